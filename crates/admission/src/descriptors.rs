@@ -6,11 +6,11 @@
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The share of all descriptors that is kept for storage, one in so many.
+/// The share of all descriptors that is kept for storage: one in this many.
 const STORAGE_SHARE: u64 = 8;
-/// Storage has so many descriptors at least: the log, files of backlogs, directories that are synced.
+/// The least descriptors for storage: the log, files of backlogs, directories that are synced.
 const STORAGE_DESCRIPTORS_MIN: u64 = 64;
-/// And so many at most.
+/// The most descriptors for storage.
 const STORAGE_DESCRIPTORS_MAX: u64 = 4096;
 /// Looks in a row that have to find free descriptors before the alarm is cleared: ten seconds of them.
 const CALM_LOOKS: u32 = 100;
@@ -27,7 +27,7 @@ pub struct Descriptors {
 }
 
 impl Descriptors {
-    /// The process may have so many descriptors.
+    /// Creates the limit of a process that may have `limit` descriptors.
     #[must_use]
     pub fn new(limit: u64) -> Self {
         let reserve = (limit / STORAGE_SHARE)

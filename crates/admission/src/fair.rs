@@ -1,30 +1,30 @@
-//! Turns of what takes long, in fair order: who asks much waits for itself. Askers take turns, each by user
-//! and address, and no user has all turns at once. Those who wait are a list of limited length.
+//! Turns of work that takes long, in fair order: an asker that asks much waits for itself. Askers take turns,
+//! each by user and address, and no user has all turns at once. The list of those that wait is limited.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
 
-/// Who asks: a user, and from where.
+/// The asker of a turn: a user, and an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnKey {
-    /// Empty for a stranger.
+    /// The user's name; empty for a stranger.
     pub user: String,
-    /// That of its network, where one client may have many.
+    /// The address of the asker, or that of its network where one client may have many addresses.
     pub address: IpAddr,
 }
 
-/// The turns there are, and how many may wait for one.
+/// The limits of turns, and of waiting for one.
 #[derive(Clone, Copy, Debug)]
 pub struct TurnLimits {
-    /// Turns at a time.
+    /// The most turns at a time.
     pub of_node_max: usize,
-    /// Turns of one user at a time.
+    /// The most turns of one user at a time.
     pub of_user_max: usize,
-    /// Those who wait for one.
+    /// The most requests that wait for a turn.
     pub waiting_max: usize,
-    /// Those of one asker who wait for one.
+    /// The most requests of one asker that wait for a turn.
     pub waiting_of_asker_max: usize,
 }
 
@@ -41,7 +41,7 @@ struct TurnState {
     /// Turns under way, by user.
     running: BTreeMap<String, usize>,
     n_waiting: usize,
-    /// Those who wait, by asker; the first asker is the next.
+    /// Requests that wait, by asker; the first asker is the next.
     waiting: VecDeque<(TurnKey, VecDeque<oneshot::Sender<Turn>>)>,
 }
 
@@ -56,7 +56,7 @@ pub struct Turn {
 type Given = Vec<(oneshot::Sender<Turn>, String)>;
 
 impl FairTurns {
-    /// So many turns, and places to wait for them.
+    /// Creates turns, and places to wait for them, within these limits.
     #[must_use]
     pub fn new(limits: TurnLimits) -> Arc<Self> {
         Arc::new(Self { limits, state: Mutex::default() })
@@ -96,7 +96,7 @@ impl FairTurns {
             state.give(&self.limits)
         };
         for (waiting, user) in given {
-            // Whoever has gone meanwhile gives it back by this.
+            // The failed send drops the turn of an asker that has gone meanwhile, which gives it back.
             let _gone = waiting.send(self.turn(user));
         }
     }
@@ -246,7 +246,7 @@ mod tests {
         drop(waiting.remove(1));
         let mut last = begin(&turns, "a", 1);
         assert!(poll(&mut last).is_none());
-        // It has its turn, and goes before it knows.
+        // The first waiting request has its turn, and goes before it knows.
         drop(running);
         drop(waiting.remove(0));
         let next = now(&mut waiting[0]);

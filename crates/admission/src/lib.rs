@@ -15,10 +15,11 @@ pub use turns::in_turns;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Sockets of clients that have not shown who they are, at a time, whatever they speak, and never more than
-/// half of the descriptors there are for connections.
+/// The most sockets, at a time, of clients that have not logged in, whatever they speak; never more than half
+/// of the descriptors there are for connections.
 const STRANGERS_MAX: u64 = 16_384;
-/// Steps of handshakes of TLS that are worked out at a time: between them other connections have their turns.
+/// The most steps of handshakes of TLS that are worked out at a time: between them other connections have
+/// their turns.
 const TLS_TURNS_MAX: usize = 2;
 
 /// The bounds that the listeners of all protocols share.
@@ -26,7 +27,7 @@ const TLS_TURNS_MAX: usize = 2;
 pub struct Admission {
     /// The descriptors that connections may have.
     pub descriptors: Arc<Descriptors>,
-    /// Sockets of clients that have not shown who they are.
+    /// The sockets of clients that have not logged in.
     pub strangers: Arc<Places>,
     /// Turns of handshakes of TLS, which take long to work out.
     tls_turns: Arc<FairTurns>,

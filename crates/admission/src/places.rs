@@ -1,12 +1,12 @@
 //! Sockets of a kind that there is a limit to: those of connections that have not opened a virtual host yet,
 //! and those that only wait for their clients to close them.
 //!
-//! They cost memory and a descriptor, and it is not known whether anybody needs them. Beyond the limit a
-//! new one takes the place of the oldest: whoever only keeps sockets open cannot keep others out. Where its
-//! address has many already it is the oldest of that address, so that a flood from one address displaces its
-//! own. Of those that nothing was heard of, and of the others, it is the oldest of those that are more than
-//! half: a flood of silent sockets displaces its own, and one of sockets that talk leaves newcomers time to
-//! be heard.
+//! Such sockets cost memory and a descriptor, and it is not known whether anybody needs them. Beyond the
+//! limit a new socket takes the place of the oldest: a client that only keeps sockets open cannot keep others
+//! out. Where the new socket's address has many already, the oldest of that address goes, so that a flood
+//! from one address displaces its own. Of silent sockets and of those that have sent something, the oldest of
+//! the kind that is more than half goes: a flood of silent sockets displaces its own, and one of sockets that
+//! talk leaves newcomers time to be heard.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -44,7 +44,7 @@ impl Numbers {
         self.silent.len() + self.heard.len()
     }
 
-    /// The oldest of the larger half.
+    /// The oldest number of the larger half.
     fn oldest(&self) -> Option<u64> {
         let has_more_silent = self.silent.len() >= self.heard.len();
         if has_more_silent { self.silent.first() } else { self.heard.first() }.copied()
@@ -70,7 +70,8 @@ impl Numbers {
 }
 
 impl Taken {
-    /// Adds a silent one: its number, and the one that has to go if there are more than `max`.
+    /// Adds a silent socket: returns its number, and whom to notify if a socket has to go for there are more
+    /// than `max`.
     fn add(
         &mut self,
         (lost, address): (Arc<Notify>, IpAddr),
@@ -90,7 +91,7 @@ impl Taken {
         (number, oldest.and_then(|oldest| self.remove(oldest)))
     }
 
-    /// Takes away the oldest of the larger half.
+    /// Takes away the oldest socket of the larger half.
     fn pop(&mut self) -> Option<Arc<Notify>> {
         let oldest = self.all.oldest()?;
         self.remove(oldest)
@@ -117,7 +118,7 @@ impl Taken {
     }
 }
 
-/// One place, free again when this is dropped.
+/// A place, free again when this is dropped.
 #[derive(Debug)]
 pub struct Place {
     number: u64,
@@ -126,14 +127,14 @@ pub struct Place {
 }
 
 impl Places {
-    /// At most so many at a time.
+    /// Creates places for at most `max` sockets at a time.
     pub fn new(max: u64) -> Arc<Self> {
         let max = usize::try_from(max).unwrap_or(usize::MAX);
         Arc::new(Self { max, taken: Mutex::default() })
     }
 
-    /// Takes one for a socket of this network, and tells another that it has lost its own when there are too
-    /// many.
+    /// Takes a place for a socket of this network, and tells another socket that it has lost its own when
+    /// there are too many.
     pub fn take(self: &Arc<Self>, network: IpAddr) -> Place {
         let lost = Arc::new(Notify::new());
         let newcomer = (Arc::clone(&lost), network);
@@ -161,17 +162,17 @@ impl Places {
 }
 
 impl Place {
-    /// Notified when whoever has the place has to go.
+    /// The notification that the owner of the place has to go.
     pub fn lost(&self) -> Arc<Notify> {
         Arc::clone(&self.lost)
     }
 
-    /// Its client has been answered, and wants nothing for now.
+    /// Notes that the place's client has been answered, and wants nothing for now.
     pub fn idle(&self) {
         stdx::lock(&self.all.taken).note(self.number, Numbers::note_idle);
     }
 
-    /// Its socket has sent something.
+    /// Notes that the place's socket has sent something.
     pub fn heard(&self) {
         stdx::lock(&self.all.taken).note(self.number, Numbers::note_heard);
     }

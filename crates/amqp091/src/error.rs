@@ -11,7 +11,7 @@ pub enum FieldError {
     /// The bytes end before the value does.
     #[error("the data ends before the field does")]
     Truncated,
-    /// There are bytes after the last field.
+    /// Bytes are left after the last field.
     #[error("there is data after the last field")]
     TrailingBytes,
     /// A short string holds more than 255 bytes (only when one is made, never from the wire).
@@ -68,7 +68,7 @@ pub enum WireError {
     /// A method or header frame is too short to say what it is.
     #[error("unknown_frame")]
     ShortPayload,
-    /// There is no such class or method.
+    /// The class or the method is unknown.
     #[error("unknown method {0}")]
     UnknownMethod(MethodId),
     /// A field of the method is malformed.

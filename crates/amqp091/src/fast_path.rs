@@ -161,16 +161,16 @@ const fn size_of(octets: [u8; 4]) -> usize {
 /// A `basic.ack`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WholeAck {
-    /// Its channel.
+    /// The channel.
     pub channel: u16,
     /// The delivery tag.
     pub delivery_tag: u64,
-    /// Whether everything before it is meant too.
+    /// Whether all deliveries before this one are meant too.
     pub multiple: bool,
 }
 
 impl WholeAck {
-    /// Octets of its frame.
+    /// The octets of the frame.
     pub const BYTES: usize = 21;
 }
 
@@ -233,7 +233,7 @@ mod tests {
         out
     }
 
-    /// The same in three steps, frame by frame.
+    /// Decodes a whole publish in three steps, frame by frame.
     fn slowly(input: &[u8], frame_max: u32) -> Option<WholePublish<'_>> {
         let (method, a) = decode_frame(input, frame_max).ok()??;
         let publish = BasicPublish::decode_payload(method.payload).ok()?;

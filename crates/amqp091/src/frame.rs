@@ -52,7 +52,7 @@ impl FrameKind {
     }
 }
 
-/// One frame, looking into the bytes it came in.
+/// A frame, looking into the bytes it came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// The kind of the payload.

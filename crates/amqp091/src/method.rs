@@ -5,9 +5,8 @@
 //!                                    shortstr = len:u8 bytes, longstr = len:u32 bytes, table,
 //!                                    bits: neighbours share an octet, the first in the lowest bit
 //! ```
-//! One table, `methods!` below, is everything there is to know about each method; structs,
-//! decoding, encoding, ids and names follow from it. Structs borrow from the bytes they were
-//! decoded from.
+//! The table `methods!` below is everything there is to know about each method; structs, decoding, encoding,
+//! ids and names follow from it. Structs borrow from the bytes they were decoded from.
 
 #![allow(
     clippy::struct_excessive_bools,
@@ -100,7 +99,7 @@ macro_rules! field_type {
     ($a:lifetime table) => { TableRef<$a> };
 }
 
-/// One method's struct. Methods that borrow nothing have no lifetime.
+/// The struct of a method; methods that borrow nothing have no lifetime.
 macro_rules! method_struct {
     ($class:literal $method:literal $text:literal $name:ident <$a:lifetime> $fields:tt) => {
         method_struct!(@build $class $method $text $name $a [<$a>] $fields);

@@ -37,13 +37,13 @@ macro_rules! reply_codes {
 }
 
 reply_codes! {
-    /// Nothing is wrong.
+    /// The request succeeded.
     ReplySuccess = 200, "REPLY_SUCCESS", false;
     /// The message is too large to be accepted now.
     ContentTooLarge = 311, "CONTENT_TOO_LARGE", false;
     /// The message could not be routed.
     NoRoute = 312, "NO_ROUTE", false;
-    /// An immediate message that no consumer can take.
+    /// No consumer can take the immediate message.
     NoConsumers = 313, "NO_CONSUMERS", false;
     /// An operator closes the connection.
     ConnectionForced = 320, "CONNECTION_FORCED", true;
@@ -53,7 +53,7 @@ reply_codes! {
     AccessRefused = 403, "ACCESS_REFUSED", false;
     /// The object does not exist.
     NotFound = 404, "NOT_FOUND", false;
-    /// An object that another client holds.
+    /// The object is held by another client.
     ResourceLocked = 405, "RESOURCE_LOCKED", false;
     /// The request contradicts the state of the object.
     PreconditionFailed = 406, "PRECONDITION_FAILED", false;

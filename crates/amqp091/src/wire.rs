@@ -50,13 +50,13 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// One length byte, then that many bytes.
+    /// Reads one length byte, then that many bytes.
     pub(crate) fn short_str(&mut self) -> Result<&'a [u8], FieldError> {
         let len = usize::from(self.u8()?);
         self.bytes(len)
     }
 
-    /// Four length bytes, then that many bytes: long strings, tables and arrays.
+    /// Reads four length bytes, then that many bytes: long strings, tables and arrays.
     pub(crate) fn long_str(&mut self) -> Result<&'a [u8], FieldError> {
         let len = usize::try_from(self.u32()?).map_err(|_| FieldError::Truncated)?;
         self.bytes(len)

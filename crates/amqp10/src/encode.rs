@@ -6,7 +6,7 @@ use crate::value::{Descriptor, ListRef, ValueRef};
 /// The bytes of a list or map in front of its items, in the longer form: constructor, size, count.
 const LONG_HEADER_BYTES: usize = 9;
 
-/// The same in the shorter form.
+/// The bytes of a list or map in front of its items, in the shorter form.
 const SHORT_HEADER_BYTES: usize = 3;
 
 /// The items of a list or map that is being written.

@@ -19,7 +19,7 @@ const MESSAGE_ANNOTATIONS: u64 = 0x72;
 const PROPERTIES: u64 = 0x73;
 const APPLICATION_PROPERTIES: u64 = 0x74;
 const DATA: u64 = 0x75;
-/// The same as one byte.
+/// The descriptor of a `DATA` section as one byte.
 const DATA_SMALL: u8 = 0x75;
 const SEQUENCE: u64 = 0x76;
 const VALUE: u64 = 0x77;
@@ -29,7 +29,7 @@ const FOOTER: u64 = 0x78;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "a section is taken apart where it is read")]
 pub enum Section<'a> {
-    /// How the message is to be delivered.
+    /// The header: how the message is to be delivered.
     Header(Header),
     /// Annotations of this hop.
     DeliveryAnnotations(MapRef<'a>),
@@ -49,7 +49,7 @@ pub enum Section<'a> {
     Footer(MapRef<'a>),
 }
 
-/// How a message is to be delivered (3.2.1). The number and the flag that are not there have the
+/// The header: how a message is to be delivered (3.2.1). The number and the flag that are not there have the
 /// specification's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
@@ -193,7 +193,7 @@ fn code_of(descriptor: Descriptor<'_>) -> Option<u64> {
 pub struct Sections<'a>(Reader<'a>);
 
 impl<'a> Sections<'a> {
-    /// Of an encoded message.
+    /// Reads the sections of an encoded message.
     #[must_use]
     pub const fn new(message: &'a [u8]) -> Self {
         Self(Reader(message))
@@ -257,7 +257,7 @@ pub enum Body<'a> {
     Data(&'a [u8]),
     /// Lists, in one or more sections.
     Sequence(&'a [u8]),
-    /// One value.
+    /// A single value.
     Value(ValueRef<'a>),
 }
 
@@ -275,7 +275,7 @@ impl<'a> Body<'a> {
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MessageRef<'a> {
-    /// How it is to be delivered.
+    /// The header: how the message is to be delivered.
     pub header: Option<Header>,
     /// Annotations of this hop.
     pub delivery_annotations: MapRef<'a>,

@@ -43,8 +43,8 @@ pub struct Group<'a> {
 }
 
 impl<'a> Properties<'a> {
-    /// From the section's list; fields that are cut off at its end are not there, more than there are is
-    /// passed over.
+    /// Reads the section's list; fields that are cut off at its end are not there, surplus ones are passed
+    /// over.
     ///
     /// # Errors
     /// [`DecodeError::FieldType`] if a field has another type than it is defined with.

@@ -19,7 +19,7 @@ pub const DEPTH_MAX: usize = 33;
 /// A value (part 1, 1.6).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ValueRef<'a> {
-    /// Nothing.
+    /// `null`.
     Null,
     /// `boolean`.
     Bool(bool),

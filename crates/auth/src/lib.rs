@@ -24,7 +24,7 @@ pub enum Credentials<'a> {
         /// The password.
         password: &'a [u8],
     },
-    /// Nothing (`ANONYMOUS`).
+    /// No credentials (`ANONYMOUS`).
     Anonymous,
     /// The name in a certificate that was verified (`EXTERNAL`), or why there is none.
     Certificate(Result<&'a str, NoName>),
@@ -36,10 +36,10 @@ pub enum NoName {
     /// The connection is not encrypted.
     #[error("not a TLS-enabled connection")]
     NoTls,
-    /// The client has shown none.
+    /// The client has shown no certificate.
     #[error("connection peer presented no TLS (x.509) certificate")]
     NoCertificate,
-    /// It has no such part.
+    /// The certificate has no part that names the client.
     #[error("no name found")]
     NotFound,
 }
@@ -57,7 +57,7 @@ impl std::fmt::Debug for Credentials<'_> {
     }
 }
 
-/// A client that has shown who it is.
+/// A client that has proved its identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthenticatedUser {
     /// The user's name.
@@ -98,7 +98,7 @@ pub enum Refused {
     /// The response is none of the mechanism's; nobody was named.
     #[error("malformed response")]
     Malformed,
-    /// There is no name in the client's certificate.
+    /// The client has no name by its certificate.
     #[error(transparent)]
     NoName(#[from] NoName),
     /// Logins without credentials are not allowed.

@@ -23,7 +23,7 @@ const WAIT_MAX_MS: u64 = 5_000;
 const FAILURES_FREE_OF_USER: u32 = 2;
 /// Failures that cost nothing, of all users from one address.
 const FAILURES_FREE_OF_ADDRESS: u32 = 20;
-/// After so long without another failure what was before is forgotten.
+/// The time without another failure after which the failures before are forgotten.
 const FORGOTTEN_AFTER_MS: u64 = 60_000;
 /// Addresses that are remembered, at least; up to twice as many.
 const ADDRESSES_MIN: usize = 8 * 1024;
@@ -36,9 +36,9 @@ const SOURCES_MAX: usize = 10_000;
 /// The treatment of a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// The password is to be looked at after so many milliseconds.
+    /// The password is to be looked at after this many milliseconds.
     After(u64),
-    /// Too many wait already: the login is to be refused after so many milliseconds, whatever the password
+    /// Too many wait already: the login is to be refused after this many milliseconds, whatever the password
     /// is.
     RefuseAfter(u64),
 }
@@ -46,7 +46,7 @@ pub enum Admission {
 /// The failed logins of late, by address and user.
 #[derive(Debug, Default)]
 pub struct LoginThrottle {
-    /// Its keys are random: nobody can make up names that share a place in a table.
+    /// The random keys of the tables: nobody can make up names that share a place in a table.
     hasher: RandomState,
     records: Mutex<Records>,
     attempts: Mutex<Counted>,
@@ -66,9 +66,9 @@ pub type LoginSource = (IpAddr, String, &'static str);
 /// Counts of logins that were tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attempts {
-    /// Those that were accepted.
+    /// Logins that were accepted.
     pub n_succeeded: u64,
-    /// Those that were not.
+    /// Logins that were refused.
     pub n_failed: u64,
 }
 
@@ -91,7 +91,7 @@ struct Records {
 struct Failures {
     n: u32,
     latest_ms: u64,
-    /// Before this nobody's password is looked at.
+    /// The time before which no password is looked at.
     next_ms: u64,
 }
 
@@ -104,7 +104,8 @@ struct Recent<V> {
 }
 
 impl LoginThrottle {
-    /// A login in its turn: `pause` waits for so many milliseconds, `login` looks at the password.
+    /// Takes a login in its turn: `pause` waits for the milliseconds it is given, `login` looks at the
+    /// password.
     ///
     /// # Errors
     /// The end of the pause, if it ends otherwise.
@@ -394,7 +395,7 @@ mod tests {
         let mut recent = Recent::<u8>::new(100);
         for key in 0..10_000 {
             *recent.get_or_default(key) = 1;
-            // What is used stays.
+            // An entry that is used stays.
             *recent.get_or_default(0) = 2;
         }
         assert!(recent.newer.len() + recent.older.len() <= 200);

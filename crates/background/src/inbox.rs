@@ -22,13 +22,13 @@ pub trait Pending: Default + Send {
 /// A thread's next thing to do.
 #[derive(Debug)]
 pub enum Next<T> {
-    /// This.
+    /// Work to be done.
     Do(T),
-    /// Nothing until something is added.
+    /// A wait until something is added.
     Wait,
-    /// Nothing until something is added or so much time has passed.
+    /// A wait until something is added or this time has passed.
     WaitFor(Duration),
-    /// Nothing any more: what the thread works for is gone.
+    /// The end: what the thread works for is gone.
     End,
 }
 
@@ -73,7 +73,7 @@ impl<P: Pending> Inbox<P> {
         self.wanted.notify_one();
     }
 
-    /// As [`Inbox::add`], and wakes the thread only if `act` says so.
+    /// Adds something to do as [`Inbox::add`] does, and wakes the thread only if `act` says so.
     pub fn add_quietly(&self, act: impl FnOnce(&mut P) -> bool) {
         if self.update(act) == Some(true) {
             self.wanted.notify_one();
@@ -112,7 +112,8 @@ impl<P: Pending> Inbox<P> {
         }
     }
 
-    /// As [`Inbox::wait`], for steps without a thread: none also if there is nothing to do now.
+    /// Takes the next thing to do as [`Inbox::wait`] does, for steps without a thread: none also if there is
+    /// none now.
     pub fn step<T>(&self, next: impl FnOnce(&mut P) -> Next<T>) -> Option<T> {
         match self.update(next) {
             Some(Next::Do(task)) => Some(task),
@@ -142,12 +143,12 @@ impl<P: Pending> Inbox<P> {
         Ok(())
     }
 
-    /// There is so much more excess, for which publishers may have to wait.
+    /// Adds bytes to the excess, for which publishers may have to wait.
     pub fn add_excess(&self, bytes: u64) {
         self.excess_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// There is so much less excess. Those who wait are told by [`Inbox::tell_of_capacity`].
+    /// Takes bytes off the excess. Publishers that wait are told by [`Inbox::tell_of_capacity`].
     pub fn remove_excess(&self, bytes: u64) {
         self.excess_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -157,7 +158,7 @@ impl<P: Pending> Inbox<P> {
         self.excess_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether those who publish may go on.
+    /// Whether publishers may go on.
     pub fn has_capacity(&self) -> bool {
         self.excess_bytes() < self.excess_bytes_max
             || self.has_capacity_in(&stdx::lock(&self.state))
@@ -180,7 +181,7 @@ impl<P: Pending> Inbox<P> {
         has_capacity
     }
 
-    /// Wakes who waits for capacity, if there is some.
+    /// Wakes the publishers that wait for capacity, if there is some.
     pub fn tell_of_capacity(&self) {
         let mut state = stdx::lock(&self.state);
         if self.has_capacity_in(&state) {
@@ -196,12 +197,12 @@ impl<P: Pending> Inbox<P> {
         self.end()
     }
 
-    /// Whether nothing is done any more.
+    /// Whether the inbox has ended: nothing is done any more.
     pub fn has_ended(&self) -> bool {
         stdx::lock(&self.state).has_ended
     }
 
-    /// Nothing is done any more, and nobody waits. Returns what was still to be done.
+    /// Ends the inbox: nothing is done any more, and nobody waits. Returns what was still to be done.
     pub fn end(&self) -> P {
         let ended = State { pending: P::default(), waiting: Vec::new(), has_ended: true };
         let left = std::mem::replace(&mut *stdx::lock(&self.state), ended);
@@ -210,8 +211,8 @@ impl<P: Pending> Inbox<P> {
         left.pending
     }
 
-    /// As [`Inbox::end`], and joins its threads, but for the one it is called on: the last owner of the inbox
-    /// may be dropped there.
+    /// Ends the inbox as [`Inbox::end`] does, and joins its threads, but for the one that calls: the last
+    /// owner of the inbox may be dropped there.
     pub fn stop(&self) {
         drop(self.end());
         let threads = std::mem::take(&mut *stdx::lock(&self.threads));

@@ -8,12 +8,12 @@ use std::sync::{Arc, OnceLock};
 pub struct Poison(Arc<OnceLock<String>>);
 
 impl Poison {
-    /// From now on nothing is reported durable.
+    /// Notes the failure, if it is the first: from now on nothing is reported durable.
     pub fn note(&self, reason: &dyn ToString) {
         self.0.get_or_init(|| reason.to_string());
     }
 
-    /// The question the log asks before it reports anything durable.
+    /// Checks for a failure, before the log reports anything durable.
     ///
     /// # Errors
     /// There was a failure.

@@ -25,7 +25,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause between attempts while the broker starts.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// There is no broker, or it does not let us in.
+/// The broker cannot be reached, or does not let us in.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Unreachable(pub String);
@@ -43,24 +43,24 @@ pub struct Closed {
 /// The settings of a connection.
 #[derive(Clone, Debug)]
 pub struct Link {
-    /// Seconds; 0 is none.
+    /// The heartbeat interval in seconds; 0 is none.
     pub heartbeat_s: u16,
-    /// Bytes; 0 is what the broker offers.
+    /// The largest frame in bytes; 0 is what the broker offers.
     pub frame_max: u32,
     /// Whether small writes are sent at once.
     pub no_delay: bool,
-    /// Bytes of the socket's buffer, if not the system's.
+    /// The bytes of the socket's receive buffer, if not the system's.
     pub receive_buffer_bytes: Option<usize>,
-    /// The same for sending.
+    /// The bytes of the socket's send buffer, if not the system's.
     pub send_buffer_bytes: Option<usize>,
-    /// Time to wait for a broker that does not listen yet.
+    /// The time to wait for a broker that does not listen yet.
     pub startup_timeout_ns: u64,
-    /// For brokers that speak TLS.
+    /// The encryption, for brokers that speak TLS.
     pub encryption: Encryption,
 }
 
 impl Link {
-    /// No heartbeats, the broker's frame size, no waiting for the broker, certificates as `trust` says.
+    /// Creates settings: no heartbeats, the broker's frame size, no waiting, certificates as `trust` says.
     #[must_use]
     pub fn trusting(trust: Trust) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl Link {
 }
 
 impl Default for Link {
-    /// As [`Self::trusting`] everyone.
+    /// Creates the settings of [`Self::trusting`] everyone.
     fn default() -> Self {
         Self::trusting(Trust::Everyone)
     }

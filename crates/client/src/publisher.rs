@@ -8,9 +8,9 @@ use amqp091::method::{
 };
 use amqp091::{Method, PropertiesRef};
 
-/// Messages that are unanswered together ...
+/// The most messages that are unanswered together.
 const WINDOW_MAX: usize = 256;
-/// ... and their bytes, but for the last: what comes back of them has room in a socket.
+/// The most bytes of unanswered messages, but for the last: what comes back of them has room in a socket.
 const WINDOW_BYTES: usize = 64 << 10;
 /// The channel of publishes, and that of questions, which the broker closes where the answer is no.
 const PUBLISHES: u16 = 1;
@@ -34,15 +34,15 @@ pub struct Outgoing<'m> {
 /// The broker's answer to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It has the message.
+    /// The broker has the message.
     Confirmed,
-    /// No queue is bound for it, or for another one of that exchange and key.
+    /// No queue is bound for the message, or for another one of that exchange and key.
     Returned,
-    /// A queue has refused it.
+    /// A queue has refused the message.
     Refused,
-    /// There was none: the broker may have the message or not.
+    /// No answer came: the broker may have the message or not.
     None,
-    /// It was not sent.
+    /// The message was not sent.
     Unsent,
 }
 
@@ -182,7 +182,7 @@ impl<'m> Window<'m> {
         }
     }
 
-    /// One of those with that exchange and key came back. Which is not said: none of them counts as sent.
+    /// Notes that a message with that exchange and key came back. Which one is not said: none counts as sent.
     fn note_returned(&mut self, exchange: &[u8], routing_key: &[u8]) {
         for ((message, answer), is_returned) in
             self.messages.iter().zip(&self.answers).zip(&mut self.is_returned)

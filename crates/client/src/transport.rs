@@ -10,22 +10,22 @@ use std::net::TcpStream;
 
 pub use tls::{Encryption, Session, Trust};
 
-/// Size of one read, bytes.
+/// The size of one read, in bytes.
 const READ_BYTES: usize = 16 * 1024;
 
 /// A socket, with or without TLS.
 #[derive(Debug)]
 pub enum Transport {
-    /// Without TLS.
+    /// A socket without TLS.
     Plain(TcpStream),
-    /// With TLS.
+    /// A socket with TLS.
     Tls(Box<Session>),
 }
 
 /// The outcome of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Bytes read; 0 is the end.
+    /// The number of bytes read; 0 is the end.
     pub n: usize,
     /// Whether more may be there already, of which nobody will tell.
     pub may_be_more: bool,
@@ -34,9 +34,9 @@ pub struct Received {
 /// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// Bytes written.
+    /// The number of bytes written.
     pub n: usize,
-    /// The socket takes no more for now; that it does again is told by the system.
+    /// Whether the socket takes no more for now; the system tells when it does again.
     pub is_blocked: bool,
 }
 
@@ -56,7 +56,7 @@ impl Transport {
         match self {
             Self::Plain(socket) => {
                 let n = socket.read(into)?;
-                // What comes after a short read is announced again.
+                // Input that comes after a short read is announced again.
                 Ok(Received { n, may_be_more: n == into.len() })
             }
             Self::Tls(session) => session.receive(into),

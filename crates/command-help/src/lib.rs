@@ -5,15 +5,15 @@
 /// A command of a tool.
 #[derive(Clone, Debug, Default)]
 pub struct CommandHelp {
-    /// The word that calls it.
+    /// The word that calls the command.
     pub name: &'static str,
-    /// One line; empty where whoever shows the command has one.
+    /// The meaning in one line; empty where the list that shows the command has its own.
     pub about: String,
     /// The whole usage line, where options and arguments do not tell it.
     pub usage: Option<String>,
-    /// Its options, in the order of its help.
+    /// The command's options, in the order of its help.
     pub options: Vec<OptionHelp>,
-    /// Its arguments that are no options, in order.
+    /// The command's arguments that are no options, in order.
     pub arguments: Vec<ArgumentHelp>,
     /// The commands below it.
     pub commands: Vec<Self>,
@@ -22,9 +22,9 @@ pub struct CommandHelp {
 /// An option of a command.
 #[derive(Clone, Debug)]
 pub struct OptionHelp {
-    /// Without the dashes.
+    /// The long name, without the dashes.
     pub long: &'static str,
-    /// Without the dash; may have several letters.
+    /// The short name, without the dash; may have several letters.
     pub short: Option<String>,
     /// The value's name, for options that take one.
     pub value: Option<&'static str>,
@@ -35,12 +35,12 @@ pub struct OptionHelp {
 /// An argument of a command that is no option.
 #[derive(Clone, Debug)]
 pub struct ArgumentHelp {
-    /// As usage lines have it.
+    /// The name, as usage lines have it.
     pub name: &'static str,
     /// Whether several may be given.
     pub is_many: bool,
     /// Whether it must be there.
     pub is_required: bool,
-    /// The words it can be; any word if empty.
+    /// The words that the argument can be; any word if empty.
     pub values: Vec<&'static str>,
 }

@@ -33,7 +33,7 @@ pub(crate) struct Annotated<'a> {
     pub(crate) timestamp: Option<u64>,
     pub(crate) kind: Option<&'a [u8]>,
     pub(crate) other: Other<'a>,
-    /// There are annotations that become headers, perhaps.
+    /// Whether other annotations are there, which perhaps become headers.
     pub(crate) has_headers: bool,
 }
 

@@ -15,12 +15,12 @@ use message::{Annotations, Body, MessageRef};
 const DELIVERY_MODE_TRANSIENT: u8 = 1;
 const OFFSET: &str = "x-stream-offset";
 
-/// Where a stored message stands.
+/// The place where a stored message stands.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'a> {
-    /// The name of its stream: the routing key of a message that does not say its own.
+    /// The name of the stream: the routing key of a message that does not say its own.
     pub stream: &'a [u8],
-    /// Its offset, for the header `x-stream-offset`.
+    /// The message's offset, for the header `x-stream-offset`.
     pub offset: u64,
 }
 
@@ -89,7 +89,7 @@ struct Stored<'a> {
     annotations: MapRef<'a>,
     properties: Properties<'a>,
     application_properties: MapRef<'a>,
-    /// All sections in front of the body, if that is opaque, in one section, and the last.
+    /// The sections in front of the body, if that is opaque, in one section, and the last.
     head: Option<&'a [u8]>,
     body: StoredBody<'a>,
 }

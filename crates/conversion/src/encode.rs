@@ -85,7 +85,7 @@ fn put_annotations(
             deaths::HEADER if message.annotations.dead_lettered => {
                 deaths::put_annotation(items, value.as_array().unwrap_or_default());
             }
-            // Those of the broker say it.
+            // The broker's own annotations tell exchange and routing key.
             b"x-exchange" | b"x-routing-key" => {}
             _ if name.starts_with(b"x-") => {
                 put_key(items, name);

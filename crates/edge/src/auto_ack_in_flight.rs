@@ -4,8 +4,8 @@
 use session::{ChannelId, LinkId, Outcome, Position, Settle};
 use std::collections::VecDeque;
 
-/// Deliveries are remembered together while they take no more than this: a socket that takes a part
-/// of a large write settles all of it but so much.
+/// The bytes up to which deliveries are remembered together: a socket that takes a part of a large write
+/// settles all of it but this much.
 const RUN_BYTES_MAX: u64 = 16 * 1024;
 
 /// Messages that follow one another in their queue and in the outgoing bytes of one link.
@@ -24,8 +24,8 @@ struct Run {
 }
 
 impl Run {
-    /// Runs that are about to be written, with the first `n_taken` bytes, do not grow any more: they
-    /// would wait for what comes after them.
+    /// Whether the run grows by `next`. Runs that are about to be written, with the first `n_taken` bytes, do
+    /// not: they would wait for what comes after them.
     fn goes_on_with(&self, next: &Self, n_taken: u64) -> bool {
         self.link == next.link
             && self.starts_at >= n_taken
@@ -35,7 +35,7 @@ impl Run {
     }
 }
 
-/// One delivery that is put into the outgoing bytes.
+/// A delivery that is put into the outgoing bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Put {
     /// The channel it is delivered on.
@@ -178,7 +178,7 @@ mod tests {
     }
 
     proptest! {
-            /// Nothing is settled before it is written, and what is written is settled, but for a run.
+            /// Settles no delivery before it is written, and all that are written, but for a run.
             #[test]
             fn settles_what_was_written_and_nothing_else(
                 steps in prop::collection::vec(step(), 0..300),

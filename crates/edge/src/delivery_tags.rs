@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsettled {
     tag: u64,
-    /// The link it was delivered on.
+    /// The link on which the message was delivered.
     pub link: LinkId,
-    /// Its place in its queue.
+    /// The message's place in its queue.
     pub position: Position,
 }
 
@@ -26,8 +26,8 @@ pub struct DeliveryTags {
     last: u64,
     entries: VecDeque<Unsettled>,
     n_settled: usize,
-    /// On a transactional channel, what was settled since the last commit: a rollback makes it
-    /// outstanding again. The broker bounds how many that may be.
+    /// Deliveries of a transactional channel that were settled since the last commit: a rollback makes them
+    /// outstanding again. The broker bounds their number.
     uncommitted: Option<Vec<Unsettled>>,
     releasing: Option<Box<Releasing>>,
 }

@@ -4,16 +4,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// With this many bytes waiting at most, links are told that there is no room; with less where there are
-/// many connections ([`OutboxBudget`]). When half of it or less is on its way, links that found no room are
+/// The most bytes that wait before links are told that there is no room; fewer where there are many
+/// connections ([`OutboxBudget`]). When half of the limit or less is on its way, links that found no room are
 /// resumed.
 pub const OUTBOX_HIGH_WATER_BYTES: usize = 1024 * 1024;
-/// With this many bytes waiting, the client is not listened to. Deliveries alone, which keep to the
-/// high water, do not come near: a slow consumer is still heard.
+/// The number of waiting bytes from which on the client is not listened to. Deliveries alone, which keep to
+/// the high water, do not come near: a slow consumer is still heard.
 pub const OUTBOX_STUCK_BYTES: usize = 8 * OUTBOX_HIGH_WATER_BYTES;
-/// Memory of all outboxes together, unless there are so many that each has its least.
+/// The memory of all outboxes together, unless there are so many that each has its least.
 const OUTBOXES_BYTES: usize = 32 * OUTBOX_HIGH_WATER_BYTES;
-/// An outbox may always hold this much.
+/// The memory that an outbox may always hold.
 const HIGH_WATER_BYTES_MIN: usize = 16 * 1024;
 
 /// The number of a node's outboxes, and the memory each may hold.
@@ -30,7 +30,7 @@ impl Default for OutboxBudget {
 }
 
 impl OutboxBudget {
-    /// With this many bytes waiting in it, the links of an outbox are told that there is no room.
+    /// The number of waiting bytes with which the links of an outbox are told that there is no room.
     #[must_use]
     pub fn high_water_bytes(&self) -> usize {
         self.high_water_bytes.load(Ordering::Relaxed)
@@ -51,7 +51,7 @@ impl OutboxBudget {
     }
 }
 
-/// One outbox's share of the budget, as of the last look at it.
+/// The share of an outbox in the budget, as of the last look at it.
 #[derive(Debug)]
 pub(crate) struct Share {
     budget: Arc<OutboxBudget>,
@@ -64,7 +64,7 @@ impl Share {
         Self { budget: Arc::clone(budget), high_water_bytes: budget.high_water_bytes() }
     }
 
-    /// With this many bytes waiting, links are told that there is no room.
+    /// The number of waiting bytes with which links are told that there is no room.
     #[inline]
     pub(crate) const fn high_water_bytes(&self) -> usize {
         self.high_water_bytes

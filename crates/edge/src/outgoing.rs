@@ -13,7 +13,7 @@ use std::task::Waker;
 const IDLE_BYTES_MAX: usize = 512;
 /// Memory that a connection keeps from one write to the next at most, where there are many connections.
 const CROWDED_BYTES_MAX: usize = 4 * 1024;
-/// Deliveries that were settled by their write are handed on in portions of so many.
+/// The most deliveries, settled by their write, that are handed on at a time.
 const SETTLED_MAX: usize = 256;
 
 /// The part of a client's outbox that is the same for all protocols. A front encodes into its rope, under
@@ -32,14 +32,14 @@ pub struct Outgoing {
     auto_acks: AutoAckInFlight,
     /// The connection's task, while it sleeps.
     waker: Option<Waker>,
-    /// There was something that the client cannot be sent.
+    /// The refusal of something that the client cannot be sent.
     refusal: Option<Box<Error>>,
     closing: Closing,
     close_mode: Option<CloseMode>,
 }
 
 impl Outgoing {
-    /// Nothing yet, within the node's budget.
+    /// Creates an empty outgoing half, within the node's budget.
     #[must_use]
     pub fn new(budget: &Arc<OutboxBudget>) -> Self {
         Self {
@@ -96,8 +96,8 @@ impl Outgoing {
         Room::Full
     }
 
-    /// There is something for a link that waits for it: it is noted as if it had found no room, unless
-    /// `is_paused` says that it is already.
+    /// Notes a link that waits and has something to deliver, as if it had found no room, unless `is_paused`
+    /// says that it is noted already.
     pub fn readable(&mut self, link: LinkId, is_paused: &mut bool) {
         if self.closing == Closing::No && !*is_paused {
             *is_paused = true;
@@ -105,13 +105,13 @@ impl Outgoing {
         }
     }
 
-    /// A delivery that was put in is settled by being written.
+    /// Notes a delivery that was put in, and is settled by being written.
     #[inline]
     pub fn settle_by_write(&mut self, put: Put) {
         self.auto_acks.push(put, self.n_taken);
     }
 
-    /// The deliveries of a channel go back to their queues, written or not.
+    /// Forgets the deliveries of a channel, written or not: they go back to their queues.
     pub fn forget_channel(&mut self, channel: u16) {
         self.auto_acks.forget_channel(channel);
     }
@@ -122,7 +122,7 @@ impl Outgoing {
         self.auto_acks.of_links(links)
     }
 
-    /// As much of a batch as is no longer left in it was written: what is settled by that waits for
+    /// Notes that a batch was written, but for what is left in it: deliveries settled by that wait for
     /// [`Outgoing::take_settled`].
     pub fn wrote(&mut self, batch: &WriteBatch) {
         self.auto_acks.wrote(batch.n_written());
@@ -222,25 +222,26 @@ impl Outgoing {
         self.closing
     }
 
-    /// A close was put in, the client's answer is awaited: nothing else follows, no link goes on.
+    /// Notes that a close was put in, and the client's answer is awaited: nothing else follows, no link goes
+    /// on.
     pub fn close(&mut self) {
         self.closing = Closing::Sent;
         self.paused = Vec::new();
     }
 
-    /// Nothing follows what was put in, not even an answer.
+    /// Ends the output: nothing follows what was put in, not even an answer.
     pub fn end(&mut self, close_mode: CloseMode) {
         self.close();
         self.closing = Closing::Ended;
         self.close_mode = Some(close_mode);
     }
 
-    /// Bytes ever taken.
+    /// The number of bytes ever taken.
     pub const fn n_taken(&self) -> u64 {
         self.n_taken
     }
 
-    /// Whether nothing goes out, and has not since so many bytes were taken.
+    /// Whether nothing goes out, and has not since `n_taken` bytes were taken.
     pub fn is_silent_since(&self, n_taken: u64) -> bool {
         self.n_taken == n_taken && self.n_pending() == 0
     }

@@ -6,36 +6,37 @@
 
 use stdx::Now;
 
-/// The pace is thought over after this many milliseconds, ...
+/// The milliseconds after which the pace is thought over.
 const WINDOW_MS: u64 = 4;
-/// ... and input gathers only if there were so many reads in each of them: otherwise it would take too long.
+/// The least reads in a millisecond for input to gather: with fewer it would take too long.
 const READS_PER_MS_MIN: u64 = 2;
-/// Publishes gather for so many parts of a millisecond.
+/// Publishes gather for a millisecond divided by this.
 const GATHERS_PER_MS: u64 = 8;
-/// Input gathers up to so many bytes. A window of publishes that a client has on their way is seldom smaller.
+/// The most bytes that gather. A window of publishes that a client has on their way is seldom smaller.
 const LOW_WATER_MAX_BYTES: u64 = 2048;
-/// Settlements may gather for so many ticks of the clock, ...
+/// The most ticks of the clock that settlements gather for.
 const SETTLES_N_TICKS: u8 = 4;
-/// ... and are read after so many deliveries at the latest.
+/// The most deliveries after which settlements that have gathered are read.
 const WRITES_TO_READ_MAX: u32 = 32;
-/// A client that the clock had to have read is read at once for this many milliseconds, at first, ...
+/// The milliseconds for which a client that the clock had to have read is read at once, at first.
 const CALM_MIN_MS: u64 = 4;
-/// ... and for up to so many if that happens soon, again and again: it may be waiting for an answer.
+/// The most milliseconds of such a calm, if clock reads come soon, again and again: the client may be waiting
+/// for an answer.
 const CALM_MAX_MS: u64 = 2048;
-/// That is not soon: a client that has sent for so many milliseconds may just have paused, ...
+/// The milliseconds of sending from which on a clock read is not soon: the client may just have paused.
 const SOON_MS: u64 = 16;
-/// ... and one that was read so often meanwhile has, as one does to collect its memory: its input goes on to
-/// gather.
+/// The reads meanwhile from which on the client has just paused, as one does to collect its memory: its input
+/// goes on to gather.
 const PAUSED_READS_MIN: u64 = 8;
 
 /// The contents of one read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadCounts {
-    /// Bytes.
+    /// The number of bytes.
     pub n_bytes: usize,
-    /// Publishes.
+    /// The number of publishes.
     pub n_publishes: usize,
-    /// Deliveries that were settled.
+    /// The number of deliveries that were settled.
     pub n_settles: usize,
     /// Whether there was anything else, such as a method that is answered.
     pub is_other: bool,
@@ -50,13 +51,14 @@ pub struct ReadPace {
     is_settles: bool,
     n_writes_to_read: u32,
     window: Window,
-    /// Nothing gathers until then, monotonic milliseconds.
+    /// The end of the calm before which nothing gathers, in monotonic milliseconds.
     calm_until_ms: u64,
-    /// The length of the next calm.
+    /// The length of the next calm, in milliseconds.
     calm_ms: u64,
-    /// Something gathers since then, or the clock had the client read then, ...
+    /// The time since when input gathers, or when the clock last had the client read, in monotonic
+    /// milliseconds.
     since_ms: u64,
-    /// ... and there were so many reads since.
+    /// The number of reads since `since_ms`.
     n_reads: u64,
 }
 
@@ -180,7 +182,7 @@ impl Window {
         self.sum.n_settles += counts.n_settles;
     }
 
-    /// The size of so many settlements.
+    /// The size of `n` settlements.
     fn bytes_of_settles(&self, n: u32) -> u64 {
         (self.sum.n_bytes * n as usize).checked_div(self.sum.n_settles).unwrap_or(0) as u64
     }
@@ -190,8 +192,8 @@ impl Window {
         (self.sum.n_publishes + self.sum.n_settles) as u64 >= elapsed_ms * READS_PER_MS_MIN
     }
 
-    /// Whether there are many reads, clearly smaller than so many bytes, of a client that does not wait for
-    /// an answer to each message.
+    /// Whether there are many reads, clearly smaller than `bytes`, of a client that does not wait for an
+    /// answer to each message.
     const fn is_in_small_pieces(&self, elapsed_ms: u64, bytes: u64) -> bool {
         self.n_reads >= elapsed_ms * READS_PER_MS_MIN
             && (self.sum.n_publishes == 0 || self.sum.n_publishes as u64 >= self.n_reads * 2)

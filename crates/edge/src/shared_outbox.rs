@@ -21,16 +21,16 @@ pub trait OutboxState: Sink + Debug + Send {
     /// Whether there is anything for the connection's task.
     fn has_something(&self) -> bool;
 
-    /// As [`TimedOutbox::heartbeat`].
+    /// Puts a heartbeat in as [`TimedOutbox::heartbeat`] does.
     fn heartbeat(&mut self, n_taken_before: u64) -> u64;
 
-    /// As [`TimedOutbox::trim`].
+    /// Gives back memory as [`TimedOutbox::trim`] does.
     fn trim(&mut self);
 
-    /// As [`Outbox::unsettled`].
+    /// The positions of [`Outbox::unsettled`].
     fn unsettled(&mut self, links: &[LinkId]) -> Vec<(LinkId, Position)>;
 
-    /// As [`Outbox::unsettled_since`].
+    /// The numbers of [`Outbox::unsettled_since`].
     fn unsettled_since(&mut self, link: LinkId) -> Option<UnsettledSince>;
 }
 
@@ -40,20 +40,20 @@ pub trait TaskOutbox: Outbox + Debug {
     /// to do.
     fn try_take(&self, batch: &mut WriteBatch) -> bool;
 
-    /// As [`TaskOutbox::try_take`]; with nothing to do, the task is woken by the next thing put in. To be
-    /// called before the task sleeps, each time: reading forgets the task's waker.
+    /// Takes bytes as [`TaskOutbox::try_take`] does; with nothing to do, the task is woken by the next thing
+    /// put in. To be called before the task sleeps, each time: reading forgets the task's waker.
     fn poll_take(&self, cx: &mut Context<'_>, batch: &mut WriteBatch) -> Poll<()>;
 
-    /// As [`Outgoing::wrote`].
+    /// Notes a write as [`Outgoing::wrote`] does.
     fn wrote(&self, batch: &WriteBatch);
 
-    /// As [`Outgoing::has_settled`].
+    /// Whether deliveries were settled, as [`Outgoing::has_settled`] says.
     fn has_settled(&self) -> bool;
 
-    /// As [`Outgoing::take_settled`].
+    /// Takes settled deliveries as [`Outgoing::take_settled`] does.
     fn take_settled(&self, settles: &mut Vec<Settle>) -> bool;
 
-    /// Bytes that wait to be written.
+    /// The number of bytes that wait to be written.
     fn n_pending(&self) -> usize;
 }
 
@@ -62,7 +62,7 @@ pub trait TaskOutbox: Outbox + Debug {
 pub struct SharedOutbox<S>(Mutex<S>);
 
 impl<S: OutboxState> SharedOutbox<S> {
-    /// With nothing in it yet.
+    /// Creates an outbox with this state.
     pub const fn new(state: S) -> Self {
         Self(Mutex::new(state))
     }
@@ -70,7 +70,7 @@ impl<S: OutboxState> SharedOutbox<S> {
     /// The part behind the lock, for the connection's own front.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, S> {
-        // Nothing in here panics with the data half changed; a poisoned outbox is still whole.
+        // No code under this lock panics with the data half changed: a poisoned outbox is still whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -19,7 +19,7 @@ pub struct Progress {
 pub enum Step {
     /// More input.
     More,
-    /// To be called again with the rest of the input.
+    /// Another call with the rest of the input.
     Again,
     /// A login to be checked; the front is told the outcome.
     Authenticate(Box<Login>),
@@ -28,7 +28,7 @@ pub enum Step {
         /// The virtual host the client asks for.
         vhost: String,
     },
-    /// Nothing: input is dropped from here on. The outbox says when and how to close.
+    /// The end: input is dropped from here on. The outbox says when and how to close.
     Close,
 }
 
@@ -46,7 +46,7 @@ pub struct Login {
 
 /// A client's proof of being a user.
 pub enum Proof {
-    /// Nothing, where no password is asked for.
+    /// No proof, where no password is asked for.
     Nothing,
     /// A password.
     Password(Vec<u8>),
@@ -89,10 +89,10 @@ pub enum AuthFailure {
 /// The outcome of a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tick {
-    /// Nothing, or a heartbeat was put into the outbox. Ask again at this time, in monotonic
-    /// milliseconds; `None` for no earlier than something else happens.
+    /// The connection goes on; a heartbeat may have been put into the outbox. Ask again at this time, in
+    /// monotonic milliseconds; `None` for no earlier than something else happens.
     Next(Option<u64>),
-    /// As `Next`; and the connection has become idle: buffers are to be given back.
+    /// The connection goes on as with `Next`, and has become idle: buffers are to be given back.
     Idle(Option<u64>),
     /// The peer is dead or too slow: drop the socket. The reason is for the log.
     Dead(&'static str),

@@ -6,8 +6,8 @@ use stdx::Now;
 /// Milliseconds without traffic after which buffers are given back.
 const IDLE_AFTER_MS: u64 = 1_000;
 
-/// The client is heard every so many-th part of its heartbeat interval, if only by a heartbeat: some give
-/// up after a single interval of silence, so that one at half of it must not be missed by being late.
+/// The heartbeats sent, if nothing else is, in each heartbeat interval of the client: some clients give up
+/// after a single interval of silence, so that one at half of it must not be missed by being late.
 const CHECKS_PER_INTERVAL: u64 = 4;
 
 /// The part of an outbox that is a matter of time.
@@ -25,12 +25,12 @@ pub trait TimedOutbox {
 pub struct Timers {
     handshake_until_ms: Option<u64>,
     close_until_ms: Option<u64>,
-    /// A refusal is said then.
+    /// The time when a refusal is told.
     refusal_at_ms: Option<u64>,
-    /// 0 without heartbeats.
+    /// The heartbeat interval; 0 without heartbeats.
     heartbeat_ms: u64,
     heard_ms: u64,
-    /// The client is not listened to, so its silence says nothing.
+    /// Whether the client is not listened to, so that its silence says nothing.
     deaf: bool,
     check_sent_at_ms: u64,
     n_taken_before: u64,
@@ -38,7 +38,7 @@ pub struct Timers {
 }
 
 impl Timers {
-    /// Of a connection that was accepted now.
+    /// Creates the times of a connection that was accepted now.
     #[must_use]
     pub const fn new(now: Now, handshake_timeout_ms: u64) -> Self {
         Self {

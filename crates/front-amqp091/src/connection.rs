@@ -1,5 +1,5 @@
-//! One client connection's incoming half: bytes to requests, and what the connection itself
-//! answers. The outgoing half is [`ClientOutbox`].
+//! The incoming half of a client connection: turns bytes into requests, and answers what concerns the
+//! connection itself. The outgoing half is [`ClientOutbox`].
 
 mod channels;
 mod content;
@@ -53,7 +53,7 @@ enum Phase {
     Ended,
 }
 
-/// How far a connection has come: its phase, what was agreed on, its times, and why it ends.
+/// The life of a connection: its phase, what was agreed on, its times, and why it ends.
 #[derive(Debug)]
 struct Lifecycle {
     settings: Arc<Settings>,
@@ -126,7 +126,7 @@ impl Connection {
         }
     }
 
-    /// The same, of a cluster that was given a name.
+    /// Sets the name of the cluster, which the client is told in the handshake.
     #[must_use]
     pub fn with_cluster_name(mut self, name: Option<String>) -> Self {
         self.handshake.cluster_name = name;
@@ -236,15 +236,15 @@ impl Connection {
     }
 }
 
-/// More input than this is not looked at in one read: spans are 32 bits wide.
+/// The most bytes of input looked at in one read: spans are 32 bits wide.
 const INPUT_BYTES_MAX: usize = 1 << 30;
 
-/// One read in progress.
+/// A read in progress.
 struct Reading<'a> {
     now: Now,
     life: &'a mut Lifecycle,
     input: &'a [u8],
-    /// Bytes consumed.
+    /// The number of bytes consumed.
     at: usize,
     wanted: usize,
     requests: &'a mut Vec<Request>,
@@ -255,26 +255,26 @@ impl<'a> Reading<'a> {
         self.input.get(self.at..).unwrap_or_default()
     }
 
-    /// Whether what was asked for last is a message: its size is known only when it is there.
+    /// Whether the last request is a `basic.get`: the size of its message is known only when it is there.
     fn ends_with_get(&self) -> bool {
         matches!(self.requests.last(), Some(Request::Control(last)) if matches!(last.op, Op::Get { .. }))
     }
 
-    /// Nothing can be done without the rest of this frame.
+    /// Waits for the rest of this frame.
     fn wait_for_frame(&mut self) -> Step {
         self.wanted = frame_len(self.rest()).unwrap_or(0);
         Step::More
     }
 }
 
-/// The whole length of the frame that begins here, once its header is there.
+/// The whole length of the frame that `bytes` begin with, once its header is there.
 fn frame_len(bytes: &[u8]) -> Option<usize> {
     let &[_, _, _, s0, s1, s2, s3] = bytes.first_chunk()?;
     let size = usize::try_from(u32::from_be_bytes([s0, s1, s2, s3])).ok()?;
     size.checked_add(amqp091::spec::FRAME_OVERHEAD_BYTES as usize)
 }
 
-/// Bytes that are no frame: where the next one begins is unknown.
+/// Whether an error leaves unknown where the next frame begins.
 const fn loses_frame_borders(error: &amqp091::WireError) -> bool {
     matches!(
         error,

@@ -129,7 +129,7 @@ impl OutboxState for Locked {
 }
 
 impl Locked {
-    /// Nothing yet, for a client that has said nothing.
+    /// Creates an empty outbox for a client that has sent nothing yet.
     pub(crate) fn new(frame_max: u32, budget: &Arc<OutboxBudget>) -> Self {
         let capabilities = Capabilities::default();
         Self {
@@ -192,8 +192,8 @@ impl Locked {
         }
     }
 
-    /// Nothing follows what is in the outbox. Deliveries are remembered: the broker may ask for them while
-    /// it frees the session.
+    /// Ends the outbox: no bytes follow those it holds. Deliveries are remembered: the broker may ask for
+    /// them while it frees the session.
     pub(crate) fn end(&mut self, close_mode: CloseMode) {
         if self.out.closing() != Closing::Ended {
             self.channels.close_all();
@@ -217,7 +217,7 @@ impl Locked {
 /// The delivery or deliveries that a settlement names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum DeliveryTag {
-    /// One delivery.
+    /// A single delivery.
     One(u64),
     /// A delivery and all before it; 0 for all.
     Upto(u64),

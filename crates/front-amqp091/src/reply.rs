@@ -95,7 +95,7 @@ mod tests {
             assert_eq!(reply_code(kind).code(), code);
             assert_eq!(reply_code(kind).is_hard(), kind.closes_connection(), "{kind:?}");
         }
-        // What a queue's mode leaves out is no reason to end the connection.
+        // Refusals by a queue's mode do not end the connection.
         assert_eq!(reply_code(ErrorKind::NotImplementedByMode).code(), 540);
         assert!(!ErrorKind::NotImplementedByMode.closes_connection());
     }

@@ -1,5 +1,5 @@
-//! One client connection's incoming half: bytes to requests, and what the connection itself answers. The
-//! outgoing half is [`ClientOutbox`].
+//! The incoming half of a client connection: turns bytes into requests, and answers what concerns the
+//! connection itself. The outgoing half is [`ClientOutbox`].
 
 mod commands;
 mod handshake;
@@ -16,9 +16,9 @@ use stdx::Now;
 use streamproto::spec::FRAME_SIZE_BYTES;
 use streamproto::{FieldError, Key, ResponseCode, ToServer, WireError, decode_frame};
 
-/// Requests made in one go, as other fronts do.
+/// The most requests made in one go, as other fronts do.
 const REQUESTS_PER_READ_MAX: usize = 256;
-/// Names that they list, but for those of the last one.
+/// The most names that these requests list, but for those of the last one.
 const LISTED_PER_READ_MAX: usize = 1_024;
 /// Milliseconds a client has to answer the server's close. COMPAT: RabbitMQ's time for each step.
 const CLOSING_MS: u64 = 10_000;
@@ -53,7 +53,7 @@ enum Phase {
     Ended,
 }
 
-/// How far a connection has come: its phase, what was agreed on, its times, and why it ends.
+/// The life of a connection: its phase, what was agreed on, its times, and why it ends.
 #[derive(Debug)]
 struct Lifecycle {
     settings: Arc<Settings>,
@@ -82,8 +82,8 @@ impl Lifecycle {
         self.end(CloseMode::Linger(LINGER_MS));
     }
 
-    /// Refuses a client. COMPAT: as with RabbitMQ it is told so in a while, before the connection ends, and
-    /// not listened to until then: who guesses is slowed down, and nobody else.
+    /// Refuses a client. COMPAT: as with RabbitMQ the client is told so in a while, before the connection
+    /// ends, and not listened to until then: a client that guesses is slowed down, and no other.
     fn refuse(
         &mut self,
         now: Now,
@@ -145,7 +145,7 @@ impl Connection {
         Self { life, handshake: Handshake::default() }
     }
 
-    /// The same, of a cluster that was given a name.
+    /// Sets the name of the cluster, which the client is told in the handshake.
     #[must_use]
     pub fn with_cluster_name(mut self, name: Option<String>) -> Self {
         self.handshake.cluster_name = name;
@@ -193,7 +193,7 @@ impl Connection {
             Closing::Sent if self.life.phase != Phase::Closing => self.life.closing(now),
             Closing::Ended => {
                 self.life.phase = Phase::Ended;
-                // Who does not take what was said before is not waited for.
+                // A client that does not take the bytes written before is not waited for.
                 self.life.timers.closing(now, if is_asked { CLOSING_MS } else { FORCED_MS });
             }
             Closing::No | Closing::Sent => {}
@@ -233,26 +233,27 @@ impl Connection {
         self.life.timers.tick(now, &*self.life.outbox)
     }
 
-    /// Something was written to the socket.
+    /// Notes that something was written to the socket.
     pub const fn wrote(&mut self, now: Now) {
         self.life.timers.active(now);
     }
 
-    /// The caller stops or resumes reading: a client that is not listened to is not taken for dead.
+    /// Notes that the caller stops or resumes reading: a client that is not listened to is not taken for
+    /// dead.
     pub const fn set_reading(&mut self, now: Now, reading: bool) {
         self.life.timers.set_reading(now, reading);
     }
 }
 
-/// One read in progress.
+/// A read in progress.
 struct Reading<'a> {
     now: Now,
     life: &'a mut Lifecycle,
     input: &'a [u8],
-    /// Bytes consumed.
+    /// The number of bytes consumed.
     at: usize,
     wanted: usize,
-    /// Names that the requests list.
+    /// The number of names that the requests list.
     n_listed: usize,
     requests: &'a mut Vec<Request>,
 }

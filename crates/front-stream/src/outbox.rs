@@ -82,7 +82,7 @@ impl OutboxState for Locked {
         self.answers.trim();
     }
 
-    /// Chunks are not settled.
+    /// Returns no positions: chunks are not settled.
     fn unsettled(&mut self, _links: &[LinkId]) -> Vec<(LinkId, Position)> {
         Vec::new()
     }
@@ -93,7 +93,7 @@ impl OutboxState for Locked {
 }
 
 impl Sink for Locked {
-    /// Nothing that clients of this protocol consume comes as single messages.
+    /// Delivers nothing: clients of this protocol consume chunks, not single messages.
     fn deliver(&mut self, _link: LinkId, _delivery: Delivery<'_>) -> Room {
         Room::Full
     }
@@ -140,7 +140,7 @@ impl Sink for Locked {
 }
 
 impl Locked {
-    /// Nothing yet, for a client that is to connect there.
+    /// Creates an empty outbox, which tells the client the `advertised` host and port of this node.
     pub(crate) fn new(
         budget: &Arc<OutboxBudget>,
         advertised: (String, u16),
@@ -157,7 +157,7 @@ impl Locked {
         }
     }
 
-    /// The client is told this code, which counts if it is an error.
+    /// Counts a response code that the client is told, if the code is an error.
     pub(crate) fn note_refused(&self, code: ResponseCode) {
         self.counter.note_refused(code.0, 1);
     }
@@ -185,17 +185,17 @@ impl Locked {
         self.links.set_version(version);
     }
 
-    /// The client has asked for the end; what it is told behind the rest of its requests has this id.
+    /// Notes that the client has asked for the close; the answer behind the rest of its requests has this id.
     pub(crate) const fn close_asked(&mut self, correlation_id: u32) {
         self.close_asked = Some(correlation_id);
     }
 
-    /// The client has asked for the end that has come.
+    /// Whether the client has asked for the close.
     pub(crate) const fn is_close_asked(&self) -> bool {
         self.close_asked.is_some()
     }
 
-    /// Nothing is delivered any more.
+    /// Removes all links: nothing is delivered any more.
     pub(crate) fn forget_links(&mut self) {
         self.links.clear();
     }
@@ -213,7 +213,7 @@ impl Locked {
         self.out.close();
     }
 
-    /// Nothing follows what is in the outbox.
+    /// Ends the outbox: no bytes follow those it holds.
     pub(crate) fn end(&mut self, close_mode: CloseMode) {
         if self.out.closing() != Closing::Ended {
             self.tell_answers();

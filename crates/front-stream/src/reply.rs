@@ -53,12 +53,12 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// For the way through the broker.
+    /// The tag for the way through the broker.
     pub(crate) const fn tag(self) -> MethodTag {
         MethodTag((self.key.code() as u64) << 32 | self.correlation_id as u64)
     }
 
-    /// The way back; `None` for what no request of this protocol has.
+    /// Takes a tag apart; `None` for one that no request of this protocol has.
     pub(crate) fn of(tag: MethodTag) -> Option<Self> {
         let [_, _, k0, k1, c0, c1, c2, c3] = tag.0.to_be_bytes();
         let key = Key::from_code(u16::from_be_bytes([k0, k1]))?;

@@ -23,8 +23,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const BIND_PAUSE: Duration = Duration::from_secs(1);
 
 impl Server {
-    /// Accepts connections until the server is told to stop. While `suspended` says so the socket is
-    /// closed, and whoever wants to connect hears it at once; those that are connected stay.
+    /// Accepts connections until the server is told to stop. While `suspended` says so the socket is closed,
+    /// and clients that want to connect learn so at once; those that are connected stay.
     pub async fn accept(
         self: Arc<Self>,
         mut listener: Listener,

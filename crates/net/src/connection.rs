@@ -43,13 +43,14 @@ use stdx::Now;
 use writer::Writer;
 use written::Written;
 
-/// After a read of so many bytes other tasks have their turn: those that were just given messages
-/// wait on this very thread, and would see nothing of them until the client that floods pauses.
+/// The bytes of a read after which other tasks have their turn: those that were just given messages wait on
+/// this very thread, and would see nothing of them until the client that floods pauses.
 const BULK_BYTES: usize = 16 * 1024;
-/// A client that floods is read on before others are woken, up to so many bytes for each of them: if they are
-/// many, each is written several messages at once instead of one after every read, ...
+/// The bytes, for each connection to be woken, up to which a client that floods is read on first: if they are
+/// many, each is written several messages at once instead of one after every read.
 const READ_ON_BYTES_EACH: usize = 4 * 1024;
-/// ... but not for longer than some milliseconds; other tasks have their turn after each read.
+/// The most bytes for which a client is read on, some milliseconds of work; other tasks have their turn after
+/// each read.
 const READ_ON_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The end of a connection.
@@ -72,17 +73,17 @@ enum Disconnect {
 pub(crate) struct Name {
     peer: SocketAddr,
     local: SocketAddr,
-    /// The peer is a proxy, and does not say where its client is.
+    /// Whether the peer is a proxy, and does not say where its client is.
     is_client_unknown: bool,
 }
 
 impl Name {
-    /// Of a client at `peer` that connected to `local`.
+    /// The name of a connection of a client at `peer` that connected to `local`.
     pub(crate) const fn new(peer: SocketAddr, local: SocketAddr) -> Self {
         Self { peer, local, is_client_unknown: false }
     }
 
-    /// The peer is a proxy, and its client may be anywhere.
+    /// Notes that the peer is a proxy, whose client may be anywhere.
     pub(crate) const fn of_unknown_client(self) -> Self {
         Self { is_client_unknown: true, ..self }
     }
@@ -127,9 +128,9 @@ struct Task {
 /// The client, once a virtual host is open for it.
 #[derive(Default)]
 struct Client {
-    /// From then until the broker has let go.
+    /// The session, from the opening of the virtual host until the broker has let go.
     session: Option<Session>,
-    /// From then on.
+    /// The figures of the connection, from the opening of the virtual host on.
     stats: Option<Arc<broker::Connection>>,
     is_paused: bool,
     room: Room,
@@ -163,7 +164,8 @@ impl Client {
         }
     }
 
-    /// Whether more is read before those are woken who were given something of the `n_read` bytes so far.
+    /// Whether more is read before connections are woken that were given messages of the `n_read` bytes so
+    /// far.
     fn is_read_on(&mut self, n_read: usize) -> bool {
         let n_to_wake = self.session.as_ref().map_or(0, Session::n_to_wake);
         n_read < READ_ON_BYTES_MAX.min(n_to_wake * READ_ON_BYTES_EACH) && !self.is_held()
@@ -211,7 +213,7 @@ enum ReadState {
 struct Wakeup {
     /// Bytes read; 0 at the end of the stream.
     n_read: Option<usize>,
-    /// There is more to be done of what was read before.
+    /// Whether input that was read before is still to be worked off.
     goes_on: bool,
     interrupted: Option<Interrupt>,
     released: bool,
@@ -222,7 +224,7 @@ pub(crate) struct Begun {
     pub(crate) name: Name,
     pub(crate) accepted: Now,
     pub(crate) front: Front,
-    /// Its encryption, if there is any.
+    /// The connection's encryption, if there is any.
     pub(crate) tls: Option<Arc<TlsPeer>>,
 }
 
@@ -249,7 +251,7 @@ async fn serve_task(mut task: Box<Task>, server: &Arc<Server>) {
         Some(Disconnect::Closed(close_mode)) => {
             close::close(socket, close_mode, (handshake, network), server).await
         }
-        // Who still listens finds an end of what it is told, and nothing is kept for who does not.
+        // A client that still listens finds the end of the stream; nothing is kept for one that does not.
         Some(Disconnect::Dead(_)) => {
             let _already_closed = socket.shut_down().is_err();
             let _is_gone = socket.reset().is_err();
@@ -270,7 +272,7 @@ async fn catch_panics<F: Future<Output = Disconnect>>(
     mut future: Pin<&mut F>,
 ) -> Option<Disconnect> {
     poll_fn(move |cx| {
-        // What a panic leaves behind is only dropped.
+        // State that a panic leaves behind is only dropped.
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
             Ok(poll) => poll.map(Some),
             Err(_panic) => Poll::Ready(None),
@@ -577,7 +579,7 @@ impl Task {
         }
     }
 
-    /// Other clients learn of this one, unless it does no more than acknowledge what they publish.
+    /// Lets other clients know of this one, unless it does no more than acknowledge what they publish.
     fn record_activity(&mut self, now: Now, acknowledges: bool) {
         if self.writer.take_written_inline() {
             self.pace.was_given(now);
@@ -588,9 +590,9 @@ impl Task {
         }
     }
 
-    /// A single publish that waits for the disk is committed by this very thread if its client has the node
-    /// to itself: who comes meanwhile waits for the sync, or for the next tick of the node's clock. Beside
-    /// others the log's thread commits, for as many of them as wait.
+    /// Commits a single publish that waits for the disk by this very thread if its client has the node to
+    /// itself: a client that comes meanwhile waits for the sync, or for the next tick of the node's clock.
+    /// Beside others the log's thread commits, for as many of them as wait.
     fn commit(&mut self, n_read: usize) {
         if !self.client.session.as_ref().is_some_and(Session::commits_here) {
             return;

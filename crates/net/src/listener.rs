@@ -62,7 +62,7 @@ impl ListenAddress {
     /// A socket that listens there. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// What the system answers.
+    /// The system refuses.
     pub fn listen(self, backlog: u32) -> io::Result<TcpListener> {
         let socket = match self {
             Self::One(address) => listen(address, backlog)?,
@@ -97,7 +97,7 @@ impl Listener {
     /// holds until they are accepted. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// What the system answers: the port is in use, the address is not this machine's, and so on.
+    /// The system refuses: the port is in use, or the address is not this machine's, for example.
     pub fn bind(address: ListenAddress, backlog: u32, service: Service) -> io::Result<Self> {
         let socket = address.listen(backlog)?;
         let address = socket.local_addr()?;

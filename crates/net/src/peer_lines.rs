@@ -102,7 +102,7 @@ impl PeerLines {
 }
 
 impl Window {
-    /// One from which lines were left out stays open until they are summed up.
+    /// Whether the window still counts: one from which lines were left out does so until they are summed up.
     const fn is_open(&self, now_ms: u64) -> bool {
         now_ms < self.until_ms || self.n_lines > LINES_MAX
     }

@@ -90,7 +90,8 @@ async fn read(socket: &mut TcpStream) -> Result<(Forwarded, Option<Agreed>), NoH
             return Err(NoHeader::Eof);
         }
         let parsed = parse(bytes.get(..n_seen).unwrap_or_default()).map_err(NoHeader::Invalid)?;
-        // What is seen of a header that is not whole belongs to it: without it the rest can be waited for.
+        // The bytes seen of a header that is not whole belong to it: once they are taken the rest can be
+        // waited for.
         let n_wanted = match parsed {
             Parsed::More => n_seen,
             Parsed::Header { n_bytes, .. } => n_bytes.min(n_seen),

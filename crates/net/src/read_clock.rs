@@ -44,7 +44,7 @@ impl ReadClock {
         this
     }
 
-    /// The input of a task gathers from now on, and is not due before so many ticks after the next one.
+    /// Lets the input of a task gather from now on: it is not due before `n_ticks` ticks after the next one.
     pub(crate) fn gather(&self, task: &Waker, n_ticks: u8) -> Arc<Gathering> {
         let gathering = Arc::new(Gathering {
             n_ticks_left: AtomicU8::new(n_ticks),
@@ -65,7 +65,7 @@ impl ReadClock {
         all.iter().filter(|gathering| Arc::strong_count(gathering) > 1).count()
     }
 
-    /// Wakes those that were not read for so many ticks as they may wait. False if no input gathers.
+    /// Wakes tasks that were not read for as many ticks as they may wait. False if no input gathers.
     fn tick(&self) -> bool {
         let mut all = stdx::lock(&self.gathering);
         all.retain(|gathering| Arc::strong_count(gathering) > 1);
@@ -77,7 +77,7 @@ impl ReadClock {
 }
 
 impl Gathering {
-    /// Input is not due before so many ticks after the next one.
+    /// Makes input not due before `n_ticks` ticks after the next one.
     pub(crate) fn wait_for(&self, n_ticks: u8) {
         self.n_ticks_left.store(n_ticks, Ordering::Relaxed);
         self.is_due.store(false, Ordering::Relaxed);

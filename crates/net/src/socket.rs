@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-/// A part of a file that the system does not send by itself goes out in copies of so much.
+/// The bytes of one copy, for parts of a file that the system does not send by itself.
 const COPY_BYTES: usize = 64 * 1024;
 
 /// The halves of a socket that carries the protocol's bytes as they are.
@@ -57,7 +57,7 @@ impl SocketReader {
         }
     }
 
-    /// Has the socket become readable once so many bytes are there, and not before; 0 for any.
+    /// Has the socket become readable once `bytes` are there, and not before; 0 for any.
     pub(crate) fn set_low_water(&self, bytes: u64) {
         let socket = match self {
             Self::Plain(half) => half.as_ref(),

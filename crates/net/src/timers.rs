@@ -14,8 +14,8 @@ use tokio::sync::oneshot;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, Interval, Sleep, Timeout};
 
-/// The thread, which ends when the last copy is dropped. Who waits for one of its times holds a
-/// copy: a time that is waited for without the thread never comes.
+/// The thread, which ends when the last copy is dropped. A task that waits for one of its times holds a copy:
+/// without the thread the time would never come.
 #[derive(Clone, Debug)]
 pub struct Timers(Arc<Thread>);
 

@@ -255,7 +255,7 @@ struct Machine<'m> {
 }
 
 impl Machine<'_> {
-    /// The place where a match that begins here ends; at `end` if that is said.
+    /// The place where a match that begins at `start` ends; it must be `end` if that is given.
     fn run(
         &mut self,
         pc: usize,
@@ -268,7 +268,7 @@ impl Machine<'_> {
             self.n_left = self.n_left.checked_sub(1).ok_or(OutOfSteps)?;
             let Some(operation) = self.program.operations.get(pc).copied() else { break };
             if matches!(operation, Operation::Match) && end.is_none_or(|end| end == at) {
-                // What is left to try is forgotten; what slots had is not.
+                // Ways that are left to try are forgotten; former values of slots are not.
                 if self.stack.len() > base {
                     let kept = self.stack.split_off(base);
                     self.n_left = self.n_left.checked_sub(kept.len()).ok_or(OutOfSteps)?;
@@ -284,7 +284,7 @@ impl Machine<'_> {
         Ok(None)
     }
 
-    /// The last way that was not tried.
+    /// Goes back to the last way that was not tried.
     fn back(&mut self, base: usize) -> Option<(usize, usize)> {
         while self.stack.len() > base {
             match self.stack.pop()? {

@@ -5,9 +5,9 @@ use crate::Pattern;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-/// Most expressions that are kept, ...
+/// The most expressions that are kept.
 const PATTERNS_MAX: usize = 32;
-/// ... and the most bytes of their programs and texts.
+/// The most bytes of the programs and texts of expressions that are kept.
 const BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// The expressions, the latest first, and whether each ignores case.

@@ -5,17 +5,17 @@
 use crate::PatternError;
 use regex_syntax::ast::{self, Ast, ClassSetItem, Flag, FlagsItemKind};
 
-/// To look up a property of Unicode, in microseconds.
+/// The cost of looking up a property of Unicode, in microseconds.
 pub(crate) const PROPERTY_US: u64 = 40;
-/// To read a class by itself.
+/// The cost of reading a class by itself, in microseconds.
 pub(crate) const CLASS_US: u64 = 4;
-/// Characters of a range whose case is folded in a microsecond.
+/// The number of characters of a range whose case is folded in a microsecond.
 pub(crate) const FOLDED_PER_US: u64 = 80;
-/// To fold the case of a property, ...
+/// The cost of folding the case of a property, in microseconds.
 const FOLDED_PROPERTY_US: u64 = 450;
-/// ... and of all characters there are, as what is negated in brackets may be.
+/// The cost of folding the case of all characters, which a negated class may have, in microseconds.
 const FOLDED_ALL_US: u64 = 14_000;
-/// Characters from which on a range is counted as most there are.
+/// The number of characters from which on a range is counted as most there are.
 const WIDE_MIN: u32 = 4_096;
 /// Most levels of brackets.
 const NESTING_MAX: u32 = 50;
@@ -87,7 +87,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// To fold the case of what is in brackets.
+    /// The cost of folding the case of a class in brackets.
     const fn folded(&self) -> u64 {
         match (self.traits.folds, self.traits.is_wide) {
             (false, _) => 0,
@@ -147,7 +147,7 @@ impl ast::Visitor for Sum {
         &mut self,
         _: &ast::ClassSetBinaryOp,
     ) -> Result<(), Self::Err> {
-        // That of both sides.
+        // The case of both sides is folded.
         self.cost_us += PROPERTY_US + 2 * self.folded();
         Ok(())
     }

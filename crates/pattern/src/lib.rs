@@ -56,7 +56,7 @@ pub enum PatternError {
     /// The program would be too large.
     #[error("too large when compiled")]
     TooLarge,
-    /// It takes too long to compile.
+    /// The expression takes too long to compile.
     #[error("its character classes take too long to compile")]
     TooDear,
     /// The text is no expression, or has what is not supported.
@@ -105,7 +105,7 @@ impl Pattern {
         Self::cached(text, false, limits)
     }
 
-    /// The same for one that ignores case.
+    /// Compiles an expression in Perl's syntax that ignores case, or takes it from those compiled lately.
     ///
     /// # Errors
     /// As [`Pattern::perl`].
@@ -177,7 +177,7 @@ impl Pattern {
     fn new(text: &str, engine: Engine, classes_us: u64) -> Self {
         let program_bytes = match &engine {
             Engine::Everything => 0,
-            // One program reads forwards, one backwards.
+            // The memory is that of two programs: one reads forwards, one backwards.
             Engine::Linear(regex) => regex.memory_usage() / 2,
             Engine::Backtracking(program) => program.bytes(),
         };
@@ -186,7 +186,7 @@ impl Pattern {
         Self(Arc::new(Compiled { text, engine, program_bytes, classes_us, steps_ran_out, is_told }))
     }
 
-    /// Itself, if it is within these limits.
+    /// Returns the pattern, if it is within these limits.
     fn checked(self, limits: &Limits) -> Result<Self, PatternError> {
         if self.0.program_bytes > limits.program_bytes_max {
             return Err(PatternError::TooLarge);
@@ -218,13 +218,13 @@ impl Pattern {
         }
     }
 
-    /// Whether it is found anywhere in the input. What takes too many steps is not.
+    /// Whether the pattern is found anywhere in the input. A match that takes too many steps is none.
     #[must_use]
     pub fn matches(&self, input: &[u8]) -> bool {
         self.matches_within(input, backtrack::STEPS_MAX)
     }
 
-    /// The same, where one that is not regular may take fewer steps than else.
+    /// Matches as [`Self::matches`] does; a pattern that is not regular takes at most `steps_max` steps.
     #[must_use]
     pub fn matches_within(&self, input: &[u8], steps_max: usize) -> bool {
         self.find_within(input, steps_max).unwrap_or_else(|OutOfSteps| {
@@ -246,7 +246,7 @@ impl Pattern {
         self.steps_within(text_bytes, backtrack::STEPS_MAX)
     }
 
-    /// The same of [`Pattern::matches_within`].
+    /// The steps that [`Pattern::matches_within`] takes at most for a text of this length.
     #[must_use]
     pub fn steps_within(&self, text_bytes: usize, steps_max: usize) -> usize {
         match &self.0.engine {

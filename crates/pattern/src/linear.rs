@@ -11,11 +11,11 @@ use std::fmt::Write as _;
 
 /// The memory that speeds one expression up, for each thread that uses it at a time.
 const CACHE_BYTES_MAX: usize = 256 * 1024;
-/// Bytes of a program that a character takes at least, ...
+/// The least bytes of a program that a character takes.
 const CHAR_BYTES_MIN: usize = 24;
-/// ... a class, ...
+/// The least bytes of a program that a class takes.
 const CLASS_BYTES_MIN: usize = 32;
-/// ... and one of characters beyond ASCII, as all that are negated are.
+/// The least bytes of a program that a class of characters beyond ASCII takes, such as a negated one.
 const WIDE_BYTES_MIN: usize = 160;
 /// Levels of brackets in what is written here: each group of an expression takes some.
 const NESTING_MAX: u32 = 500;
@@ -42,9 +42,9 @@ pub(crate) fn compile(text: &str, program_bytes_max: usize) -> Result<Regex, Pat
 #[derive(Default)]
 pub(crate) struct Written {
     pub(crate) text: String,
-    /// The time that its classes take to be compiled.
+    /// The time that the text's classes take to be compiled.
     pub(crate) cost_us: u64,
-    /// Its program has so many bytes or more.
+    /// The least bytes of the text's program.
     pub(crate) program_bytes_min: usize,
 }
 

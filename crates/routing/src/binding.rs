@@ -25,13 +25,13 @@ const TERM_SELECTOR: &[u8] = b"rjms_erlang_selector";
 /// were written does not matter.
 #[derive(Clone, Debug)]
 pub struct Binding {
-    /// The exchange whose messages it leads on.
+    /// The exchange whose messages the binding leads on.
     pub source: Name,
     /// The binding's destination.
     pub destination: Destination,
     /// The binding key.
     pub key: RoutingKey,
-    /// The arguments as given when it was made.
+    /// The arguments as given when the binding was made.
     pub arguments: Table,
     /// The arguments sorted by name and encoded; empty for none.
     canonical: Box<[u8]>,
@@ -39,12 +39,12 @@ pub struct Binding {
     selector: Option<Box<Selector>>,
     /// The destination as a number, for exchanges that choose one.
     pub(crate) seed: u64,
-    /// Its share there.
+    /// The destination's share of the messages, for exchanges that share out by weight.
     pub(crate) weight: u32,
 }
 
 impl Binding {
-    /// A binding of an exchange of that kind.
+    /// Creates a binding of an exchange of that kind.
     ///
     /// # Errors
     /// A topic key or headers arguments the exchange kind does not allow.
@@ -79,8 +79,8 @@ impl Binding {
         Ok(Self { source, destination, key, arguments, canonical, matcher, selector, seed, weight })
     }
 
-    /// The same with the destination's name said: exchanges that choose by hash then choose alike
-    /// for queues of the same names.
+    /// Sets the name of the destination, so that exchanges which choose by hash choose alike for queues of
+    /// the same names.
     #[must_use]
     pub fn to_destination_named(self, name: &str) -> Self {
         Self { seed: Digest::of_name(name.as_bytes()).number(), ..self }
@@ -90,12 +90,12 @@ impl Binding {
         self.matcher.as_deref()
     }
 
-    /// Whether a selector of it is true for the message; it has none at exchanges of other kinds.
+    /// Whether the binding's selector is true for the message; only `x-jms-topic` exchanges have selectors.
     pub(crate) fn selects(&self, message: &Message<'_>, steps: &mut Steps) -> bool {
         self.selector.as_ref().is_some_and(|selector| selector.matches(message, steps))
     }
 
-    /// Something that orders as the first of all bindings to `destination` would.
+    /// Creates a probe that orders as the first of all bindings to `destination` would.
     pub(crate) fn first_to(destination: Destination) -> Self {
         Self {
             source: Name::default(),

@@ -17,9 +17,9 @@ struct Choice {
     /// The destination's name as a number.
     seed: u64,
     destination: Destination,
-    /// The bindings that lead there by their weights, of which the greatest counts.
+    /// The number of bindings to the destination, by their weights.
     weights: SmallMap<u32, u32>,
-    /// That one.
+    /// The greatest of `weights`, the one that counts.
     weight: f64,
 }
 

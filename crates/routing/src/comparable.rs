@@ -11,7 +11,7 @@ pub(crate) enum Comparable<'a> {
     Integer(i64),
     Float(f64),
     Bytes(&'a [u8]),
-    /// Of a type that compares only with itself.
+    /// A value of a type that compares only with itself.
     Other,
 }
 

@@ -1,23 +1,23 @@
-//! Bytes, and names and values of headers, as numbers. Different ones may share a number, so that
-//! what is found must be compared; equal ones never have different numbers.
+//! Digests: bytes, and names and values of headers, as numbers. Different inputs may share a digest, so that
+//! each match must be compared; equal inputs never have different digests.
 
 use crate::comparable::Comparable;
 
-/// Any odd number with about as many ones as zeros.
+/// An odd number with about as many ones as zeros.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Stands for a name, or for a name with a value.
+/// The digest of a name, or of a name with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Digest(u64);
 
 impl Digest {
-    /// Of a header's name, or of any bytes.
+    /// Computes the digest of a header's name, or of any bytes.
     #[inline]
     pub(crate) fn of_name(name: &[u8]) -> Self {
         Self(0).with_bytes(name)
     }
 
-    /// Values that are equal as [`Comparable`] says have the same digest.
+    /// Adds a value; values that are equal as [`Comparable`] says give the same digest.
     #[inline]
     pub(crate) fn with_value(self, value: Comparable<'_>) -> Self {
         match value {
@@ -36,7 +36,7 @@ impl Digest {
         Self(0).with(number)
     }
 
-    /// As a number of which every bit depends on all that went in.
+    /// The digest as a number, of which every bit depends on all that went in.
     pub(crate) const fn number(self) -> u64 {
         self.0
     }

@@ -1,4 +1,4 @@
-//! One exchange: its rules, its bindings, and the index its kind routes by.
+//! An exchange: its rules, its bindings, and the index its kind routes by.
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ use crate::topic::Trie;
 pub(crate) enum DecidedBy {
     /// Exchange and keys.
     Key,
-    /// Headers too.
+    /// Exchange, keys and headers.
     Headers,
-    /// More than can be known before.
+    /// The message itself: exchange, keys and headers do not say where it goes.
     Message,
 }
 
@@ -33,7 +33,7 @@ enum Index {
     Topic(Trie),
     Headers(HeadersIndex),
     Choice(Choices),
-    /// All bindings are looked at.
+    /// No index: the selector of each binding is evaluated.
     Selectors,
 }
 
@@ -146,8 +146,8 @@ impl Exchange {
         Some(binding)
     }
 
-    /// Hands over groups of destinations: none is empty, within a group each comes once and in order.
-    /// Selectors are looked at while there are `steps` left.
+    /// Finds the destinations of a message, in groups: no group is empty, and within a group each destination
+    /// comes once and in order. Selectors are evaluated while `steps` are left.
     pub(crate) fn find<'e>(
         &'e self,
         message: &Message<'_>,

@@ -8,33 +8,33 @@ stdx::named! {
     /// The exchange types: the ways to choose among bindings.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
     pub enum ExchangeKind {
-        /// The binding key equals the routing key.
+        /// Routes to the bindings whose key equals the routing key.
         Direct = "direct",
-        /// All bindings.
+        /// Routes to all bindings.
         Fanout = "fanout",
-        /// The binding key is a pattern over the words of the routing key.
+        /// Routes to the bindings whose key is a pattern that the words of the routing key match.
         Topic = "topic",
-        /// The arguments of the binding match the headers of the message.
+        /// Routes to the bindings whose arguments match the headers of the message.
         Headers = "headers",
-        /// One destination by a hash of the message: the binding key is its share, and few messages go
-        /// elsewhere when destinations come or go.
+        /// Routes to one destination by a hash of the message: the binding key is the destination's share,
+        /// and few messages go elsewhere when destinations come or go.
         ConsistentHash = "x-consistent-hash",
-        /// One destination by the remainder of a hash of the routing key.
+        /// Routes to one destination by the remainder of a hash of the routing key.
         ModulusHash = "x-modulus-hash",
-        /// One destination by chance.
+        /// Routes to one destination by chance.
         Random = "x-random",
-        /// One queue of this node by chance.
+        /// Routes to one queue of this node by chance.
         LocalRandom = "x-local-random",
-        /// All bindings; whoever is bound newly gets the last messages.
+        /// Routes to all bindings; a new binding's destination gets the last messages.
         RecentHistory = "x-recent-history",
-        /// A selector of the binding is true for the message, as JMS has it.
+        /// Routes to the bindings whose JMS selector is true for the message.
         JmsTopic = "x-jms-topic",
-        /// All bindings, but messages that were seen lately are dropped.
+        /// Routes to all bindings, but drops messages that were seen lately.
         Deduplication = "x-message-deduplication",
-        /// As another kind, but messages may be held back for a while.
+        /// Routes as another kind, but may delay messages.
         Delayed = "x-delayed-message",
-        /// All bindings, but for messages that its downstream has had: what a federated exchange of another
-        /// broker declares.
+        /// Routes to all bindings, except messages that the downstream has had: declared by a federated
+        /// exchange of another broker.
         FederationUpstream = "x-federation-upstream",
     }
 }
@@ -45,7 +45,7 @@ pub enum HashOn {
     /// The routing key.
     #[default]
     RoutingKey,
-    /// The header of that name.
+    /// The header of this name.
     Header(Box<[u8]>),
     /// The property `message-id`.
     MessageId,
@@ -62,21 +62,21 @@ pub struct ExchangeRules {
     pub internal: bool,
     /// The exchange that gets what finds no binding here.
     pub alternate: Option<Name>,
-    /// The part of a message it hashes, if it is of a kind that does.
+    /// The part of a message that the exchange hashes, if it is of a kind that does.
     pub hash_on: HashOn,
-    /// Who takes its messages, if it is of the kind that federates.
+    /// The broker that takes the exchange's messages, if the exchange is of the kind that federates.
     pub downstream: Option<Arc<Downstream>>,
-    /// The host is asked about each message that comes by.
+    /// Whether the host is asked about each message that comes by.
     pub watched: bool,
 }
 
 /// The broker that takes an exchange's messages, as it introduces itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Downstream {
-    /// Messages that have been sent on so often go no further.
+    /// Limit of hops: messages that brokers have sent on so often go no further.
     pub hops_max: i64,
-    /// The name of its cluster; older releases do not say it.
+    /// The name of the downstream's cluster; older releases do not say it.
     pub cluster: Option<Box<str>>,
-    /// Its virtual host; older releases do not say it.
+    /// The downstream's virtual host; older releases do not say it.
     pub vhost: Option<Box<str>>,
 }

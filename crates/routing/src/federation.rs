@@ -11,12 +11,12 @@ const RECEIVED_FROM: &[u8] = b"x-received-from";
 /// Fields of such an entry.
 const CLUSTER_NAME: &[u8] = b"cluster-name";
 const VHOST: &[u8] = b"vhost";
-/// The cost of looking at one of them, besides that of its bytes.
+/// The cost of looking at one entry, in steps, besides that of its bytes.
 const STEPS_PER_HOP: usize = 8;
 
 impl Downstream {
-    /// Whether it is to have a message: it has not had it yet, and few enough brokers have. It is not where
-    /// `steps` run out.
+    /// Whether the downstream is to get a message: it has not had the message yet, and few enough brokers
+    /// have. False once `steps` have run out.
     pub(crate) fn takes(&self, headers: Option<TableRef<'_>>, steps: &mut Steps) -> bool {
         let header = headers.and_then(|headers| headers.get(RECEIVED_FROM));
         // COMPAT: what is no list is not of federation.
@@ -24,7 +24,7 @@ impl Downstream {
         if self.hops_max <= 0 {
             return false;
         }
-        // One more is too many, whatever follows.
+        // The first hop too many ends the loop, whatever follows.
         hops.iter().zip(1..).all(|(hop, n_hops)| {
             let bytes = hop.as_table().map_or(0, |hop| hop.as_bytes().len());
             let has_steps = steps.take(STEPS_PER_HOP).and_then(|()| steps.pass_over(bytes));

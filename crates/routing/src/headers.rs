@@ -63,7 +63,7 @@ impl Matcher {
         Ok(Self { mode, fields })
     }
 
-    /// For each field the digest that every header it is met by has as one of its
+    /// The digest, for each field, that every header which meets the field has among its
     /// [`digests`](Header::digests).
     pub(crate) fn digests(&self) -> impl Iterator<Item = Digest> {
         self.fields.iter().map(|field| {
@@ -114,7 +114,7 @@ impl<'a> Headers<'a> {
     }
 }
 
-/// One header of a message.
+/// A header of a message, with the digest of its name.
 pub(crate) struct Header<'a> {
     name: &'a [u8],
     name_digest: Digest,

@@ -11,9 +11,9 @@ use crate::exchange_kind::HashOn;
 pub struct Message<'m> {
     /// The routing key, then those of CC and BCC.
     pub keys: &'m [&'m [u8]],
-    /// Its headers.
+    /// The message's headers.
     pub headers: Option<TableRef<'m>>,
-    /// Its properties; none where nothing but headers and keys is known.
+    /// The message's properties; none where nothing but headers and keys is known.
     pub properties: Option<message::View<'m>>,
     /// A number that is another for each message: what is left to chance follows from it.
     pub chance: u64,

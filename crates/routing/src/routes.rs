@@ -19,16 +19,16 @@ use crate::targets::Targets;
 /// The outcome of routing; the queues themselves are in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouteOutcome {
-    /// There is no exchange of that name.
+    /// The exchange does not exist.
     NoSuchExchange,
     /// The exchange is internal: clients may not publish to it.
     Internal,
     /// The output holds the queues, perhaps none. Any message with these keys goes there.
     Routed,
-    /// As `Routed`, but an exchange was met that looks at headers: a message with these keys and
-    /// other headers may go elsewhere.
+    /// The message is routed as by `Routed`, but an exchange was met that looks at headers: a message with
+    /// these keys and other headers may go elsewhere.
     RoutedByHeaders,
-    /// As `Routed`, but for this message alone: the next one may go elsewhere.
+    /// The output holds for this message alone: the next one may go elsewhere.
     RoutedByMessage,
 }
 
@@ -37,11 +37,11 @@ pub enum RouteOutcome {
 pub struct Routed {
     /// The outcome.
     pub outcome: RouteOutcome,
-    /// The steps its selectors took.
+    /// The steps that selectors took.
     pub n_steps: usize,
-    /// Selectors took more steps than they may for one message: those that were left do not match.
+    /// Whether selectors took more steps than they may for one message: those that were left do not match.
     pub is_cut_short: bool,
-    /// The message had one key, and no exchange but the first has had a part in its way.
+    /// Whether the message had one key and only the first exchange has routed it.
     pub is_by_first: bool,
 }
 
@@ -230,8 +230,8 @@ impl Routes {
         self.route_message(exchange, &message, |_| Passage::Open, out).outcome
     }
 
-    /// As [`route`](Self::route) for a message of which all is known. `watch` is asked about it with
-    /// the name of each watched exchange it comes to.
+    /// Routes a message of which all is known as [`route`](Self::route) does. `watch` is asked about the
+    /// message with the name of each watched exchange on its way.
     pub fn route_message(
         &self,
         exchange: &[u8],
@@ -248,7 +248,7 @@ impl Routes {
         }
     }
 
-    /// As [`route_message`](Self::route_message), for what the broker itself sends: internal
+    /// Routes a message that the broker itself sends as [`route_message`](Self::route_message) does: internal
     /// exchanges are open.
     pub fn route_from_broker(
         &self,
@@ -260,8 +260,8 @@ impl Routes {
         self.walk(exchange, self.exchange(exchange), message, watch, out)
     }
 
-    /// As [`route_message`](Self::route_message), and tells the way: each exchange that the message comes
-    /// to, in order.
+    /// Routes as [`route_message`](Self::route_message) does, and tells the way: each exchange that the
+    /// message comes to, in order.
     #[must_use]
     pub fn trace(
         &self,
@@ -336,24 +336,24 @@ pub struct Trace {
 pub struct TraceStep {
     /// The exchange; empty for the default exchange.
     pub exchange: Name,
-    /// Where its bindings lead the message.
+    /// The destinations to which the exchange's bindings lead the message.
     pub destinations: Vec<Destination>,
-    /// The alternate exchange, if there was no such binding.
+    /// The alternate exchange, if no binding led the message on.
     pub alternate: Option<Name>,
 }
 
-/// Told what a message comes to on its way.
+/// An observer of a message's way through the exchanges.
 trait Follow<'r> {
-    /// Whether a watched exchange routes it.
+    /// Asks whether a watched exchange routes the message.
     fn passage(&mut self, exchange: &Name) -> Passage;
 
-    /// It is at an exchange; none for the default exchange.
+    /// Notes that the message is at an exchange; `None` for the default exchange.
     fn visits(&mut self, _: Option<&'r Name>) {}
 
-    /// It is led on from there.
+    /// Notes that the exchange visited last leads the message to a destination.
     fn reaches(&mut self, _: &Destination) {}
 
-    /// Nothing led it on but the alternate exchange.
+    /// Notes that the exchange visited last leads the message to its alternate exchange alone.
     fn falls_back(&mut self, _: &'r Name) {}
 }
 
@@ -364,7 +364,7 @@ impl<W: FnMut(&Name) -> Passage> Follow<'_> for W {
     }
 }
 
-/// The way, as it is written down.
+/// The way of a message, as [`TraceStep`]s.
 struct Way<W> {
     steps: Vec<TraceStep>,
     watch: W,
@@ -393,7 +393,7 @@ impl<'r, W: FnMut(&Name) -> Passage> Follow<'r> for &mut Way<W> {
     }
 }
 
-/// One message on its way through the exchanges.
+/// A message on its way through the exchanges.
 struct Walk<'r, 'm, W> {
     routes: &'r Routes,
     message: &'m Message<'m>,

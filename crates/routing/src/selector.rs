@@ -87,12 +87,12 @@ enum Literal {
     Text(Box<[u8]>),
 }
 
-/// At most as deep as it has parts, see [`PARTS_MAX`].
+/// An expression, at most as deep as it has parts, see [`PARTS_MAX`].
 #[derive(Clone, Debug, PartialEq)]
 enum Expression {
     Literal(Literal),
     Header(Box<[u8]>),
-    /// Only in filters.
+    /// A part of the message, only in filters.
     Field(Field),
     Not(Box<Self>),
     Negated(Box<Self>),
@@ -105,7 +105,7 @@ enum Expression {
     Between(Box<[Self; 3]>),
     In(Box<Self>, Vec<Literal>),
     Like(Box<Self>, Box<Like>),
-    /// Only in filters.
+    /// A match with a regular expression, only in filters.
     Matches(Box<Self>, Box<Pattern>),
 }
 

@@ -84,7 +84,7 @@ impl Node {
     }
 
     /// Takes the destination out below `rest` and prunes what becomes empty.
-    /// As deep as the key has words, which [`check_key`] limits.
+    /// The recursion is as deep as the key has words, which [`check_key`] limits.
     fn remove(&mut self, rest: Rest<'_>, destination: &Destination) {
         let Some(key) = rest else {
             self.targets.remove(destination);
@@ -177,10 +177,10 @@ impl Trie {
 pub struct TopicPattern(Trie);
 
 impl TopicPattern {
-    /// That of a binding key.
+    /// Parses a binding key.
     ///
     /// # Errors
-    /// It has too many words or `#`.
+    /// The key has too many words or `#`.
     pub fn new(pattern: &str) -> Result<Self, BindingError> {
         check_key(&RoutingKey::from(pattern.as_bytes()))?;
         let mut trie = Trie::default();
@@ -188,7 +188,7 @@ impl TopicPattern {
         Ok(Self(trie))
     }
 
-    /// Whether it matches a key.
+    /// Whether the pattern matches a key.
     #[must_use]
     pub fn matches(&self, key: &str) -> bool {
         let mut is_found = false;

@@ -106,9 +106,9 @@ pub enum Event<'a> {
         /// The consumer's tag.
         consumer_tag: &'a ShortString,
     },
-    /// There was no message to hand out.
+    /// The queue has no message to deliver to [`Op::Get`](crate::Op::Get).
     GetEmpty(ChannelId),
-    /// One message, as asked for.
+    /// The message that [`Op::Get`](crate::Op::Get) asked for.
     Got {
         /// The channel.
         channel: ChannelId,
@@ -116,9 +116,9 @@ pub enum Event<'a> {
         link: LinkId,
         /// The delivery.
         delivery: crate::Delivery<'a>,
-        /// Whether it is settled by being sent.
+        /// Whether the delivery is settled by being sent.
         no_ack: bool,
-        /// Ready messages left.
+        /// The number of ready messages left in the queue.
         n_ready: u64,
     },
     /// A message comes back: no queue took it.

@@ -13,11 +13,11 @@ pub trait Outbox: Send + Sync {
     #[must_use]
     fn batch(&self, fill: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker>;
 
-    /// Positions delivered on these links, which are sorted, that the client has not settled, each link's
-    /// in the order of delivery; an acknowledgement counts from the commit of its transaction on. Asked,
-    /// under a queue's lock, only for queues that keep no record of their own of what a consumer holds
-    /// (`ack-direct`). What it names for an [`Op::ReleaseUnsettled`](crate::Op::ReleaseUnsettled) it names
-    /// once.
+    /// The positions delivered on these links, which are sorted, that the client has not settled, each link's
+    /// in the order of delivery; an acknowledgement counts from the commit of its transaction on. Called,
+    /// under a queue's lock, only for queues that keep no record of the unacked messages of consumers
+    /// (`ack-direct`). Positions that were named for an [`Op::ReleaseUnsettled`](crate::Op::ReleaseUnsettled)
+    /// are not named again.
     fn unsettled(&self, links: &[LinkId]) -> Vec<(LinkId, Position)>;
 
     /// How far back deliveries on this link go that the client has not settled; none if there are none.
@@ -25,12 +25,12 @@ pub trait Outbox: Send + Sync {
     fn unsettled_since(&self, link: LinkId) -> Option<UnsettledSince>;
 }
 
-/// Deliveries by the numbers that their channel has given them, which rise.
+/// The numbers that a channel has given its deliveries, which rise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnsettledSince {
-    /// The oldest of a link that is not settled.
+    /// The number of the link's oldest delivery that is not settled.
     pub oldest: u64,
-    /// The newest of the channel, whatever became of it.
+    /// The number of the channel's newest delivery, whatever became of it.
     pub newest: u64,
 }
 
@@ -58,8 +58,8 @@ pub trait Sink {
     /// Appends anything else.
     fn event(&mut self, event: Event<'_>);
 
-    /// An [`Op::ReleaseUnsettled`](crate::Op::ReleaseUnsettled) of the channel, which was answered before,
-    /// is carried out.
+    /// Notes that an [`Op::ReleaseUnsettled`](crate::Op::ReleaseUnsettled) of the channel, which was answered
+    /// before, is carried out.
     fn released(&mut self, _channel: ChannelId) {}
 
     /// The publishes of a confirming channel numbered `first..=last` (from 1, in the order they came
@@ -67,19 +67,19 @@ pub trait Sink {
     /// runs fold into one.
     fn confirm(&mut self, channel: ChannelId, first: u64, last: u64, answer: Confirmation);
 
-    /// There is something for a link that waits for it: the connection's task is to ask for it, as it does
-    /// for links that found no room. To be said once for each time that the link begins to wait.
+    /// Notes that messages or chunks are there for a link that waits: the connection's task is to ask for
+    /// them, as it does for links that found no room. Called once for each time that the link begins to wait.
     fn readable(&mut self, link: LinkId);
 
-    /// Appends one chunk, as [`Sink::deliver`] does a message. Said to clients alone that use streams as
+    /// Appends one chunk, as [`Sink::deliver`] does a message. Called for clients alone that use streams as
     /// such.
     fn deliver_chunk(&mut self, _link: LinkId, _chunk: &ChunkDelivery<'_>) -> Room {
         Room::Full
     }
 
-    /// The messages that this publisher gave the ids `first..=last` are committed, or refused. Frames are
-    /// made when the bytes are taken, so that many fold into one. Said to clients alone that use streams as
-    /// such.
+    /// Appends the answer to the messages that this publisher gave the ids `first..=last`: they are
+    /// committed, or refused. Frames are made when the bytes are taken, so that many fold into one. Called
+    /// for clients alone that use streams as such.
     fn answer_append(
         &mut self,
         _publisher: PublisherId,
@@ -114,10 +114,10 @@ pub enum Room {
     Full,
 }
 
-/// One message on its way to a consumer.
+/// A message on its way to a consumer.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery<'a> {
-    /// Its place in the queue, to be named when it is settled.
+    /// The message's place in the queue, to be named when the delivery is settled.
     pub position: Position,
     /// Whether the message was delivered before.
     pub redelivered: bool,

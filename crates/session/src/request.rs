@@ -4,8 +4,8 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// One thing a client asks for. A front turns one socket read into a list of these, in the order
-/// they arrived, and the broker works them off in that order.
+/// A request of a client. A front turns one socket read into a list of these, in the order they arrived, and
+/// the broker works them off in that order.
 #[derive(Debug)]
 pub enum Request {
     /// Put a message in.
@@ -16,7 +16,7 @@ pub enum Request {
     Append(Append),
     /// Let a subscription to a stream have more chunks.
     Credit(StreamCredit),
-    /// Everything rarer.
+    /// A rarer operation.
     Control(Box<Control>),
 }
 
@@ -53,11 +53,12 @@ pub struct Publish {
     pub properties: Span,
     /// Body.
     pub content: Content,
-    /// Return it when no queue takes it.
+    /// Whether the message is returned when no queue takes it.
     pub mandatory: bool,
-    /// Return it when no queue has a consumer that gets it at once; `inspect` is set then.
+    /// Whether the message is returned when no queue has a consumer that gets it at once; `inspect` is set
+    /// then.
     pub immediate: bool,
-    /// It is to survive a restart in a durable queue.
+    /// Whether the message is to survive a restart in a durable queue.
     pub persistent: bool,
     /// Whether properties hold anything that routing or the queue must look at (headers,
     /// expiration, priority, user-id, reply-to); false lets the broker not parse them at all.
@@ -97,7 +98,7 @@ pub struct OwnedContent {
 pub struct Settle {
     /// The channel the answer came on (transactions are per channel).
     pub channel: ChannelId,
-    /// The link it was delivered on.
+    /// The link on which the message was delivered.
     pub link: LinkId,
     /// The message's position in its queue.
     pub position: Position,
@@ -108,13 +109,13 @@ pub struct Settle {
 /// The answers a consumer can give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Done with it.
+    /// Settle the message: it is done with.
     Accepted,
-    /// Give it to somebody again; it counts as a failed delivery.
+    /// Deliver the message again; the delivery counts as failed.
     Modified,
-    /// Give it to somebody again; not a failure.
+    /// Deliver the message again; the delivery does not count as failed.
     Released,
-    /// Drop or dead-letter it.
+    /// Drop or dead-letter the message.
     Rejected,
 }
 
@@ -143,7 +144,7 @@ impl Flag {
 /// A request other than publishing and settling, on a channel.
 #[derive(Debug)]
 pub struct Control {
-    /// The channel it came on.
+    /// The channel on which the request came.
     pub channel: ChannelId,
     /// The front's name for the request, handed back with its answer.
     pub origin: MethodTag,
@@ -166,7 +167,7 @@ pub enum Op {
     CloseConnection,
     /// The front found the connection at fault.
     FailConnection(Error),
-    /// Other credentials for the connection, from here on.
+    /// Renew the credentials of the connection.
     UpdateSecret {
         /// The new secret.
         secret: Vec<u8>,
@@ -175,9 +176,9 @@ pub enum Op {
     DeclareExchange(ExchangeDeclaration),
     /// Delete an exchange.
     DeleteExchange {
-        /// Its name.
+        /// The exchange's name.
         exchange: ShortString,
-        /// Only when nothing is bound to it.
+        /// Whether to delete the exchange only if nothing is bound to it.
         if_unused: bool,
     },
     /// Bind an exchange to another.
@@ -192,37 +193,37 @@ pub enum Op {
     UnbindQueue(QueueBinding),
     /// Drop the ready messages of a queue.
     PurgeQueue {
-        /// Its name; empty for the channel's last declared one.
+        /// The queue's name; empty for the channel's last declared one.
         queue: ShortString,
     },
     /// Delete a queue.
     DeleteQueue {
-        /// Its name; empty for the channel's last declared one.
+        /// The queue's name; empty for the channel's last declared one.
         queue: ShortString,
-        /// Only without consumers.
+        /// Whether to delete the queue only without consumers.
         if_unused: Flag,
-        /// Only without ready messages.
+        /// Whether to delete the queue only without ready messages.
         if_empty: Flag,
     },
     /// Limit how much consumers hold at a time.
     SetPrefetch {
-        /// Unacknowledged deliveries allowed at a time; 0 for no limit.
+        /// The most unacknowledged deliveries at a time; 0 for no limit.
         prefetch_count: u16,
-        /// Per channel instead of per new consumer.
+        /// Whether the limit is per channel instead of per new consumer.
         global: bool,
     },
     /// Attach a consumer to a queue.
     Attach(Attachment),
-    /// Detach a consumer; what it holds stays to be settled.
+    /// Detach a consumer; its unacked messages stay to be settled.
     Detach {
         /// The consumer's tag.
         consumer_tag: ShortString,
     },
-    /// Hand out one message, if there is one.
+    /// Deliver one message of a queue, if there is one.
     Get {
-        /// Its name; empty for the channel's last declared one.
+        /// The queue's name; empty for the channel's last declared one.
         queue: ShortString,
-        /// Settled on delivery.
+        /// Whether the message is settled on delivery.
         no_ack: bool,
     },
     /// Give back everything unsettled on the channel.
@@ -243,17 +244,17 @@ pub enum Op {
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own of the client")]
 pub struct ExchangeDeclaration {
-    /// Name, as received.
+    /// The exchange's name, as received.
     pub exchange: ShortString,
-    /// Type name, for example `direct`.
+    /// The name of the exchange's type, for example `direct`.
     pub kind: ShortString,
-    /// Only look whether it exists.
+    /// Whether to look only whether the exchange exists.
     pub passive: bool,
-    /// Survives a restart.
+    /// Whether the exchange survives a restart.
     pub durable: bool,
-    /// Deleted with its last binding.
+    /// Whether the exchange is deleted with its last binding.
     pub auto_delete: bool,
-    /// Clients may not publish to it.
+    /// Whether clients may not publish to the exchange.
     pub internal: bool,
     /// Arguments.
     pub arguments: Table,
@@ -276,15 +277,15 @@ pub struct ExchangeBinding {
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own of the client")]
 pub struct QueueDeclaration {
-    /// Name, as received; empty asks for a generated one.
+    /// The queue's name, as received; empty asks for a generated one.
     pub queue: ShortString,
-    /// Only look whether it exists.
+    /// Whether to look only whether the queue exists.
     pub passive: bool,
-    /// Survives a restart.
+    /// Whether the queue survives a restart.
     pub durable: bool,
-    /// Of this connection only.
+    /// Whether the queue is for this connection only.
     pub exclusive: bool,
-    /// Deleted with its last consumer.
+    /// Whether the queue is deleted with its last consumer.
     pub auto_delete: bool,
     /// Arguments.
     pub arguments: Table,
@@ -293,7 +294,7 @@ pub struct QueueDeclaration {
 /// A binding of a queue to an exchange.
 #[derive(Clone, Debug)]
 pub struct QueueBinding {
-    /// Its name; empty for the channel's last declared one.
+    /// The queue's name; empty for the channel's last declared one.
     pub queue: ShortString,
     /// The exchange that routes.
     pub exchange: ShortString,
@@ -306,13 +307,13 @@ pub struct QueueBinding {
 /// The consumer that a client attaches.
 #[derive(Debug)]
 pub struct Attachment {
-    /// Its name; empty for the channel's last declared one.
+    /// The queue's name; empty for the channel's last declared one.
     pub queue: ShortString,
-    /// Empty asks for a generated one.
+    /// The consumer's tag; empty asks for a generated one.
     pub consumer_tag: ShortString,
-    /// Deliveries are settled when they are sent.
+    /// Whether deliveries are settled when they are sent.
     pub no_ack: bool,
-    /// Refuse others.
+    /// Whether the consumer is the only one of the queue.
     pub exclusive: bool,
     /// Arguments.
     pub arguments: Table,

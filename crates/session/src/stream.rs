@@ -41,7 +41,7 @@ impl Append {
         }
     }
 
-    /// The same, independent of the input of the read.
+    /// Makes the request independent of the input of the read.
     #[must_use]
     pub fn owned(self, input: &[u8]) -> Self {
         let Content::Inline(span) = self.entries else { return self };
@@ -51,12 +51,12 @@ impl Append {
     }
 }
 
-/// So many more chunks may be sent to a subscription, or fewer.
+/// Credit for more chunks to be sent to a subscription, or for fewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamCredit {
     /// The subscription.
     pub subscription: SubscriptionId,
-    /// Chunks; negative takes credit back.
+    /// The number of chunks; negative takes credit back.
     pub n_chunks: i16,
 }
 
@@ -83,9 +83,9 @@ pub type Properties = Vec<(String, String)>;
 pub enum StreamOp {
     /// Begin to publish to a stream.
     DeclarePublisher {
-        /// The number it gets.
+        /// The number that the publisher gets.
         publisher: PublisherId,
-        /// Its name, for deduplication; empty for none.
+        /// The publisher's name, for deduplication; empty for none.
         reference: String,
         /// The stream.
         stream: String,
@@ -130,24 +130,24 @@ pub enum StreamOp {
     },
     /// Create a stream.
     Create {
-        /// Its name.
+        /// The stream's name.
         stream: String,
-        /// For example `max-age`, without the `x-` of other protocols.
+        /// The stream's arguments, for example `max-age`, without the `x-` of other protocols.
         arguments: Properties,
     },
     /// Delete a stream.
     Delete {
-        /// Its name.
+        /// The stream's name.
         stream: String,
     },
-    /// Ask which of these streams there are.
+    /// Ask which of these streams exist.
     Metadata {
-        /// Their names.
+        /// The streams' names.
         streams: Texts,
     },
     /// Ask for the figures of a stream.
     Stats {
-        /// Its name.
+        /// The stream's name.
         stream: String,
     },
     /// Ask to which streams of a super stream a key leads.
@@ -166,14 +166,14 @@ pub enum StreamOp {
     CreateSuperStream(SuperStream),
     /// Delete a super stream and its streams.
     DeleteSuperStream {
-        /// Its name.
+        /// The super stream's name.
         super_stream: String,
     },
     /// The client has taken note of [`StreamEvent::ConsumerUpdate`].
     ConsumerUpdated {
         /// The number that the event had.
         update: u32,
-        /// Where to begin, if the client has a wish of its own.
+        /// The place to begin at, if the client has a wish of its own.
         offset: Option<StreamOffset>,
     },
 }
@@ -181,60 +181,60 @@ pub enum StreamOp {
 /// A subscription that a client asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StreamSubscription {
-    /// The number it gets.
+    /// The number that the subscription gets.
     pub subscription: SubscriptionId,
     /// The stream.
     pub stream: String,
-    /// Where to begin.
+    /// The place to begin at.
     pub offset: StreamOffset,
-    /// Chunks that may be sent at first.
+    /// The number of chunks that may be sent at first.
     pub credit: u16,
     /// The chunks to consume.
     pub selection: ChunkSelection,
     /// The name of the consumer, if it has one.
     pub name: Option<String>,
-    /// Of those of the same name only one is given anything.
+    /// Whether only one of the consumers of the same name is given anything.
     pub single_active: bool,
     /// The super stream that the stream is consumed as a part of.
     pub super_stream: Option<String>,
-    /// Everything the client said of it, for listings.
+    /// The properties that the client gave the subscription, for listings.
     pub properties: Properties,
 }
 
 /// The chunks that a consumer is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChunkSelection {
-    /// Those that may have a message with one of these filter values; empty for all.
+    /// Filter values: chunks that may have a message with one of them are given; empty for all chunks.
     pub filters: Vec<Vec<u8>>,
-    /// Beside these, chunks with messages that have no filter value.
+    /// Whether chunks with messages that have no filter value are given beside those of `filters`.
     pub match_unfiltered: bool,
-    /// Chunks of every type, with their trailers, not those of messages alone.
+    /// Whether chunks of every type are given, with their trailers, not those of messages alone.
     pub all_types: bool,
 }
 
 /// A super stream to be created.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SuperStream {
-    /// Its name.
+    /// The name of the super stream.
     pub name: String,
-    /// Its streams.
+    /// The names of its streams.
     pub partitions: Vec<String>,
-    /// The binding key of each of them.
+    /// The binding key of each stream.
     pub binding_keys: Vec<String>,
-    /// The arguments of each of them.
+    /// The arguments of each stream.
     pub arguments: Properties,
 }
 
 /// The sorts of refusal, none of which ends the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StreamRefusal {
-    /// There is no such stream, or it is a queue of another type.
+    /// The stream does not exist, or is a queue of another type.
     StreamDoesNotExist,
     /// The subscription's number is taken.
     SubscriptionIdAlreadyExists,
-    /// There is no such subscription.
+    /// The subscription does not exist.
     SubscriptionIdDoesNotExist,
-    /// There is a queue of the name already.
+    /// The name is that of a queue already.
     StreamAlreadyExists,
     /// The stream is there and cannot be used now.
     StreamNotAvailable,
@@ -244,9 +244,9 @@ pub enum StreamRefusal {
     AccessRefused,
     /// The request says something that cannot be.
     PreconditionFailed,
-    /// There is no such publisher.
+    /// The publisher does not exist.
     PublisherDoesNotExist,
-    /// There is no such offset.
+    /// The name has no stored offset.
     NoOffset,
 }
 
@@ -273,7 +273,7 @@ pub enum StreamEvent<'a> {
         origin: MethodTag,
         /// The link of its deliveries.
         link: LinkId,
-        /// Its number.
+        /// The subscription's number.
         subscription: SubscriptionId,
     },
     /// A subscription has ended as its client asked; nothing is delivered on `link` any more.
@@ -297,14 +297,15 @@ pub enum StreamEvent<'a> {
         /// The offset.
         offset: u64,
     },
-    /// Of the first of very many streams that were asked for, in order, whether they are there. More follow.
+    /// The first of very many streams that were asked for, in order, and whether they are there. More follow.
     MetadataPart {
         /// Name and state.
         streams: &'a [(&'a str, Result<(), StreamRefusal>)],
-        /// As in the last part.
+        /// Whether clients may connect to this node, which leads the streams: as in
+        /// [`StreamEvent::Metadata`].
         is_served: bool,
     },
-    /// Of each stream that was asked for, in order, whether it is there: the last part of them, or all.
+    /// The streams that were asked for, in order, and whether they are there: the last part of them, or all.
     Metadata {
         /// The request.
         origin: MethodTag,
@@ -317,7 +318,7 @@ pub enum StreamEvent<'a> {
     Streams {
         /// The request.
         origin: MethodTag,
-        /// Their names.
+        /// The streams' names.
         streams: &'a [&'a str],
     },
     /// The figures of a stream.
@@ -335,7 +336,7 @@ pub enum StreamEvent<'a> {
         /// The links of its subscriptions.
         links: &'a [LinkId],
     },
-    /// One of several consumers of a name is the active one from now on, or no longer. It is to be answered
+    /// A consumer of a name shared by several becomes the active one, or is no longer. The client must answer
     /// by [`StreamOp::ConsumerUpdated`] before anything is delivered.
     ConsumerUpdate {
         /// A number that the answer is to name.
@@ -352,7 +353,7 @@ pub enum StreamEvent<'a> {
 pub struct ChunkDelivery<'a> {
     /// The header as it is stored.
     pub header: &'a [u8; CHUNK_HEADER_BYTES],
-    /// The entries; for those who consume chunks of all types with the trailer behind them.
+    /// The entries; for consumers of chunks of all types with the trailer behind them.
     pub data: ChunkData<'a>,
     /// The id of the last chunk that is committed.
     pub committed_chunk_id: u64,
@@ -361,11 +362,11 @@ pub struct ChunkDelivery<'a> {
 /// The place of a chunk's data.
 #[derive(Clone, Debug)]
 pub enum ChunkData<'a> {
-    /// To be copied.
+    /// Bytes to be copied.
     Borrowed(&'a [u8]),
     /// Part of a larger read, or of what was just appended: large ones are not copied.
     Shared(Bytes),
-    /// To be sent from where it is.
+    /// Bytes of a file, to be sent from there.
     File(FilePart),
 }
 

@@ -1,28 +1,28 @@
-//! Counts of what clients of the stream protocol have done and were told since the node started. Those of a
-//! connection that ends stay counted.
+//! Counts of what clients of the stream protocol have done and were told since the node started. The counts
+//! of a connection that ends stay counted.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The response codes that are counted are below this.
+/// The end of the response codes that are counted.
 const CODES: usize = 0x13;
 
-/// Figures of one connection, or of all.
+/// The figures of a connection, or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamCounts {
     /// Messages and sub-batches received.
     pub n_received: u64,
-    /// Those that were confirmed.
+    /// Messages and sub-batches confirmed.
     pub n_confirmed: u64,
     /// Messages and sub-batches delivered.
     pub n_delivered: u64,
-    /// Errors told, by response code.
+    /// Errors told to clients, by response code.
     refused: [u64; CODES],
 }
 
 impl StreamCounts {
-    /// Errors told with this response code.
+    /// The number of errors told with this response code.
     pub fn n_refused(&self, code: u16) -> u64 {
         self.refused.get(usize::from(code)).copied().unwrap_or_default()
     }
@@ -54,22 +54,22 @@ pub struct StreamCounter {
 }
 
 impl StreamCounter {
-    /// Messages came.
+    /// Counts messages and sub-batches that came.
     pub fn note_received(&self, n: u64) {
         stdx::count(&self.counters.n_received, n);
     }
 
-    /// Messages were confirmed.
+    /// Counts confirmed messages and sub-batches.
     pub fn note_confirmed(&self, n: u64) {
         stdx::count(&self.counters.n_confirmed, n);
     }
 
-    /// Messages were delivered.
+    /// Counts delivered messages and sub-batches.
     pub fn note_delivered(&self, n: u64) {
         stdx::count(&self.counters.n_delivered, n);
     }
 
-    /// An error was told, so many times.
+    /// Counts an error that was told `n` times.
     pub fn note_refused(&self, code: u16, n: u64) {
         if let Some(counter) = self.counters.refused.get(usize::from(code)) {
             stdx::count(counter, n);
@@ -97,7 +97,7 @@ struct All {
 }
 
 impl StreamTotals {
-    /// Counters of a connection that begins.
+    /// Creates the counters of a connection that begins.
     #[must_use]
     pub fn open(self: &Arc<Self>) -> StreamCounter {
         let counters = Arc::<Counters>::default();
@@ -109,7 +109,7 @@ impl StreamTotals {
         StreamCounter { id, counters, all: Arc::clone(self) }
     }
 
-    /// Everything since the start.
+    /// The counts of all connections since the start.
     #[must_use]
     pub fn counts(&self) -> StreamCounts {
         let all = stdx::lock(&self.0);

@@ -6,24 +6,24 @@ use std::fmt;
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Texts {
     all: String,
-    /// Where each ends.
+    /// The place in `all` where each text ends.
     ends: Vec<usize>,
 }
 
 impl Texts {
-    /// How many there are.
+    /// The number of texts.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no texts.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// All of them, in order.
+    /// The texts, in order.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         let mut start = 0;
         self.ends

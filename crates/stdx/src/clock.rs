@@ -4,13 +4,13 @@ use crate::Now;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Where time comes from.
+/// The source of time.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Clock {
     /// The last tick that was told: time stands still in between.
     #[default]
     Ticks,
-    /// The same; before the first tick it is this time on both scales.
+    /// The last tick that was told; before the first tick it is this time in milliseconds, on both scales.
     TicksFrom(u64),
     /// Functions that read it.
     Read {
@@ -39,7 +39,7 @@ pub struct WallClock {
 }
 
 impl WallClock {
-    /// One that reads `clock`.
+    /// Creates a clock that reads `clock`.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
         let started_ms = if let Clock::TicksFrom(started_ms) = clock { started_ms } else { 0 };
@@ -47,7 +47,7 @@ impl WallClock {
         Self { clock, ticked_unix_ms: started_ms(), ticked_monotonic_ms: started_ms() }
     }
 
-    /// Time has gone on to `now`.
+    /// Notes that time has gone on to `now`.
     pub fn tick(&self, now: Now) {
         self.ticked_unix_ms.store(now.unix_ms, Ordering::Relaxed);
         self.ticked_monotonic_ms.store(now.monotonic_ms, Ordering::Relaxed);
@@ -77,7 +77,7 @@ impl WallClock {
         }
     }
 
-    /// The time on that scale.
+    /// The time on this scale, in milliseconds.
     pub fn on(&self, scale: TimeScale) -> u64 {
         match scale {
             TimeScale::Unix => self.unix_ms(),
@@ -85,7 +85,7 @@ impl WallClock {
         }
     }
 
-    /// How long to wait until `at_ms` on that scale; `None` for until the next tick.
+    /// The time to wait until `at_ms` on this scale; `None` for until the next tick.
     pub fn time_until(&self, scale: TimeScale, at_ms: u64) -> Option<Duration> {
         match self.clock {
             Clock::Ticks | Clock::TicksFrom(_) => None,

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters of values, `N` of them: for each limit the values up to it that are above the one before, and in
-/// the last, whose limit is `u64::MAX`, the rest. One thread at a time writes, anybody reads.
+/// Counters of values, `N` of them: one for each limit, of the values up to the limit and above the one
+/// before; the last limit is `u64::MAX`. One thread at a time writes, anybody reads.
 #[derive(Debug)]
 pub struct Histogram<const N: usize> {
     counts: [AtomicU64; N],
@@ -48,7 +48,7 @@ pub fn count(counter: &AtomicU64, n: u64) {
 pub struct HistogramCounts<const N: usize> {
     /// Values by limit.
     pub counts: [u64; N],
-    /// Their sum.
+    /// The sum of the values.
     pub sum: u64,
 }
 

@@ -57,7 +57,7 @@ impl<'a> Reader<'a> {
         Ok(*head)
     }
 
-    /// One byte.
+    /// Reads one byte.
     pub fn u8(&mut self) -> Result<u8, RecordError> {
         self.array::<1>().map(|[byte]| byte)
     }
@@ -111,7 +111,7 @@ pub struct List<'a, T> {
 }
 
 impl<'a, T> List<'a, T> {
-    /// All that is left in `reader`, a whole number of records of `bytes_each`.
+    /// Reads all that is left in `reader`, a whole number of records of `bytes_each`.
     ///
     /// # Errors
     /// It is not a whole number.

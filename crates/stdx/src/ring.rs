@@ -15,32 +15,32 @@ pub struct Ring<T> {
 
 #[derive(Debug)]
 struct State<T> {
-    /// Each with its bytes, the oldest first.
+    /// Items with their bytes, the oldest first.
     items: VecDeque<(usize, T)>,
     n_bytes: usize,
-    /// Items that ever came.
+    /// The number of items that ever came.
     n_items: u64,
 }
 
 /// Items of a ring as they were at a time.
 #[derive(Debug)]
 pub struct RingItems<T> {
-    /// Those that were wanted, each with its number, the oldest first.
+    /// The items that were wanted, each with its number, the oldest first.
     pub items: Vec<(u64, T)>,
-    /// The number of the oldest that is kept, wanted or not; that of the next one if none is.
+    /// The number of the oldest item that is kept, wanted or not; that of the next one if none is.
     pub first: u64,
-    /// The number of the next one that comes.
+    /// The number of the next item that comes.
     pub next: u64,
 }
 
 impl<T: Clone> Ring<T> {
-    /// One that is empty.
+    /// Creates an empty ring.
     pub const fn new(items_max: usize, bytes_max: usize) -> Self {
         let state = State { items: VecDeque::new(), n_bytes: 0, n_items: 0 };
         Self { items_max, bytes_max, state: Mutex::new(state) }
     }
 
-    /// Keeps an item, which takes so many bytes besides its own size, in the place of the oldest ones.
+    /// Keeps an item, which takes `more_bytes` besides its own size, in the place of the oldest ones.
     pub fn push(&self, item: T, more_bytes: usize) {
         let n_bytes = size_of::<T>() + more_bytes;
         let mut state = lock(&self.state);

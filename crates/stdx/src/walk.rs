@@ -12,7 +12,7 @@ static STEPS: Mutex<Vec<Step>> = Mutex::new(Vec::new());
 /// A step that was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Its name in the table.
+    /// The name in the table.
     pub name: &'static str,
     /// The file with the mark, as the compiler was given it.
     pub file: &'static str,

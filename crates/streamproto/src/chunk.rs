@@ -53,9 +53,9 @@ pub struct ChunkHeader {
     pub n_entries: u16,
     /// The number of messages, and so of offsets.
     pub n_records: u32,
-    /// When the chunk was made: milliseconds since 1970.
+    /// The time when the chunk was made: milliseconds since 1970.
     pub timestamp_ms: i64,
-    /// Whose chunk it is: goes up with every new leader of the stream.
+    /// The epoch of the leader that wrote the chunk: goes up with every new leader of the stream.
     pub epoch: u64,
     /// The offset of the first message.
     pub chunk_id: u64,
@@ -70,8 +70,8 @@ pub struct ChunkHeader {
 }
 
 impl ChunkHeader {
-    /// Decodes the header; reserved bits are ignored. What it announces is compared with the bytes
-    /// that are there by whoever reads them: see [`stored_bytes`](Self::stored_bytes).
+    /// Decodes the header; reserved bits are ignored. The sizes it announces are compared with the bytes that
+    /// are there by the reader of those: see [`stored_bytes`](Self::stored_bytes).
     ///
     /// # Errors
     /// Another magic or version; more entries than the size of the data allows.
@@ -122,7 +122,7 @@ impl ChunkHeader {
         self.data_at() + self.data_bytes as u64 + self.trailer_bytes as u64
     }
 
-    /// Where the entries begin in the chunk as it is stored.
+    /// The place where the entries begin in the chunk as it is stored.
     pub const fn data_at(&self) -> u64 {
         CHUNK_HEADER_BYTES as u64 + self.filter_bytes as u64
     }
@@ -217,7 +217,7 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// The entries with their offsets. What is wrong with one shows as it is reached.
+    /// The entries with their offsets. An error in an entry shows as the entry is reached.
     pub const fn entries(&self) -> Entries<'a> {
         Entries::new(self.data, self.header.n_entries, self.header.chunk_id)
     }
@@ -256,7 +256,7 @@ pub fn data_crc(data: &[u8]) -> u32 {
     u32::try_from(crc).expect("a CRC-32 has 32 bits")
 }
 
-/// The same checksum of entries that come in pieces.
+/// The checksum of [`data_crc`], over entries that come in pieces.
 #[derive(Debug)]
 pub struct DataCrc(Digest);
 

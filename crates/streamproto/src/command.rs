@@ -1,10 +1,10 @@
-//! Commands: what a frame says. One table, `commands!` below, is everything there is to know about
-//! the fields of each; structs, decoding and encoding follow from it. Structs borrow from the bytes
-//! they were decoded from.
+//! Commands: the content of frames. The table `commands!` below is everything there is to know about the
+//! fields of each command; structs, decoding and encoding follow from it. Structs borrow from the bytes they
+//! were decoded from.
 //!
-//! A row says whether it is a request (or a command without answer) or a response, key, version,
-//! and the fields behind key and version in their order. Where an answer has a code alone, it has
-//! no row: see [`CodeResponse`](crate::CodeResponse).
+//! A row has: request (or a command without answer) or response, key, version, and the fields behind key and
+//! version in their order. An answer that has a code alone has no row: see
+//! [`CodeResponse`](crate::CodeResponse).
 
 use crate::command_id::CommandId;
 use crate::entry::Entry;
@@ -54,7 +54,7 @@ records! { 'a;
     /// A message that is published, or a sub-batch of them.
     PublishedMessage<'a> { publishing_id: u64, entry: Entry<'a> }
 
-    /// The same with a filter value, or without one in spite of the version. COMPAT: RabbitMQ's
+    /// A published message with a filter value, or without one in spite of the version. COMPAT: RabbitMQ's
     /// connection dies of a sub-batch in this version. Test: `a_sub_batch_may_have_a_filter_value`.
     FilteredMessage<'a> {
         publishing_id: u64, filter_value: Option<&'a [u8]>, entry: Entry<'a>,
@@ -69,7 +69,7 @@ records! { 'a;
     /// A broker that others refer to by its reference.
     Broker<'a> { reference: u16, host: &'a str, port: u32 }
 
-    /// Where a stream is; a leader of [`NO_BROKER`](crate::spec::NO_BROKER) is none.
+    /// The brokers that have a stream; a leader of [`NO_BROKER`](crate::spec::NO_BROKER) is none.
     StreamMetadata<'a> {
         stream: &'a str, code: ResponseCode, leader: u16, replicas: List<'a, u16>,
     }

@@ -18,7 +18,7 @@ const LENGTH_BYTES: u32 = 4;
 pub struct Compression(u8);
 
 impl Compression {
-    /// None.
+    /// No compression.
     pub const NONE: Self = Self(0);
     /// gzip.
     pub const GZIP: Self = Self(1);
@@ -43,7 +43,7 @@ impl Compression {
 /// Several messages that were published as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubBatch<'a> {
-    /// How `bytes` are compressed.
+    /// The compression of `bytes`.
     pub compression: Compression,
     /// The number of messages.
     pub n_records: u16,
@@ -54,12 +54,12 @@ pub struct SubBatch<'a> {
 }
 
 impl SubBatch<'_> {
-    /// Checks what its header says before the sub-batch is taken from a publisher: nothing here
-    /// keeps others from decoding the frame it is in. The same that RabbitMQ refuses is refused,
-    /// and an uncompressed one whose size is not what it says.
+    /// Checks the header of a sub-batch before it is taken from a publisher: an error does not keep the other
+    /// entries of the frame from being decoded. Refused are the sub-batches that RabbitMQ refuses, and
+    /// uncompressed ones whose size is not what the header says.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first error in the header.
     pub fn check(&self, uncompressed_bytes_max: u32) -> Result<(), SubBatchError> {
         let Self { compression, n_records, uncompressed_bytes, bytes } = *self;
         if uncompressed_bytes > uncompressed_bytes_max {
@@ -89,7 +89,7 @@ impl SubBatch<'_> {
 pub enum Entry<'a> {
     /// A message, AMQP 1.0 as a rule.
     Message(&'a [u8]),
-    /// Several of them.
+    /// A sub-batch of messages.
     SubBatch(SubBatch<'a>),
 }
 

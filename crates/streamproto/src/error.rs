@@ -14,12 +14,12 @@ pub enum FieldError {
     /// A list of more elements than are ever taken; noticed before any of them is looked at.
     #[error("a list of {n}, at most {n_max} are allowed")]
     TooMany {
-        /// Elements, as the list announces.
+        /// The number of elements that the list announces.
         n: u32,
-        /// As many are taken.
+        /// The most elements that are taken.
         n_max: u32,
     },
-    /// There are bytes after the last field.
+    /// Bytes are left after the last field.
     #[error("there is data after the last field")]
     TrailingBytes,
     /// A string is not UTF-8.
@@ -53,7 +53,7 @@ pub enum WireError {
     /// A frame without key and version.
     #[error("the frame is too short for a command")]
     ShortFrame,
-    /// There is no such command, or not in this direction, or not in this version.
+    /// The command is unknown, or is not known in this direction or in this version.
     #[error("unknown command {0}")]
     UnknownCommand(CommandId),
     /// A field of the command is malformed.
@@ -96,17 +96,17 @@ pub enum ChunkError {
     /// The entries that are announced cannot fit their bytes.
     #[error("{n_entries} entries do not fit {data_bytes} bytes")]
     EntriesDoNotFit {
-        /// Entries, as the header says.
+        /// The number of entries in the header.
         n_entries: u16,
-        /// The bytes they are to be in, as the header says.
+        /// The size of the entries in the header, in bytes.
         data_bytes: u32,
     },
     /// The checksum of the entries is another.
     #[error("the checksum of the entries is {found:#010x}, not {expected:#010x}")]
     Crc {
-        /// As the header says.
+        /// The checksum in the header.
         expected: u32,
-        /// As the bytes are.
+        /// The checksum of the bytes.
         found: u32,
     },
     /// An entry is malformed.
@@ -115,9 +115,9 @@ pub enum ChunkError {
     /// The entries hold another number of records than the header says.
     #[error("the entries hold {found} records, not {expected}")]
     Records {
-        /// As the header says.
+        /// The number of records in the header.
         expected: u32,
-        /// As the entries are.
+        /// The number of records in the entries.
         found: u64,
     },
     /// A part is longer than the header can say (only when one is made, never from bytes).
@@ -128,32 +128,32 @@ pub enum ChunkError {
 /// The reason for refusing a sub-batch that was published; the other messages of the frame stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SubBatchError {
-    /// It would be larger than is allowed once it is decompressed.
+    /// The sub-batch would be larger than is allowed once it is decompressed.
     #[error("{0} bytes uncompressed are too many")]
     TooLarge(u32),
-    /// It holds no message.
+    /// The sub-batch holds no message.
     #[error("no messages")]
     NoRecords,
-    /// Its messages cannot fit the bytes they are said to have uncompressed.
+    /// The messages cannot fit the bytes they are said to have uncompressed.
     #[error("{n_records} messages do not fit {uncompressed_bytes} bytes")]
     RecordsDoNotFit {
-        /// Messages, as the entry says.
+        /// The number of messages, as the entry says.
         n_records: u16,
-        /// Bytes, as the entry says.
+        /// The size of the messages uncompressed, as the entry says.
         uncompressed_bytes: u32,
     },
-    /// Its compression is none of the known ones.
+    /// The compression is none of the known ones.
     #[error("unknown compression {0}")]
     UnknownCompression(u8),
-    /// Nothing is what is compressed.
+    /// The sub-batch is compressed, but has no bytes.
     #[error("compressed, and empty")]
     Empty,
-    /// Not compressed, and yet of another size than it says.
+    /// The sub-batch is not compressed, and yet of another size than it says.
     #[error("{found} bytes instead of {expected}")]
     Size {
-        /// As the entry says.
+        /// The size in bytes that the entry says.
         expected: u32,
-        /// As the bytes are.
+        /// The number of bytes that are there.
         found: usize,
     },
 }

@@ -42,7 +42,7 @@ pub(crate) fn take_array<const N: usize>(input: &mut &[u8]) -> Result<[u8; N], F
     Ok(*head)
 }
 
-/// The least of limits; none of none.
+/// Returns the least of `limits`; `u32::MAX` if there are none.
 pub(crate) const fn least(mut limits: &[u32]) -> u32 {
     let mut least = u32::MAX;
     while let [first, rest @ ..] = limits {
@@ -54,7 +54,7 @@ pub(crate) const fn least(mut limits: &[u32]) -> u32 {
     least
 }
 
-/// As many bytes as fit a length of four bytes: what is longer fits no frame and no chunk.
+/// Returns a length as the four bytes on the wire: longer values fit no frame and no chunk.
 pub(crate) fn len_u32(len: usize) -> u32 {
     u32::try_from(len).expect("everything encoded is far below 4 GiB: it fits frames and chunks")
 }

@@ -62,7 +62,7 @@ pub fn deliver_prefix(subscription_id: u8, chunk_bytes: u32) -> [u8; 9] {
     [s0, s1, s2, s3, k0, k1, v0, v1, subscription_id]
 }
 
-/// The same in version 2, which tells the id of the last committed chunk too.
+/// The bytes in front of a delivered chunk in version 2, which also tells the id of the last committed chunk.
 #[must_use]
 pub fn deliver_v2_prefix(
     subscription_id: u8,

@@ -3,7 +3,7 @@
 use crate::error::FieldError;
 use crate::field::Field;
 
-/// Where in a stream to begin.
+/// The place in a stream to begin at.
 ///
 /// ```text
 /// type:u16   0 none, 1 first, 2 last, 3 next, 4 offset, 5 timestamp

@@ -11,16 +11,16 @@ use crate::error::FieldError;
 use crate::field::{Field, take};
 use crate::spec::REFERENCE_BYTES_MAX;
 
-/// Where records stand.
+/// The place where records stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrackingForm {
-    /// In the trailer of a chunk, or in the entry of a chunk of type
+    /// The trailer of a chunk, or the entry of a chunk of type
     /// [`TRACKING_DELTA`](crate::ChunkType::TRACKING_DELTA), of this id.
     Delta {
         /// The id of that chunk.
         chunk_id: u64,
     },
-    /// In an entry of a chunk of type [`TRACKING_SNAPSHOT`](crate::ChunkType::TRACKING_SNAPSHOT).
+    /// An entry of a chunk of type [`TRACKING_SNAPSHOT`](crate::ChunkType::TRACKING_SNAPSHOT).
     Snapshot,
 }
 
@@ -40,7 +40,7 @@ pub enum Tracked {
     Timestamp(i64),
 }
 
-/// One record.
+/// A tracking record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrackingRecord<'a> {
     /// The name of the publisher or consumer, at most [`REFERENCE_BYTES_MAX`].

@@ -5,15 +5,15 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
-/// Takes every certificate for good, even one that cannot be read: who is on the other side stays
-/// unknown, so a signature would prove nothing.
+/// Accepts every certificate, even one that cannot be read: the peer's name stays unknown, so a signature
+/// would prove nothing.
 #[derive(Debug)]
 pub struct AcceptAnyCert {
     schemes: Vec<SignatureScheme>,
 }
 
 impl AcceptAnyCert {
-    /// With the signatures of a provider.
+    /// Creates a verifier with the signatures of a provider.
     #[must_use]
     pub fn new(provider: &CryptoProvider) -> Self {
         Self { schemes: provider.signature_verification_algorithms.supported_schemes() }

@@ -15,7 +15,7 @@ stdx::named! {
         Email = "email",
         /// A URI.
         Uri = "uri",
-        /// Anything else, such as a user's principal name.
+        /// Another name, such as a user's principal name.
         OtherName = "other_name",
     }
 }
@@ -23,31 +23,31 @@ stdx::named! {
 /// The part of a certificate that is the name of its user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LoginFrom {
-    /// All of the subject.
+    /// The whole subject.
     #[default]
     DistinguishedName,
     /// The subject's common names.
     CommonName,
-    /// The alternative name of this kind that has so many before it.
+    /// The alternative name of this kind that has this many before it.
     San(SanKind, usize),
 }
 
 /// A certificate, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// Its subject, as RFC 4514 writes it.
+    /// The subject, as RFC 4514 writes it.
     pub subject: String,
-    /// Its issuer, likewise.
+    /// The issuer, as RFC 4514 writes it.
     pub issuer: String,
-    /// From when to when it is valid.
+    /// The beginning and the end of the validity, for people.
     pub validity: String,
-    /// The beginning of that, in seconds since 1970.
+    /// The beginning of the validity, in seconds since 1970.
     pub not_before_s: i64,
-    /// The end of that, in seconds since 1970.
+    /// The end of the validity, in seconds since 1970.
     pub not_after_s: i64,
-    /// Its version of X.509: 3, or 1 if it was issued without extensions.
+    /// The version of X.509: 3, or 1 if the certificate was issued without extensions.
     pub version: u32,
-    /// Its serial number, in hexadecimal digits.
+    /// The serial number, in hexadecimal digits.
     pub serial: String,
     /// The subject's common names, with commas between them.
     pub common_name: Option<String>,
@@ -79,7 +79,7 @@ impl Certificate {
         })
     }
 
-    /// Of a client whose common name is all that is known.
+    /// Creates a certificate of a client whose common name is all that is known.
     #[must_use]
     pub fn of_common_name(name: String) -> Self {
         let nothing = String::new;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// that an authority of `cacertfile` has issued, for the server's name.
 ///
 /// # Errors
-/// What is wrong with certificates, keys and settings, all of it.
+/// All errors in certificates, keys and settings.
 pub fn client_config(options: &Options) -> Result<Arc<ClientConfig>, Errors> {
     let mut errors = Errors::default();
     if options.crls.0 != CrlCheck::No {

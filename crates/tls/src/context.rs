@@ -31,7 +31,7 @@ pub struct Context {
 /// The contents of the files.
 #[derive(Debug)]
 pub struct Loaded {
-    /// For new connections.
+    /// The configuration for new connections.
     pub config: Arc<ServerConfig>,
     /// The node's own certificates, by their files.
     pub certificates: Vec<(PathBuf, Certificate)>,
@@ -87,7 +87,7 @@ impl Context {
         }
     }
 
-    /// How many handshakes failed, by reason.
+    /// The number of handshakes that failed, by reason.
     pub fn failures(&self) -> impl Iterator<Item = (Reason, u64)> {
         Reason::ALL.into_iter().zip(self.failures.iter().map(|n| n.load(Ordering::Relaxed)))
     }
@@ -108,7 +108,7 @@ fn load(options: &Options) -> Result<Loaded, Errors> {
     let (Some(verifier), Some(versions), Some((identities, certificates)), true) =
         (errors.note(verifier), versions, identities, errors.0.is_empty())
     else {
-        // Who mends the one mends the others.
+        // The warnings are told with the errors: whoever mends the one mends the other.
         errors.0.extend(warnings);
         return Err(errors);
     };

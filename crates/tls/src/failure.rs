@@ -13,19 +13,19 @@ stdx::named! {
     pub enum Reason {
         /// The client speaks something else.
         NotTls = "not_tls",
-        /// It offers no version or cipher that is wanted.
+        /// The client offers no version or cipher that is wanted.
         Incompatible = "incompatible",
-        /// It shows no certificate, and must.
+        /// The client shows no certificate, and must.
         NoCertificate = "no_certificate",
-        /// Its certificate is not accepted.
+        /// The client's certificate is not accepted.
         BadCertificate = "bad_certificate",
-        /// It does not accept the node's certificate, or gives up for another reason.
+        /// The client does not accept the node's certificate, or gives up for another reason.
         RefusedByClient = "refused_by_client",
-        /// It did not finish in time.
+        /// The client did not finish in time.
         TooSlow = "too_slow",
-        /// It went away in the middle.
+        /// The client went away in the middle.
         Lost = "lost",
-        /// It breaks the rules of TLS.
+        /// The client breaks the rules of TLS.
         Malformed = "malformed",
     }
 }
@@ -40,10 +40,10 @@ pub struct Failure {
 }
 
 impl Hello {
-    /// The bytes that are looked at.
+    /// The number of bytes that are looked at.
     pub const BYTES: usize = 11;
 
-    /// From what a client has sent so far.
+    /// Takes the first bytes of what a client has sent so far.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Self {
         let mut first = [0; Self::BYTES];

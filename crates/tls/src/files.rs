@@ -129,7 +129,7 @@ fn encrypted_block(text: &[u8], label: &str) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(text).ok()?;
     let (_, rest) = text.split_once(&format!("-----BEGIN {label}-----"))?;
     let (block, _) = rest.split_once(&format!("-----END {label}-----"))?;
-    // As a certificate it can be decoded: it is looked at nowhere else.
+    // Under the label of a certificate the block can be decoded; nothing takes it for one.
     let as_known = format!("-----BEGIN CERTIFICATE-----{block}-----END CERTIFICATE-----\n");
     let mut sections = <(SectionKind, Vec<u8>)>::pem_slice_iter(as_known.as_bytes());
     sections.next()?.ok().map(|(_, der)| der)

@@ -6,9 +6,9 @@ use rcgen::{
 };
 use std::time::{Duration, SystemTime};
 
-/// They are for trying out, and not for ever.
+/// The time for which certificates are valid: they are for trying out.
 const VALID: Duration = Duration::from_secs(365 * 86_400);
-/// Clocks differ.
+/// The time by which validity begins early: clocks differ.
 const BEFORE: Duration = Duration::from_secs(86_400);
 
 /// The server and the client of the certificates.

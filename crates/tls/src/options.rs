@@ -13,12 +13,12 @@ pub const VERSIONS: [(&str, &SupportedProtocolVersion); 2] =
 /// Whether clients show certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Verify {
-    /// They are not asked for any (`verify_none`).
+    /// Clients are not asked for a certificate (`verify_none`).
     #[default]
     No,
-    /// They are asked, and a certificate that is shown is verified (`verify_peer`).
+    /// Clients are asked, and a certificate that is shown is verified (`verify_peer`).
     IfShown,
-    /// They must show one (`fail_if_no_peer_cert`).
+    /// Clients must show a certificate (`fail_if_no_peer_cert`).
     Always,
 }
 
@@ -26,14 +26,14 @@ stdx::named! {
     /// The certificates that are looked up in lists of revoked ones.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub enum CrlCheck {
-        /// All of the client's chain.
+        /// All certificates of the client's chain.
         Chain = "true",
-        /// None.
+        /// No certificate.
         #[default]
         No = "false",
-        /// The client's own.
+        /// The client's own certificate.
         Peer = "peer",
-        /// All that there is a list for.
+        /// All certificates that there is a list for.
         BestEffort = "best_effort",
     }
 }
@@ -70,14 +70,14 @@ pub struct Options {
 }
 
 impl Options {
-    /// Nothing set, for keys that begin so.
+    /// Creates options with nothing set, for keys that begin with `key`.
     #[must_use]
     pub fn new(key: &'static str) -> Self {
         // COMPAT: Erlang's depth.
         Self { key, depth: 10, prefers_own_order: true, resumes: true, ..Self::default() }
     }
 
-    /// The versions and ciphers that there are not, for the log.
+    /// Warnings of unknown versions and ciphers, for the log.
     #[must_use]
     pub fn unknown(&self) -> Vec<String> {
         let is_version = |name: &&String| VERSIONS.iter().any(|(known, _)| known == name);

@@ -25,8 +25,8 @@ pub(crate) struct Verifier {
 }
 
 impl Verifier {
-    /// Whether no more stand between the client's certificate and the authority's than may. Those that are
-    /// their own issuers do not count (RFC 5280, 6.1).
+    /// Whether no more certificates stand between the client's and the authority's than may. Certificates
+    /// that are their own issuers do not count (RFC 5280, 6.1).
     fn is_short(&self, intermediates: &[CertificateDer<'_>]) -> bool {
         let parsed = intermediates.iter().map(|der| Certificate::parse(der));
         let counts =

@@ -12,12 +12,12 @@ use std::sync::LazyLock;
 #[folder = "web"]
 struct Files;
 
-/// Stands in the index for the address of the other files.
+/// The mark in the index for the address of the other files.
 const BASE: &str = "@BASE@";
-/// Those of the label, and its color.
+/// The marks in the index for the label, and for its color.
 const LABEL: &str = "@LABEL@";
 const COLOR: &str = "@COLOR@";
-/// Digits of a version.
+/// The number of digits of a version.
 const VERSION_DIGITS: usize = 16;
 
 /// The look of the page.
@@ -27,7 +27,7 @@ pub struct Look {
     pub prefix: String,
     /// The environment that the node is part of, on every page.
     pub label: String,
-    /// The color of that; one that the style sheet knows.
+    /// The color of the label; one that the style sheet knows.
     pub color: String,
 }
 
@@ -40,9 +40,9 @@ impl Default for Look {
 /// A file.
 #[derive(Debug)]
 pub struct File {
-    /// Itself.
+    /// The content of the file.
     pub bytes: Cow<'static, [u8]>,
-    /// Its type, as browsers want it told.
+    /// The content type, as browsers want it told.
     pub content_type: &'static str,
 }
 

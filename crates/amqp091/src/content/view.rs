@@ -61,7 +61,7 @@ const OTHER_FORM: u16 = CONTINUED_FLAG;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PropertiesRef<'a> {
     raw: &'a [u8],
-    /// Those of the properties, and [`OTHER_FORM`].
+    /// The flags of the properties, and [`OTHER_FORM`].
     flags: u16,
 }
 
@@ -85,7 +85,7 @@ impl<'a> PropertiesRef<'a> {
     /// Values that are cut short, bytes left over, malformed headers.
     #[inline]
     pub fn parse(raw: &'a [u8]) -> Result<Self, FieldError> {
-        // What nearly all messages have: nothing, or a delivery mode.
+        // Nearly all messages have no properties, or a delivery mode alone.
         match *raw {
             [0, 0] => return Ok(Self { raw, flags: 0 }),
             [0x10, 0, _] => return Ok(Self { raw, flags: DELIVERY_MODE }),
@@ -112,8 +112,8 @@ impl<'a> PropertiesRef<'a> {
         }
     }
 
-    /// Looks into bytes that were checked before or encoded by this crate. Of bytes that are
-    /// neither, properties may seem to be absent.
+    /// Looks into bytes that were checked before or encoded by this crate. Of other bytes, properties may
+    /// seem to be absent.
     #[must_use]
     #[inline]
     pub fn trusted(raw: &'a [u8]) -> Self {
@@ -237,7 +237,7 @@ impl<'a> PropertiesRef<'a> {
         out.extend_from_slice(&flags.to_be_bytes());
         let values = self.raw.get(2..).unwrap_or_default();
         let mut after = Reader::new(values);
-        // Nothing here fails once the bytes were checked; of other bytes a part is dropped.
+        // Reading cannot fail once the bytes were checked; of other bytes a part is dropped.
         let before = skip(&mut after, self.flags & (CONTENT_TYPE | CONTENT_ENCODING))
             .map_or(0, |()| values.len() - after.rest().len());
         out.extend_from_slice(values.get(..before).unwrap_or_default());

@@ -15,7 +15,7 @@ pub struct Decimal {
     pub value: u32,
 }
 
-/// One value. Equality is that of the wire form: the type counts, floats compare bit by bit.
+/// A value. Equality is that of the wire form: the type counts, floats compare bit by bit.
 /// For the comparison of declaration arguments see [`Value::is_equivalent`].
 #[derive(Clone, Debug)]
 pub enum Value {

@@ -19,13 +19,14 @@ impl<'a> TableRef<'a> {
     /// and without allocating.
     ///
     /// # Errors
-    /// What is wrong with the first bad entry.
+    /// The error of the first bad entry.
     pub fn parse(entries: &'a [u8]) -> Result<Self, FieldError> {
         validate(entries)?;
         Ok(Self(entries))
     }
 
-    /// As [`TableRef::parse`]; tells whether the bytes are those that the table has once it is encoded anew.
+    /// Checks entries as [`TableRef::parse`] does; tells whether the bytes are those that the table has once
+    /// it is encoded anew.
     pub(crate) fn is_canonical(entries: &'a [u8]) -> Result<bool, FieldError> {
         validate(entries)
     }
@@ -151,7 +152,7 @@ impl<'a> Iterator for ArrayIter<'a> {
     }
 }
 
-/// One value in the bytes it came in; see [`Value`] for the types.
+/// A value in the bytes it came in; see [`Value`] for the types.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the variants are those of Value")]
 pub enum ValueRef<'a> {
@@ -296,11 +297,11 @@ struct Open<'a> {
     has_names: bool,
 }
 
-/// A value, as far as it matters to who only checks it.
+/// A value, as far as it matters to a check.
 enum Passed<'a> {
-    /// Nothing is nested in it.
+    /// A value with nothing nested in it.
     Value,
-    /// The same, in another form than it is encoded in.
+    /// A value with nothing nested in it, in another form than it is encoded in.
     OtherForm,
     Container(Open<'a>),
 }

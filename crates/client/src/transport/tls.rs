@@ -28,7 +28,7 @@ pub enum Trust {
 /// The encryption of connections. Its costly parts are made once, for the first connection.
 #[derive(Clone, Debug)]
 pub struct Encryption {
-    /// Whom it trusts.
+    /// The brokers that are trusted.
     pub trust: Trust,
     /// The name to ask for, if it is not the host's.
     pub server_name: Option<ServerName<'static>>,
@@ -36,7 +36,7 @@ pub struct Encryption {
 }
 
 impl Encryption {
-    /// One that trusts these, and asks for a name if one is given.
+    /// Creates an encryption that trusts these, and asks for a name if one is given.
     pub fn new(trust: Trust, server_name: Option<ServerName<'static>>) -> Self {
         Self { trust, server_name, made: Arc::default() }
     }
@@ -74,7 +74,7 @@ fn system_roots() -> anyhow::Result<RootCertStore> {
     Ok(roots)
 }
 
-/// One encrypted connection.
+/// An encrypted connection.
 #[derive(Debug)]
 pub struct Session {
     pub(super) socket: TcpStream,
@@ -83,9 +83,9 @@ pub struct Session {
     encrypted: Vec<u8>,
     used: usize,
     filled: usize,
-    /// The last read took all the socket had.
+    /// Whether the last read took all the socket had.
     is_drained: bool,
-    /// The broker has said goodbye: what comes now counts for nothing.
+    /// Whether the broker has said goodbye: input that comes now counts for nothing.
     is_ended: bool,
 }
 
@@ -116,8 +116,7 @@ impl Session {
         self.tls.wants_write()
     }
 
-    /// At most one read that gives something: what of it has no room in `into` is for the next
-    /// call.
+    /// Reads until one read gives something: bytes of it that have no room in `into` are for the next call.
     pub(super) fn receive(&mut self, into: &mut [u8]) -> io::Result<Received> {
         loop {
             let n = self.decrypt(into)?;
@@ -191,7 +190,7 @@ impl Drop for Session {
     /// Says goodbye, without which the broker would have to think that something was cut off.
     fn drop(&mut self) {
         self.tls.send_close_notify();
-        // It may be gone already.
+        // The broker may be gone already.
         drop(self.flush());
     }
 }

@@ -20,7 +20,8 @@ use session::{ChannelId, Content as Body, Error, ErrorKind, OwnedContent, Publis
 /// are copied no more.
 const INLINE_BODY_BYTES_MAX: usize = 16 * 1024;
 
-/// ... where messages may have so many. What is larger is read to its end and refused.
+/// The most bytes of a body that is taken where it lies, where messages may have `message_bytes_max`. Larger
+/// messages are read to their end and refused.
 pub(super) fn inline_body_bytes_max(message_bytes_max: u64) -> usize {
     usize::try_from(message_bytes_max).unwrap_or(usize::MAX).min(INLINE_BODY_BYTES_MAX)
 }

@@ -73,9 +73,9 @@ impl Fault {
 enum FrameOutcome {
     /// The number of bytes that are done with.
     Bytes(usize),
-    /// Nothing can be done without this many bytes.
+    /// The number of bytes that must be there before the frame can be decoded.
     Wait(usize),
-    /// The requests before have to be worked off first.
+    /// The requests before this frame must be worked off first.
     AfterRequests,
 }
 
@@ -159,7 +159,8 @@ impl Incoming {
     fn take_whole(&mut self, reading: &mut Reading<'_>, tags: &mut Tags<'_>) {
         let frame_max = reading.life.negotiated.frame_max;
         let body_bytes_max = inline_body_bytes_max(reading.life.settings.message_bytes_max);
-        // Nothing in here opens, closes or fails a channel. Channel 0 is none.
+        // Publishes and acknowledgements neither open, close nor fail a channel: one that is ready stays so.
+        // Channel 0 is none.
         let mut ready_channel = 0;
         while reading.requests.len() < REQUESTS_PER_READ_MAX {
             let rest = reading.rest();
@@ -300,7 +301,7 @@ impl Incoming {
         match asked(&method).map_err(|error| Fault::new(error, method.id()))? {
             Asked::Settle(settlement) => match resolve(tags, reading, id, settlement) {
                 Ok(()) => {}
-                // What is settled may be what one of the requests is about to get.
+                // The delivery may be the one that a request still to be worked off is about to get.
                 Err(_) if !reading.requests.is_empty() => return Ok(FrameOutcome::AfterRequests),
                 Err(error) => return Err(Fault::new(error, method.id())),
             },
@@ -592,7 +593,7 @@ impl Incoming {
         self.lose(reading);
     }
 
-    /// Only connection.close and close-ok count.
+    /// Discards input, of which only connection.close and close-ok count.
     pub(super) fn discard(&mut self, reading: &mut Reading<'_>) -> Option<Step> {
         if self.is_lost {
             reading.at = reading.input.len();
@@ -640,7 +641,7 @@ impl Incoming {
         None
     }
 
-    /// Nothing of what comes can be understood.
+    /// Gives up on the input, of which nothing more can be understood.
     const fn lose(&mut self, reading: &mut Reading<'_>) {
         self.is_lost = true;
         reading.life.timers.closing(reading.now, SILENT_CLOSE_DELAY_MS);

@@ -1,4 +1,4 @@
-//! From the protocol header to `connection.open`.
+//! The handshake, from the protocol header to `connection.open`.
 
 use super::{Lifecycle, Phase, Reading, closing_ms, loses_frame_borders, unexpected};
 use crate::outbox::events::LINGER_MS;
@@ -99,7 +99,7 @@ impl Handshake {
         None
     }
 
-    /// One frame of the handshake.
+    /// Reads one frame of the handshake.
     pub(super) fn read_handshake(&mut self, reading: &mut Reading<'_>) -> Option<Step> {
         let (frame, used) = match decode_frame(reading.rest(), reading.life.negotiated.frame_max) {
             Ok(Some(found)) => found,

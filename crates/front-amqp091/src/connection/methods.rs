@@ -8,20 +8,20 @@ use session::{
     QueueBinding, QueueDeclaration, ShortString, Table,
 };
 
-/// The request of a method on a channel.
+/// The request that a method on a channel makes.
 #[derive(Debug)]
 pub(super) enum Asked {
-    /// The broker to do something, and to keep quiet about it when the flag is set.
+    /// An operation for the broker, which gives no answer when the flag is set.
     Do(Op, Flag),
-    /// Deliveries to be settled.
+    /// A settlement of deliveries.
     Settle(Settlement),
-    /// The channel to be opened.
+    /// The opening of the channel.
     Open,
-    /// The channel to be closed.
+    /// The closing of the channel.
     Close,
-    /// Nothing but an answer, known already.
+    /// No operation: the answer is known already.
     Answer(Method<'static>),
-    /// Nothing.
+    /// No operation and no answer.
     Ignore,
 }
 
@@ -29,7 +29,7 @@ pub(super) enum Asked {
 /// `basic.ack` are taken on a shorter way.
 ///
 /// # Errors
-/// What the protocol forbids: the broker does not hear of it.
+/// The method is forbidden by the protocol: the broker does not hear of it.
 pub(super) fn asked(method: &Method<'_>) -> Result<Asked, Error> {
     #[expect(clippy::wildcard_enum_match_arm, reason = "everything else only servers send")]
     Ok(match method {

@@ -12,9 +12,9 @@ pub(super) struct ChannelOut {
     pub(super) id: u16,
     pub(super) tags: DeliveryTags,
     pub(super) confirms: Confirms,
-    /// Whether some are to be told.
+    /// Whether confirms are to be told.
     pub(super) has_confirms: bool,
-    /// Its client is done with it, or the connection is: what is delivered goes back to its queue.
+    /// Whether the client is done with the channel, or the connection is: deliveries go back to their queues.
     pub(super) is_closing: bool,
 }
 
@@ -78,25 +78,25 @@ impl ChannelsOut {
         found.is_ok()
     }
 
-    /// The broker closed a channel: the decoder is to learn of it.
+    /// Notes that the broker closed a channel, of which the decoder is to learn.
     pub(super) fn note_failed(&mut self, id: u16) {
         self.failed.push(id);
     }
 
-    /// Channels the broker closed since the last look.
+    /// Takes the channels that the broker closed since the last call.
     pub(super) fn take_failed(&mut self) -> Vec<u16> {
         std::mem::take(&mut self.failed)
     }
 
-    /// Nothing is delivered to any of them any more.
+    /// Stops deliveries to all channels.
     pub(super) fn close_all(&mut self) {
         for channel in &mut self.list {
             channel.is_closing = true;
         }
     }
 
-    /// The client closes the channel: its tags stand for nothing from here on, and nothing is
-    /// delivered to it any more. What was is remembered until the broker has let go of it.
+    /// Closes the channel for the client: its tags stand for nothing from here on, and nothing is delivered
+    /// to it any more. Unsettled deliveries are remembered until the broker has let go of the channel.
     pub(crate) fn close(&mut self, id: u16) {
         if let Some(channel) = self.get_mut(id) {
             channel.is_closing = true;
@@ -128,7 +128,7 @@ impl ChannelsOut {
     /// Follows what a request means for the tags of its channel.
     pub(crate) fn follow(&mut self, channel: u16, step: TagStep) {
         let Some(out) = self.open_mut(channel) else {
-            // It was opened in the same read, and the broker has not answered yet.
+            // The channel was opened in the same read, and the broker has not answered yet.
             if step == TagStep::SelectTx && !self.early_tx.contains(&channel) {
                 self.early_tx.push(channel);
             }
@@ -156,7 +156,8 @@ impl ChannelsOut {
         }
     }
 
-    /// How far back unsettled deliveries of a link go, which is one of that channel.
+    /// The oldest unsettled delivery of a link, which is one of that channel, and the channel's newest
+    /// delivery.
     pub(super) fn unsettled_since(&mut self, channel: u16, link: LinkId) -> Option<UnsettledSince> {
         self.get_mut(channel)?.tags.unsettled_since(link)
     }

@@ -18,7 +18,7 @@ struct Run {
 /// than is true. Positive and negative answers never share a frame.
 #[derive(Debug, Default)]
 pub(super) struct Confirms {
-    /// Everything up to here is answered and told.
+    /// The number up to which all publishes are answered and told.
     told_upto: u64,
     /// Answers above, in order, without overlap.
     ahead: Vec<Run>,

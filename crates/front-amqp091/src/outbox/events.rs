@@ -87,7 +87,7 @@ impl Locked {
             Event::Returned { channel, reason, message } => {
                 self.returned(channel, reason, &message)
             }
-            // Nothing that this protocol's clients can ask for is answered by it.
+            // `Event::Stream` answers requests that this protocol's clients cannot make.
             Event::Stream(_) => {}
         }
     }

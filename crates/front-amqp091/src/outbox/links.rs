@@ -50,7 +50,7 @@ impl Links {
         self.n_gone = 0;
     }
 
-    /// None of them waits for room any more.
+    /// Notes that no link waits for room any more.
     pub(super) fn resume(&mut self) {
         for link in &mut self.list {
             link.paused = false;
@@ -70,7 +70,7 @@ pub(super) struct Link {
     pub(super) channel: u16,
     pub(super) no_ack: bool,
     pub(super) paused: bool,
-    /// Its consumer has gone: nothing is delivered any more.
+    /// Whether the link's consumer has gone: nothing is delivered any more.
     is_gone: bool,
     /// A `basic.deliver` frame up to the consumer's tag, its size still open.
     pub(super) prefix: Box<[u8]>,

@@ -16,9 +16,10 @@ use streamproto::{Command as _, Key, List, ResponseCode, ToServer, WireError};
 /// Bytes of a publish command in front of its entries: key, version, publisher, number of entries.
 const PUBLISH_HEAD_BYTES: usize = 4 + 1 + 4;
 
-/// Properties of a subscription, or arguments of a stream. Each chunk is compared with filters among them.
+/// The most properties of a subscription, or arguments of a stream. Each chunk is compared with filters among
+/// them.
 const PROPERTIES_MAX: usize = 1_024;
-/// Their bytes, which subscriptions keep.
+/// The most bytes of such properties, which subscriptions keep.
 const PROPERTIES_BYTES_MAX: usize = 64 * 1024;
 
 /// The commands that clients may send in each of these versions. COMPAT: RabbitMQ names those alone.
@@ -46,7 +47,7 @@ const TOLD_VERSIONS: [Key; 20] = [
 ];
 
 impl Reading<'_> {
-    /// One command of a running connection, in a frame of so many bytes that begins here.
+    /// Handles a command of a running connection, in a frame of `frame_bytes` that begins here.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the others ask for operations")]
     pub(super) fn command(
         &mut self,
@@ -76,7 +77,7 @@ impl Reading<'_> {
             ToServer::Close(close) => {
                 self.life.outbox.lock().close_asked(close.correlation_id);
                 self.control(Key::Close, close.correlation_id, Op::CloseConnection);
-                // What comes behind it is dropped.
+                // The input behind the close is dropped.
                 self.life.closing(self.now);
             }
             other if let Some(asked) = too_much(other) => {
@@ -93,7 +94,7 @@ impl Reading<'_> {
         None
     }
 
-    /// Credit; clients ask for one chunk after the other, which comes down to as many at once.
+    /// Adds credit; clients ask for one chunk after the other, which comes down to as many at once.
     fn credit(&mut self, subscription: SubscriptionId, n_chunks: i16) {
         if let Some(Request::Credit(before)) = self.requests.last_mut()
             && before.subscription == subscription
@@ -221,7 +222,7 @@ fn stream_op(command: &ToServer<'_>) -> Option<(Key, u32, StreamOp)> {
     })
 }
 
-/// The same, of what concerns the definitions of streams.
+/// The operation on the definitions of streams that a command asks for, with its key and correlation id.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the others ask for nothing")]
 fn definition_op(command: &ToServer<'_>) -> Option<(Key, u32, StreamOp)> {
     let text = str::to_owned;

@@ -1,4 +1,4 @@
-//! From a client's properties to an open virtual host, and credentials that are renewed later.
+//! The handshake, from a client's properties to an open virtual host, and credentials that are renewed later.
 //!
 //! COMPAT: before a virtual host is open RabbitMQ closes the socket without a word for everything that may
 //! not come then.
@@ -28,7 +28,7 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    /// One command before the virtual host is open.
+    /// Handles a command before the virtual host is open.
     pub(super) fn command(
         &mut self,
         life: &mut Lifecycle,

@@ -6,9 +6,9 @@ use session::{PublisherId, StreamRefusal};
 use streamproto::command::{PublishConfirm, PublishError, PublishingError};
 use streamproto::{Command as _, List, ResponseCode};
 
-/// Messages of one frame: it fits into the smallest frame that clients agree to.
+/// The most messages answered in one frame: it fits into the smallest frame that clients agree to.
 const ANSWERS_PER_FRAME_MAX: usize = 512;
-/// An idle outbox keeps memory for so many runs at most.
+/// The most runs for which an idle outbox keeps memory.
 const IDLE_RUNS_MAX: usize = 8;
 
 /// Consecutive messages of a publisher with the same answer.
@@ -24,7 +24,7 @@ struct Run {
 #[derive(Debug, Default)]
 pub(super) struct AppendAnswers {
     runs: Vec<Run>,
-    /// Messages that are answered.
+    /// The number of messages that are answered.
     n_ids: u64,
     ids: Vec<u64>,
     errors: Vec<PublishingError>,
@@ -35,7 +35,7 @@ impl AppendAnswers {
         self.runs.is_empty()
     }
 
-    /// Bytes that they take, or will.
+    /// The number of bytes that the answers take, or will.
     pub(super) fn n_bytes(&self) -> usize {
         let encoded =
             usize::try_from(self.n_ids).unwrap_or(usize::MAX).saturating_mul(size_of::<u64>());
@@ -61,9 +61,10 @@ impl AppendAnswers {
         self.runs.push(Run { publisher, code, first, last });
     }
 
-    /// Appends all of them.
+    /// Appends all answers that wait.
     pub(super) fn tell(&mut self, out: &mut Vec<u8>) {
-        // Those of a publisher stay in order; what it is told of other publishers' does not matter.
+        // The answers of a publisher with the same code stay in order; the order among others does not
+        // matter.
         if !self.runs.is_sorted_by_key(|run| (run.publisher, run.code.0)) {
             self.runs.sort_by_key(|run| (run.publisher, run.code.0));
         }

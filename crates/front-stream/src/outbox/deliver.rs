@@ -17,7 +17,7 @@ const SPLICE_BYTES_MIN: usize = 8 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct Links {
     list: Vec<Link>,
-    /// Deliveries tell the last committed chunk too.
+    /// Whether deliveries tell the last committed chunk too.
     tells_committed: bool,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Links {
 pub(super) struct Link {
     pub(super) id: LinkId,
     subscription: SubscriptionId,
-    /// It is noted as one to be resumed.
+    /// Whether the link is noted as one to be resumed.
     pub(super) is_paused: bool,
 }
 
@@ -50,7 +50,7 @@ impl Links {
         self.list.clear();
     }
 
-    /// None of them waits for room any more.
+    /// Notes that no link waits for room any more.
     pub(super) fn resume(&mut self) {
         for link in &mut self.list {
             link.is_paused = false;
@@ -69,7 +69,7 @@ impl Links {
         counter: &StreamCounter,
     ) -> Room {
         let tells_committed = self.tells_committed;
-        // Its subscription is gone.
+        // A link that is not found is that of a subscription which is gone.
         let Some(link) = self.get_mut(id).filter(|_| out.closing() == Closing::No) else {
             return Room::Full;
         };

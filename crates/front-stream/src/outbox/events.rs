@@ -13,7 +13,7 @@ use streamproto::field::Field as _;
 use streamproto::spec::NO_BROKER;
 use streamproto::{CodeResponse, Command, Key, List, OffsetSpec, ResponseCode};
 
-/// This node, among the brokers of a metadata response.
+/// The reference of this node among the brokers of a metadata response.
 const THIS_BROKER: u16 = 0;
 
 /// The metadata of streams that are told part by part.
@@ -50,9 +50,9 @@ impl Locked {
             },
             Event::Done { origin, .. } => self.answer(origin, ResponseCode::OK),
             Event::Stream(event) => self.put_stream_event(event),
-            // The protocol has no word for it: who publishes during an alarm is not read.
+            // The protocol has no word for alarms: a client that publishes during one is not read.
             Event::Blocked { .. } | Event::Unblocked => {}
-            // Nothing that this protocol's clients can ask for is answered by it.
+            // Clients of this protocol cannot ask for what these events tell.
             Event::ChannelOpened(_)
             | Event::ChannelClosed(_)
             | Event::ChannelFailed { .. }
@@ -211,6 +211,6 @@ fn metadata(stream: &str, state: Result<(), StreamRefusal>, leader: u16) -> Stre
         Ok(()) => (ResponseCode::OK, leader),
         Err(why) => (refusal_code(why), NO_BROKER),
     };
-    // It has no replica but its leader.
+    // A stream has no replica but its leader.
     StreamMetadata { stream, code, leader, replicas: List::default() }
 }

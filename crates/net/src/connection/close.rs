@@ -10,11 +10,11 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// A node that stops gives clients no more than this many milliseconds to close their sockets.
+/// The most milliseconds that a node which stops gives clients to close their sockets.
 const STOPPING_MS: u64 = 1_000;
-/// Input that comes too late is dropped, up to this many bytes; more is left unread.
+/// The most bytes of input that comes too late and is dropped; more is left unread.
 const LATE_BYTES_MAX: usize = 1024 * 1024;
-/// ... in pieces of this many bytes.
+/// The bytes of late input that are dropped at a time.
 const SINK_BYTES: usize = 4 * 1024;
 
 /// Closes as `close_mode` says. Whoever waits for this waits for what must have arrived before the node may
@@ -75,7 +75,7 @@ async fn closed_by_peer(socket: &SocketReader) {
     std::future::pending().await
 }
 
-/// Not part of the future: it would be larger by the sink.
+/// Drops some input, outside of the future, which would be larger by the sink.
 fn drop_some(socket: &SocketReader) -> io::Result<usize> {
     socket.drop_some(&mut [0; SINK_BYTES])
 }

@@ -12,15 +12,15 @@ use std::task::{Context, Poll};
 use stdx::Now;
 use tokio::io::ReadBuf;
 
-/// One read takes as much as this at first, ...
+/// The bytes that one read takes at first.
 const READ_BYTES: usize = 64 * 1024;
-/// ... and up to this much while reads fill the buffer.
+/// The bytes that one read takes at most, while reads fill the buffer.
 const READ_BYTES_MAX: usize = 256 * 1024;
-/// Frames that have to be seen whole may be this large, however large frames may be.
+/// The largest size of frames that have to be seen whole, however large frames may be.
 const UNIT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Rests of a read up to this size are kept apart, and the buffer is given back.
 const REST_BYTES_MAX: usize = 16 * 1024;
-/// Buffers a thread keeps at hand.
+/// The most buffers that a thread keeps at hand.
 const N_SPARE_MAX: usize = 2;
 
 thread_local! {
@@ -36,7 +36,8 @@ fn borrow_buffer(size: usize) -> Vec<u8> {
     spare.unwrap_or_else(|| vec![0; size])
 }
 
-/// A large buffer takes the place of a small one, so that those who read much find it again.
+/// Gives a buffer back. A large one takes the place of a small one, so that clients that send much find it
+/// again.
 fn give_back(buffer: Vec<u8>) {
     if !(READ_BYTES..=READ_BYTES_MAX).contains(&buffer.len()) {
         return;

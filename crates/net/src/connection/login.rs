@@ -95,7 +95,7 @@ impl Task {
         };
         self.front.authenticated(self.server.clock.now(), result);
         if let Some(session) = &mut self.client.session {
-            // What the client has lost it is told behind the answer.
+            // The client is told behind the answer of what it has lost.
             session.obey(Interrupt::ReviewRights).await;
         }
         Ok(())

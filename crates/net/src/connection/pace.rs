@@ -13,11 +13,12 @@ const STUCK_MAX_MS: u64 = 5 * 60 * 1000;
 pub(super) struct Pace {
     /// Time of the last write, or of the last moment with nothing to write.
     moved_ms: u64,
-    /// Until then its acknowledgements are of messages that another client published just before.
+    /// The time until which the client's acknowledgements are of messages that another client published just
+    /// before.
     answers_until_ms: u64,
-    /// Until then others have their turn: the client publishes faster than consumers take.
+    /// The time until which others have their turn: the client publishes faster than consumers take.
     slowed_until_ms: Option<u64>,
-    /// Memory was given back, and nothing was written since.
+    /// Whether memory was given back, and nothing was written since.
     is_idle: bool,
 }
 
@@ -31,12 +32,12 @@ impl Pace {
         }
     }
 
-    /// The client publishes faster than consumers take.
+    /// Slows the client down, which publishes faster than consumers take.
     pub(super) const fn slow_down(&mut self, now: Now) {
         self.slowed_until_ms = Some(now.monotonic_ms + AHEAD_MS);
     }
 
-    /// The end of that; `None` when it is over.
+    /// The time until which the client is slowed down; `None` when it is over.
     pub(super) fn slowed_until_ms(&mut self, now: impl FnOnce() -> Now) -> Option<u64> {
         if self.slowed_until_ms.is_some_and(|until| until <= now().monotonic_ms) {
             self.slowed_until_ms = None;
@@ -52,7 +53,7 @@ impl Pace {
         self.moved_ms.saturating_add(STUCK_MAX_MS)
     }
 
-    /// The client was just given something by another's doing.
+    /// Notes that the client was just given something by another's doing.
     pub(super) const fn was_given(&mut self, now: Now) {
         self.answers_until_ms = now.monotonic_ms + ONLY_CLIENT_AFTER_MS;
     }

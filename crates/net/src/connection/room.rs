@@ -1,8 +1,8 @@
 //! The bytes that a connection may bring while the node has more to write than it may. Knows counts of bytes.
 //! Never their meaning, or their place.
 
-/// Bytes that a connection may bring while the node lacks room: enough for clients that bring little, who do
-/// not wait for those that bring much.
+/// The bytes that a connection may bring while the node lacks room: enough for clients that bring little,
+/// which do not wait for those that bring much.
 const UNHELD_BYTES_MAX: usize = 16 * 1024;
 
 /// The bytes that a connection has brought since the node had room.
@@ -12,7 +12,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// So many bytes were read.
+    /// Counts `n` bytes that were read.
     pub(super) const fn note_read(&mut self, n: usize) {
         self.n_brought = self.n_brought.saturating_add(n);
     }

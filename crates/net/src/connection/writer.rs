@@ -86,7 +86,7 @@ enum Wrote {
 /// The task's duty after a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flushed {
-    /// Nothing: what is left waits for the socket.
+    /// No duty: bytes that are left wait for the socket.
     Done,
     /// Links have room again and are in the list, deliveries were settled by being written, or the
     /// connection is to be failed.
@@ -197,7 +197,7 @@ impl Writer {
             && self.has_written_inline.swap(false, Ordering::Relaxed)
     }
 
-    /// Wakes the task after so many writes by other threads; never for 0.
+    /// Wakes the task after `n_writes` writes by other threads; never for 0.
     pub(super) fn wake_to_read_after(&self, n_writes: u32) {
         let n = if n_writes == 0 { 0 } else { n_writes + 1 };
         if n != 0 || self.n_writes_to_read.load(Ordering::Relaxed) != 0 {
@@ -205,7 +205,7 @@ impl Writer {
         }
     }
 
-    /// Whether there were so many writes; once.
+    /// Whether as many writes were made as [`Self::wake_to_read_after`] says; once.
     pub(super) fn take_read_due(&self) -> bool {
         let is_due = self.n_writes_to_read.load(Ordering::Relaxed) == 1;
         if is_due {
@@ -214,7 +214,7 @@ impl Writer {
         is_due
     }
 
-    /// Another thread wrote: true when the task is to read.
+    /// Counts a write by another thread: true when the task is to read.
     fn count_to_read(&self) -> bool {
         let n = self.n_writes_to_read.load(Ordering::Relaxed);
         if n > 1 {
@@ -309,7 +309,7 @@ impl Writer {
     fn try_batch(&self) -> Option<MutexGuard<'_, WriteBatch>> {
         match self.batch.try_lock() {
             Ok(batch) => Some(batch),
-            // What a panic left half written is seen by the peer as a broken frame.
+            // A batch that a panic left half written is seen by the peer as a broken frame.
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }

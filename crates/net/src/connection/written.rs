@@ -15,7 +15,7 @@ pub(super) struct Written {
     resume: Vec<LinkId>,
     /// Deliveries that were settled by being written.
     settles: Vec<Settle>,
-    /// There was something that the client cannot be sent.
+    /// The refusal of something that the client cannot be sent.
     refused: Option<Box<Error>>,
 }
 

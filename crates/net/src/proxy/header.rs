@@ -13,8 +13,8 @@ use std::str::FromStr;
 
 /// The longest header of version 1, with the end of its line (section 2.1).
 pub(super) const V1_BYTES_MAX: usize = 107;
-/// The longest header of version 2 that is taken. What goes beyond its addresses is skipped, and may be
-/// longer than the 536 bytes that every receiver has to take: certificates of clients, for example.
+/// The longest header of version 2 that is taken. Bytes beyond its addresses are skipped, and may be longer
+/// than the 536 bytes that every receiver has to take: certificates of clients, for example.
 pub(super) const V2_BYTES_MAX: usize = 16 * 1024;
 
 const V1_START: &[u8] = b"PROXY ";
@@ -40,7 +40,7 @@ pub(super) enum Forwarded {
 /// The outcome of parsing the first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Parsed {
-    /// All of them belong to a header that is not whole yet.
+    /// The bytes belong to a header that is not whole yet.
     More,
     /// The header says this, and is over after `n_bytes`: perhaps more than were looked at.
     Header {

@@ -9,7 +9,7 @@ const COMMON_NAME: u8 = 0x22;
 const CIPHER: u8 = 0x23;
 /// The bits that say that the client has shown a certificate, on this connection or in this session.
 const SHOWN: u8 = 0x06;
-/// Before the addresses: signature, version, family, length.
+/// The bytes before the addresses: signature, version, family, length.
 const FIXED_BYTES: usize = 16;
 
 /// The encryption between client and proxy, if the header says that there was any. The client's name is taken

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// The size of the option's value.
 const SIZE: libc::socklen_t = 4;
 
-/// Has the socket become readable once so many bytes are there, and not before; now, if they are there.
+/// Has the socket become readable once `bytes` are there, and not before; now, if they are there.
 ///
 /// # Errors
 /// The system does not know the option.

@@ -53,9 +53,9 @@ struct State {
     unsent: Vec<u8>,
     /// Bytes of the writer's that were encrypted and are not reported as written.
     n_unsent: usize,
-    /// Nothing follows from the peer.
+    /// Whether nothing follows from the peer.
     is_ended: bool,
-    /// The peer knows that nothing follows.
+    /// Whether the peer knows that nothing follows.
     is_closed: bool,
 }
 

@@ -18,9 +18,9 @@ pub(super) enum Field {
     Redelivered,
     Body,
     Property(Property),
-    /// Of the latest death.
+    /// A field of the latest death.
     Death(&'static [u8]),
-    /// Of the body, by its number among the filter's [`Paths`](super::json::Paths).
+    /// A value in the body, by its number among the filter's [`Paths`](super::json::Paths).
     Path(usize),
 }
 

@@ -16,7 +16,7 @@ const STEPS_MAX: usize = 18 * 1024 * 1024;
 /// The error of a text that is no filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterError {
-    /// Where the text cannot be read on: the number of a character, from 1.
+    /// The place where the text cannot be read on: the number of a character, from 1.
     pub column: usize,
     /// The text that stands there, and what is expected.
     pub reason: String,
@@ -100,7 +100,8 @@ impl Filter {
         self.extent.reads_body
     }
 
-    /// Whether it is true for a message. One that looks at bodies never is where the body is hidden.
+    /// Whether the filter is true for a message. A filter that looks at bodies never is where the body is
+    /// hidden.
     #[must_use]
     pub fn matches(&self, candidate: &Candidate<'_>) -> bool {
         if self.reads_body() && candidate.body.is_none() {

@@ -97,7 +97,7 @@ impl<'n, 't> Reading<'n, '_, 't> {
         Reading { node, found: self.found, n_missing: self.n_missing }
     }
 
-    /// Notes the value here. It is an error if it is the last that is asked for: nothing more is read.
+    /// Notes the value here. The last value that is asked for gives an error: nothing more is read.
     fn note<E: Error>(&mut self, value: Found<'t>) -> Result<(), E> {
         let place = self.node.path.and_then(|path| self.found.get_mut(path));
         if let Some(place @ Found::Missing) = place {

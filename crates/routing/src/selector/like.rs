@@ -8,7 +8,7 @@ use memchr::{memchr_iter, memmem};
 
 use super::Steps;
 
-/// One part of a pattern.
+/// A part of a pattern: a byte, or the `_` that stands for any character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Byte(u8),
@@ -19,7 +19,7 @@ enum Part {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Piece {
     parts: Box<[Part]>,
-    /// The same where there is no `_`.
+    /// The bytes of the piece, if it has no `_`.
     bytes: Option<Box<[u8]>>,
 }
 
@@ -27,9 +27,9 @@ struct Piece {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Like {
     first: Piece,
-    /// Between the first `%` and the last; none of them is empty.
+    /// The pieces between the first `%` and the last; none of them is empty.
     middle: Box<[Piece]>,
-    /// Behind the last `%`, if there is one.
+    /// The piece behind the last `%`, if there is one.
     last: Option<Piece>,
 }
 

@@ -4,9 +4,9 @@
 use super::Steps;
 use pattern::{Limits, PatternError};
 
-/// The part of a text that is looked at, in bytes, ...
+/// The bytes at the beginning of a text that are looked at, if [`STEPS_MAX`] allows.
 const TEXT_BYTES_MAX: usize = 256 * 1024;
-/// ... if that does not take more steps than these: a fortieth of a second for the worst expression.
+/// The most steps that looking at a text takes: a fortieth of a second for the worst expression.
 const STEPS_MAX: usize = 8 * 1024 * 1024;
 
 /// An expression.

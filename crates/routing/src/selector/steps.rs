@@ -1,19 +1,19 @@
 //! The limit of the work of one message's selectors.
 
-/// The most steps that all selectors together take for one message, wherever it comes by. A step is a
-/// part of a selector, a byte that a pattern is compared with, or [`PASSED_BYTES`] of anything else.
-/// It is some milliseconds of work.
+/// The most steps that all selectors together take for one message, wherever it comes by: some milliseconds
+/// of work. A step is a part of a selector, a byte that a pattern is compared with, or [`PASSED_BYTES`] of
+/// anything else.
 const STEPS_MAX: usize = 2_000_000;
 /// Bytes that are passed over in one step.
 const PASSED_BYTES: usize = 16;
 /// The cost of comparing the arguments of a binding with headers, in steps.
 const STEPS_PER_BINDING: usize = 32;
 
-/// The steps that are left.
+/// The steps that the selectors of a message have left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Steps {
     n_left: usize,
-    /// Those of what is not limited.
+    /// Steps of comparing bindings with the message, which are not limited.
     n_unlimited: usize,
     ran_out: bool,
 }
@@ -25,12 +25,12 @@ impl Default for Steps {
 }
 
 impl Steps {
-    /// So many.
+    /// Creates a budget of `n` steps.
     pub(crate) const fn new(n: usize) -> Self {
         Self { n_left: n, n_unlimited: 0, ran_out: false }
     }
 
-    /// Takes so many; none if there are not as many, and from then on none are.
+    /// Takes `n` steps; `None` if fewer are left, after which none are left.
     pub(crate) const fn take(&mut self, n: usize) -> Option<()> {
         match self.n_left.checked_sub(n) {
             Some(n_left) => {
@@ -44,17 +44,17 @@ impl Steps {
         }
     }
 
-    /// So many bindings were compared with a message, whatever is left.
+    /// Counts the steps of comparing `n_bindings` bindings with a message, whatever is left.
     pub(crate) const fn note_compared(&mut self, n_bindings: usize) {
         self.n_unlimited += n_bindings * STEPS_PER_BINDING;
     }
 
-    /// Takes those for looking through so many bytes.
+    /// Takes the steps for looking through `bytes` bytes.
     pub(crate) const fn pass_over(&mut self, bytes: usize) -> Option<()> {
         self.take(1 + bytes / PASSED_BYTES)
     }
 
-    /// Whether there were not enough.
+    /// Whether more steps were needed than were left.
     pub(crate) const fn ran_out(&self) -> bool {
         self.ran_out
     }

@@ -46,7 +46,7 @@ pub(crate) fn find_lack(disk: &dyn Disk, id: u64, note: &StreamNote) -> Result<O
 /// stream whose files were written beside some is incomplete.
 ///
 /// # Errors
-/// As of [`find_lack`].
+/// The errors of `find_lack`.
 pub fn find_unaccepted(
     disk: &dyn Disk,
     id: u64,

@@ -439,7 +439,7 @@ fn raising_the_global_prefetch_lets_a_waiting_consumer_go_on() {
     assert_eq!(client.ask(raise), ["deliver b", "done"]);
 }
 
-/// A quarter of the lowest limit that a consumer has, whatever its channel's limit for further ones is.
+/// An eighth of the lowest limit that a consumer has, whatever its channel's limit for further ones is.
 #[test]
 fn settlements_may_be_late_as_far_as_each_consumer_has_room() {
     let (_disk, broker) = node();
@@ -457,17 +457,17 @@ fn settlements_may_be_late_as_far_as_each_consumer_has_room() {
     };
     let cancel = |tag| Op::Detach { consumer_tag: short(tag) };
     for (op, expected) in [
-        (limit(8, false), u32::MAX / 4),
+        (limit(16, false), u32::MAX / 8),
         (consume("a", false), 2),
         (limit(100, false), 2),
         (consume("b", false), 2),
         (limit(4, false), 2),
         (consume("c", true), 2),
-        (cancel("a"), 25),
-        (limit(40, true), 10),
-        (limit(0, true), u32::MAX / 4),
-        (limit(12, true), 3),
-        (Op::CloseChannel, u32::MAX / 4),
+        (cancel("a"), 12),
+        (limit(40, true), 5),
+        (limit(0, true), u32::MAX / 8),
+        (limit(24, true), 3),
+        (Op::CloseChannel, u32::MAX / 8),
     ] {
         let after = format!("{op:?}");
         assert_eq!(spare_after(op), expected, "{after}");

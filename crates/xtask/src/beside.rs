@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::Seek as _;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::Context as _;
@@ -16,10 +17,11 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// Starts a task of this program.
-    pub(crate) fn task(name: &str, arguments: &[&str]) -> anyhow::Result<Self> {
+    /// Starts a task of `program`: this one, by the path that it was started with. A build of the workspace
+    /// replaces the file.
+    pub(crate) fn task(program: &Path, name: &str, arguments: &[&str]) -> anyhow::Result<Self> {
         let mut command = idle();
-        command.arg(std::env::current_exe()?).arg(name).args(arguments);
+        command.arg(program).arg(name).args(arguments);
         Self::start(name, command)
     }
 

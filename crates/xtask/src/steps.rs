@@ -29,14 +29,15 @@ pub(crate) fn check() -> bool {
 /// All of `check`, then the interop suites. Whether all passed.
 pub(crate) fn test() -> bool {
     let mut sum = Sum::default();
-    let binary = dist::is_for_this_machine().then(|| Beside::task("dist", &["--host"]));
+    let program = std::env::current_exe().unwrap_or_default();
+    let binary = dist::is_for_this_machine().then(|| Beside::task(&program, "dist", &["--host"]));
     sources(&mut sum);
     // Only now: some of it takes cargo's lock, for which the build of the tests would have to wait.
     let suites = Beside::preparing_suites();
     tests(&mut sum);
     let binary = published_binary(&mut sum, binary);
     sum.step("preparation", || suites?.finish());
-    let counting = instructions_beside(&mut sum);
+    let counting = instructions_beside(&mut sum, &program);
     interop(&mut sum, &binary);
     if let Some(counting) = counting {
         sum.step("instructions", || counting?.finish());
@@ -45,14 +46,14 @@ pub(crate) fn test() -> bool {
 }
 
 /// The count of instructions, begun: what runs beside it does not change it. None where nothing can count.
-fn instructions_beside(sum: &mut Sum) -> Option<anyhow::Result<Beside>> {
+fn instructions_beside(sum: &mut Sum, program: &Path) -> Option<anyhow::Result<Beside>> {
     match instructions::obstacle() {
         Some(obstacle) if !is_ci() => {
             sum.counts.left_out.push(format!("left out: {obstacle}"));
             None
         }
         Some(obstacle) => Some(Err(anyhow::anyhow!(obstacle))),
-        None => Some(Beside::task("instructions", &[])),
+        None => Some(Beside::task(program, "instructions", &[])),
     }
 }
 

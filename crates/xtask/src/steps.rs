@@ -2,7 +2,6 @@
 //! `N passed, N failed`, a step without tests of its own counting as one.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -14,9 +13,6 @@ use crate::{clients, deny, dist, instructions, quotes, repository, tidy};
 
 /// Lines of a failed step that are printed once more.
 const LAST_LINES: usize = 12;
-
-/// Test threads per processor: most tests wait more than they compute.
-const THREADS_PER_PROCESSOR: usize = 2;
 
 /// Format, lints, links, tidiness, dependencies, tests. Whether all passed.
 pub(crate) fn check() -> bool {
@@ -116,12 +112,8 @@ fn sources(sum: &mut Sum) {
 }
 
 fn tests(sum: &mut Sum) {
-    let mut tests = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
-    if std::env::var_os("RUST_TEST_THREADS").is_none() {
-        let n_processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-        tests.env("RUST_TEST_THREADS", (THREADS_PER_PROCESSOR * n_processors).to_string());
-    }
-    sum.tests("tests", tests, cargo_counts);
+    let tests = ["test", "--workspace", "--locked", "--no-fail-fast"];
+    sum.tests("tests", cargo(&tests), cargo_counts);
 }
 
 /// Every link in doc comments leads somewhere.

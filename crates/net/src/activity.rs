@@ -1,8 +1,8 @@
 //! The activity of clients: whether one of them has this node to itself.
 //!
-//! A thread that syncs the log for its own client serves no other client meanwhile. Handing the rest of its
-//! work to another thread costs that client the waking of a thread, which is half of a fast disk's sync:
-//! that is worth it only if another client is active.
+//! A thread that syncs the log for its own client serves no other client meanwhile. Leaving the sync to the
+//! log's thread costs the client two changes of threads, which take half as long as a fast disk's sync: the
+//! client's thread syncs only if no other client is active.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

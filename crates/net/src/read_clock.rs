@@ -9,7 +9,8 @@ use std::task::Waker;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// The time between two ticks: input gathers for as long as two of them take, at most.
+/// The time between two ticks, which the timers round up to 2 ms at most. Input is read at the second tick
+/// after its last read at the latest, settlements at the fifth.
 const TICK: Duration = Duration::from_millis(1);
 
 /// The connections whose input gathers.

@@ -194,7 +194,7 @@ impl V1Queue {
 
     /// Removes the files of a queue nobody has open: it is deleted, or has another form now.
     pub fn remove_all(disk: &dyn Disk, dir: &str) -> Result<()> {
-        open::remove_all(disk, dir)
+        files::remove_all(disk, dir)
     }
 }
 

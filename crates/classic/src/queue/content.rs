@@ -374,10 +374,8 @@ impl Content {
     }
 
     /// Gives back what messages had that went together. The log knows that they are gone.
-    pub fn free(&self, queue: &QueueContext, dropped: Dropped) {
-        for (segment, n) in dropped.segments {
-            queue.services.storage.wal.release(segment, n);
-        }
+    pub fn free(&self, queue: &QueueContext, mut dropped: Dropped) {
+        dropped.segments.release(&queue.services.storage.wal);
         queue.bodies.release(dropped.bodies);
         for freed in dropped.pages {
             queue.services.free_page(freed, &queue.bodies);
@@ -391,9 +389,7 @@ impl Content {
             let appended = records::append_paged(&storage.wal, queue.id().0, note);
             self.backlog.log_places().paged_in_log(page, appended.at.segment);
         }
-        for (segment, n) in &written.segments {
-            storage.wal.release(*segment, *n);
-        }
+        written.segments.clone().release(&storage.wal);
         if let Some(replaced) = &written.replaced {
             queue.services.free_page(replaced.clone(), &queue.bodies);
         }

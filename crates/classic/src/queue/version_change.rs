@@ -200,9 +200,7 @@ impl VersionChange<'_> {
         let upto = self.0.files_version.log(&self.0.services.storage.wal, to);
         state.content.durability.complete(to, upto);
         if to == QueueVersion::V1 {
-            for (segment, n) in state.content.backlog.log_places().unlog() {
-                self.0.services.storage.wal.release(segment, n);
-            }
+            state.content.backlog.log_places().unlog().release(&self.0.services.storage.wal);
         }
     }
 

@@ -1,7 +1,8 @@
 //! The entries appended that no commit has taken yet: the open block, and whole ones in front of it.
 
-use super::state::Work;
-use super::{EntryAddress, Lsn, MAX_APPEND_BYTES, Owner, SegmentId};
+use std::sync::Arc;
+
+use super::{CommitListener, EntryAddress, Lsn, MAX_APPEND_BYTES, Owner, SegmentId};
 use crate::block::{
     BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES, FIRST_BLOCK_AT, next_block_at, put_entry,
 };
@@ -92,6 +93,17 @@ pub(super) struct Filled {
     pub(super) retained: Retained,
     /// Bytes of the entries, and beside the log; none if they were dropped.
     pub(super) bytes: usize,
+    pub(super) beside_bytes: usize,
+}
+
+/// The bytes and segments that one commit takes away.
+#[derive(Default)]
+pub(super) struct Work {
+    pub(super) blocks: Vec<Pending>,
+    pub(super) sinks: Vec<Arc<dyn CommitListener>>,
+    /// An empty buffer, to be swapped for the full one.
+    pub(super) buffer: Vec<u8>,
+    /// Unsynced bytes beside the log that entries refer to.
     pub(super) beside_bytes: usize,
 }
 

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use super::buffer::Work;
 use super::segment::SegmentFiles;
-use super::state::{Need, Work};
+use super::waiters::Need;
 use super::{CommitListener, Durability, SYNC_MICROS, Shared};
 use crate::error::{LogError, Result};
 

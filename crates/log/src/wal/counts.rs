@@ -4,7 +4,7 @@ use super::{Owner, SegmentId, Wal};
 use smallvec::SmallVec;
 
 /// Counts of log entries per segment, gathered to be retained or released in few calls.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentCounts {
     counts: SmallVec<[(SegmentId, u64); 2]>,
 }
@@ -51,5 +51,20 @@ impl SegmentCounts {
         for (segment, n) in self.counts.drain(..) {
             wal.release(segment, n);
         }
+    }
+}
+
+impl Extend<SegmentId> for SegmentCounts {
+    fn extend<T: IntoIterator<Item = SegmentId>>(&mut self, segments: T) {
+        segments.into_iter().for_each(|segment| self.add(segment));
+    }
+}
+
+impl IntoIterator for SegmentCounts {
+    type Item = (SegmentId, u64);
+    type IntoIter = smallvec::IntoIter<[(SegmentId, u64); 2]>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.counts.into_iter()
     }
 }

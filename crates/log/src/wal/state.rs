@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::buffer::{Batch, Buffer, Filled, Pending};
+use super::buffer::{Batch, Buffer, Filled, Work};
 use super::table::{Segment, SegmentTable};
-use super::waiters::Waiters;
+use super::waiters::{Need, Waiters};
 use super::{Appended, CommitListener, Lsn, Owner, SegmentId, WalOptions, WalStats};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,27 +16,6 @@ enum Phase {
     Closing,
     /// The log is closed or has failed.
     Dead,
-}
-
-/// Why the commit thread should run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Need {
-    Nothing,
-    /// The commit thread should run within the lazy time.
-    Lazy,
-    Now,
-    Close,
-}
-
-/// The bytes and segments that one commit takes away.
-#[derive(Default)]
-pub(super) struct Work {
-    pub(super) blocks: Vec<Pending>,
-    pub(super) sinks: Vec<Arc<dyn CommitListener>>,
-    /// An empty buffer, to be swapped for the full one.
-    pub(super) buffer: Vec<u8>,
-    /// Unsynced bytes beside the log that entries refer to.
-    pub(super) beside_bytes: usize,
 }
 
 pub(super) struct State {

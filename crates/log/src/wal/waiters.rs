@@ -4,7 +4,16 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::CommitListener;
-use super::state::Need;
+
+/// Why the commit thread should run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    Nothing,
+    /// The commit thread should run within the lazy time.
+    Lazy,
+    Now,
+    Close,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Thread {

@@ -2,8 +2,8 @@
 //! from this form into another one and back.
 
 use super::image::{Image, ImageError, LoadedPage};
-use super::page::{Page, SPAN_MAX, to_u16};
-use super::page_bitmap::PageBitmap;
+use super::page::Page;
+use super::page_bitmap::{PageBitmap, SPAN_MAX, to_u16};
 use super::pages::Pages;
 use super::pool::PagePool;
 use super::segments::SegmentNumber;
@@ -128,8 +128,8 @@ impl LoadedPage {
 
 #[cfg(test)]
 mod tests {
-    use super::super::page::to_u32;
-    use super::super::plan::PAGE_BYTES_MAX;
+    use super::super::page_bytes::to_u32;
+    use super::super::paging::PAGE_BYTES_MAX;
     use super::super::{Backlog, PageNote};
     use super::*;
     use crate::queued::StoredBody;

@@ -15,9 +15,9 @@
 //! store's: what is read here may be damaged in no way it notices, yet nothing is trusted.
 
 use super::kept::KeptBody;
-use super::page::{ENTRY_BYTES, Entry, Page, SPAN_MAX, to_u16, to_u32};
-use super::page_bitmap::PageBitmap;
-use super::page_bytes::Envelope;
+use super::page::{ENTRY_BYTES, Entry, Page};
+use super::page_bitmap::{PageBitmap, SPAN_MAX, to_u16};
+use super::page_bytes::{Envelope, to_u32};
 use super::pool::PagePool;
 use super::segments::SegmentNumber;
 use crate::blob::BlobId;

@@ -1,15 +1,16 @@
 //! Jobs on pages: what the host is given to do, and what it reports.
 
 use super::image::{Image, ImageError, LoadedPage};
-use super::page_bitmap::PageBitmap;
+use super::page_bitmap::{PageBitmap, to_u16};
 use super::pages::Pages;
-use super::plan::{PAGE_BYTES_MAX, Planner, Step, page_bytes};
+use super::paging::{Paging, Writing, page_bytes};
+use super::plan::{Planner, Step};
 use super::pool::PagePool;
 use super::segments::SegmentNumber;
 use super::slot::{Busy, Cold, Content, NO_SEGMENT, Slot, StoredImage, load_bytes};
 use super::{Backlog, FreedPage, PageKey, PageNote};
 use crate::blob::BlobId;
-use log::SegmentId;
+use log::SegmentCounts;
 
 /// A job for the host, to be reported under the page's key when it is done.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,7 +43,7 @@ pub struct Written {
     /// then [`LogPlaces::paged_in_log`](super::log_places::LogPlaces::paged_in_log).
     pub note: Option<PageNote>,
     /// Log segments that held its messages, with how many: to be released after the note.
-    pub segments: Vec<(SegmentId, u64)>,
+    pub segments: SegmentCounts,
     /// The image it had before.
     pub replaced: Option<FreedPage>,
 }
@@ -57,74 +58,6 @@ pub struct Loaded {
     pub bodies: Vec<BlobId>,
     /// The page's image, when nothing is left of it.
     pub page: Option<FreedPage>,
-}
-
-/// An image as it was made.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Writing {
-    pub(super) page: PageKey,
-    live_bytes: u64,
-    load_bytes: u32,
-    n_entries: u16,
-    pub(super) is_durable: bool,
-}
-
-/// Which pages are in memory, and what is under way.
-#[derive(Debug)]
-pub(super) struct Paging {
-    /// The size pages are filled to.
-    pub(super) page_bytes: usize,
-    pub(super) resident_bytes: usize,
-    /// Of the resident bytes, those of pages whose images are under way to disk.
-    pub(super) writing_bytes: usize,
-    /// Bytes of pages that are not yet resident, but being loaded.
-    pub(super) loading_bytes: usize,
-    /// Images under way to disk: few.
-    pub(super) writing: Vec<Writing>,
-    /// The position from which on consumers were given none, as far as is known.
-    pub(super) reach: u64,
-    /// Whether pages may be in memory without their stored bodies.
-    pub(super) may_lack_bodies: bool,
-    /// Whether nothing is written to make room: see [`Jobs::only_read`].
-    pub(super) only_reads: bool,
-}
-
-impl Default for Paging {
-    fn default() -> Self {
-        Self {
-            page_bytes: PAGE_BYTES_MAX,
-            resident_bytes: 0,
-            writing_bytes: 0,
-            loading_bytes: 0,
-            writing: Vec::new(),
-            reach: 0,
-            may_lack_bodies: false,
-            only_reads: false,
-        }
-    }
-}
-
-impl Paging {
-    /// Ends a job on this page: it is done, or nobody cares for it any more.
-    pub(super) fn end_job(
-        &mut self,
-        page: PageKey,
-        busy: Busy,
-        cost_bytes: usize,
-    ) -> Option<Writing> {
-        match busy {
-            Busy::Idle => None,
-            Busy::Loading => {
-                self.loading_bytes -= cost_bytes;
-                None
-            }
-            Busy::Writing => {
-                self.writing_bytes -= cost_bytes;
-                let at = self.writing.iter().position(|writing| writing.page == page)?;
-                Some(self.writing.swap_remove(at))
-            }
-        }
-    }
 }
 
 /// The way of a backlog's pages to disk and back.
@@ -301,15 +234,6 @@ impl Backlog {
     }
 }
 
-/// Counts one message in a list of segments, if it is in one.
-pub(super) fn count_segment(segments: &mut Vec<(SegmentId, u64)>, segment: Option<SegmentId>) {
-    let Some(segment) = segment else { return };
-    match segments.iter_mut().rev().find(|(known, _)| *known == segment) {
-        Some((_, n)) => *n += 1,
-        None => segments.push((segment, 1)),
-    }
-}
-
 /// The changes that came with a page.
 struct Arrived {
     live_bytes_before: u64,
@@ -325,13 +249,13 @@ impl Slot {
 
     /// Marks logged messages as durable by the page's image from now on. Returns the log segments they lay
     /// in, with how many messages.
-    fn move_into_image(&mut self, blob: BlobId, made: &Writing) -> Vec<(SegmentId, u64)> {
-        let mut segments: Vec<(SegmentId, u64)> = Vec::new();
+    fn move_into_image(&mut self, blob: BlobId, made: &Writing) -> SegmentCounts {
+        let mut segments = SegmentCounts::default();
         let Content::Here(page) = &mut self.content else { return segments };
         let mut has_bodies = false;
         for (_, entry) in page.live() {
             has_bodies |= page.bodies.get(entry.body).is_some_and(|kept| kept.blob.is_some());
-            count_segment(&mut segments, page.segments.of(entry.segment));
+            segments.extend(page.segments.of(entry.segment));
         }
         page.move_into_image();
         self.is_annotated = page.bytes.is_annotated();
@@ -378,7 +302,7 @@ impl Slot {
             bodies.extend(gone.and_then(|gone| gone.blob).filter(|_| is_owed));
         }
         lost.extend(missing.iter().map(|at| self.first + u64::from(at)));
-        self.n_live -= super::page::to_u16(lost.len());
+        self.n_live -= to_u16(lost.len());
         let live_bytes_before = std::mem::replace(&mut self.live_bytes, live_bytes);
         page.drop_gaps_at_ends();
         self.content = Content::Here(page);

@@ -1,7 +1,7 @@
 //! Bodies beside a page's bytes, with properties in front of those that share them, or are stored with them.
 
 use super::SharedBody;
-use super::page::to_u16;
+use super::page_bitmap::to_u16;
 use crate::blob::BlobId;
 use bytes::Bytes;
 use message::StandIn;

@@ -2,16 +2,15 @@
 //! into it.
 
 use super::image::{ImageError, persistent_positions};
-use super::jobs::{Paging, count_segment};
-use super::page::{Entry, Page};
+use super::page::{Entry, LiveMessage, Page};
 use super::page_bitmap::PageBitmap;
 use super::pages::Pages;
-use super::relocate::LiveMessage;
+use super::paging::Paging;
 use super::segments::SegmentNumber;
 use super::slot::{Busy, Content, NO_SEGMENT};
 use super::{FreedPage, PageKey, PageNote};
 use crate::blob::BlobId;
-use log::SegmentId;
+use log::{SegmentCounts, SegmentId};
 
 /// The next step for a page whose messages are to be logged.
 #[derive(Debug)]
@@ -116,13 +115,13 @@ impl LogPlaces<'_> {
 
     /// Forgets that messages are logged: they are kept elsewhere from now on. Returns the log segments that
     /// messages and notes lay in, with how many: to be released.
-    pub fn unlog(&mut self) -> Vec<(SegmentId, u64)> {
-        let mut segments = Vec::new();
+    pub fn unlog(&mut self) -> SegmentCounts {
+        let mut segments = SegmentCounts::default();
         for slot in self.pages.iter_mut() {
             if let Some(image) = &mut slot.image
                 && image.segment != NO_SEGMENT
             {
-                count_segment(&mut segments, Some(image.segment));
+                segments.add(image.segment);
                 image.segment = NO_SEGMENT;
             }
             match &mut slot.content {
@@ -232,10 +231,10 @@ impl LogPlaces<'_> {
 }
 
 impl Page {
-    fn unlog(&mut self, segments: &mut Vec<(SegmentId, u64)>) {
+    fn unlog(&mut self, segments: &mut SegmentCounts) {
         let logged = |entry: &&mut Entry| entry.is_live() && entry.segment.is_logged();
         for entry in self.entries.iter_mut().filter(logged) {
-            count_segment(segments, self.segments.of(entry.segment));
+            segments.extend(self.segments.of(entry.segment));
             entry.segment = SegmentNumber::NONE;
         }
         self.segments.clear();

@@ -17,8 +17,8 @@
 
 use super::SharedBody;
 use super::kept::{KeptBodies, KeptBody, SharedProperties};
-use super::page_bytes::{APART, Envelope, NOWHERE, PageBytes, annotations_at};
-use super::relocate::LiveMessage;
+use super::page_bitmap::SPAN_MAX;
+use super::page_bytes::{APART, Envelope, NOWHERE, PageBytes, annotations_at, to_u32};
 use super::segments::{SegmentNumber, Segments};
 use crate::blob::BlobId;
 use crate::queued::{Queued, StoredBody};
@@ -27,8 +27,6 @@ use log::SegmentId;
 use message::{Annotations, Body, MessageRef, StandIn};
 use std::sync::Arc;
 
-/// Positions a page can span: first to last message, gaps included.
-pub(super) const SPAN_MAX: usize = 4096;
 /// Gaps up to this many entries are filled rather than starting a page.
 const GAP_ENTRIES_MAX: usize = 64;
 /// Bytes of an entry in memory and in an image.
@@ -95,6 +93,17 @@ pub(super) struct ReleasedEntry {
     /// Bytes of a body kept apart.
     pub(super) kept_bytes: usize,
     pub(super) blob: Option<BlobId>,
+}
+
+/// A message that is to be logged again.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveMessage<'a> {
+    /// Its position.
+    pub position: u64,
+    /// The message. With `stored`, it shows no more than [`Queued::message`] does.
+    pub message: MessageRef<'a>,
+    /// Where its body is, when it lies in the body store.
+    pub stored: Option<StoredBody>,
 }
 
 impl Page {
@@ -388,12 +397,4 @@ fn size_of_kept(entry: Entry, envelope: Envelope, inline_bytes: u64) -> u64 {
 fn properties_apart<'a>(kept: &'a KeptBody, stand_in: &'a [u8]) -> Option<&'a [u8]> {
     let brief = StandIn::parse(stand_in)?.brief;
     Some(kept.properties.as_deref().unwrap_or(brief))
-}
-
-pub(super) fn to_u16(value: usize) -> u16 {
-    u16::try_from(value).expect("a page has fewer entries than that")
-}
-
-pub(super) fn to_u32(value: usize) -> u32 {
-    u32::try_from(value).expect("a page stays far below 4 GiB")
 }

@@ -1,7 +1,9 @@
 //! Which positions of one page are meant: relative to the page's first position, in little memory.
 
-use super::page::SPAN_MAX;
 use std::ops::Range;
+
+/// Positions a page can span: first to last message, gaps included.
+pub(super) const SPAN_MAX: usize = 4096;
 
 const WORD_BITS: usize = u64::BITS as usize;
 const WORDS: usize = SPAN_MAX / WORD_BITS;
@@ -202,7 +204,8 @@ const fn mask(at: u16) -> u64 {
     1 << (at as usize % WORD_BITS)
 }
 
-fn to_u16(value: usize) -> u16 {
+/// A count of a page's positions, or of what its messages have.
+pub(super) fn to_u16(value: usize) -> u16 {
     u16::try_from(value).expect("a page spans fewer positions than that")
 }
 

@@ -1,6 +1,5 @@
 //! The bytes of a page in memory: names, envelopes and bodies, in any order, as `page.rs` draws them.
 
-use super::page::to_u32;
 use message::{ANNOTATIONS_BYTES, Annotations, MessageRef, StandIn};
 
 /// Bytes of an envelope before its properties.
@@ -246,6 +245,11 @@ fn packed_of(message: &MessageRef<'_>) -> u32 {
 #[cold]
 pub(super) fn annotations_at(bytes: &[u8]) -> Annotations {
     bytes.first_chunk().map_or_else(Annotations::default, Annotations::parse)
+}
+
+/// A place among a page's bytes, or a length.
+pub(super) fn to_u32(value: usize) -> u32 {
+    u32::try_from(value).expect("a page stays far below 4 GiB")
 }
 
 fn to_u8(value: usize) -> u8 {

@@ -5,15 +5,10 @@
 //! between window and tail from the tail backwards, then those before the head, whose messages
 //! consumers hold.
 
-use super::jobs::Paging;
 use super::pages::Pages;
+use super::paging::{Paging, page_bytes};
 use super::slot::{Busy, Slot};
 use std::ops::{Range, RangeInclusive};
-
-/// A page is closed when it would exceed this; a larger message gets a page of its own.
-pub(super) const PAGE_BYTES_MAX: usize = 64 * 1024;
-/// However little memory the queue is allowed, pages are filled to this, or to all it is allowed.
-const PAGE_BYTES_MIN: usize = 8 * 1024;
 
 /// Pages before the head that are expected to be settled soon: as many as fit half the allowance, within
 /// these limits.
@@ -32,11 +27,6 @@ struct Window {
     slots: Range<usize>,
     /// The size in bytes below which the tail page is still filled, and stays.
     page_bytes: usize,
-}
-
-/// The size pages are filled to in a queue that is allowed so much.
-pub(super) fn page_bytes(allowance_bytes: usize) -> usize {
-    (allowance_bytes / 4).clamp(PAGE_BYTES_MIN.min(allowance_bytes), PAGE_BYTES_MAX)
 }
 
 /// A look at a backlog to find what is to be done next.

@@ -1,16 +1,14 @@
 //! Survival: messages and pages that outlive their log segment, or the process; and the duties left when
 //! many messages go at once.
 
-use super::jobs::count_segment;
-use super::page::{BodyPlace, Page, SPAN_MAX, to_u16};
-use super::page_bitmap::PageBitmap;
+use super::page::{BodyPlace, Page};
+use super::page_bitmap::{PageBitmap, SPAN_MAX, to_u16};
 use super::pool::PagePool;
 use super::slot::{Busy, Cold, Content, Slot, StoredImage};
 use super::{Backlog, FreedPage, PageKey};
 use crate::blob::BlobId;
-use crate::queued::{Queued, StoredBody};
-use log::SegmentId;
-use message::MessageRef;
+use crate::queued::Queued;
+use log::{SegmentCounts, SegmentId};
 use std::ops::Range;
 
 /// The log's note about a page that is in an image: it stands for a log entry of each message.
@@ -36,17 +34,6 @@ pub struct PageNote {
     pub is_annotated: bool,
 }
 
-/// A message that is to be logged again.
-#[derive(Clone, Copy, Debug)]
-pub struct LiveMessage<'a> {
-    /// Its position.
-    pub position: u64,
-    /// The message. With `stored`, it shows no more than [`Queued::message`] does.
-    pub message: MessageRef<'a>,
-    /// Where its body is, when it lies in the body store.
-    pub stored: Option<StoredBody>,
-}
-
 /// A page note that cannot be: nothing is live, it overlaps what is there, or spans more than a page
 /// can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,7 +48,7 @@ pub struct Dropped {
     /// Whether a restart would bring some of them back: the log is to be told that they are gone.
     pub any_logged: bool,
     /// Log segments that held them, with how many: to be released.
-    pub segments: Vec<(SegmentId, u64)>,
+    pub segments: SegmentCounts,
     /// References in the body store to be released.
     pub bodies: Vec<BlobId>,
     /// Images nobody needs any more.
@@ -84,7 +71,7 @@ impl Dropped {
     fn add_page(&mut self, page: &Page) {
         for (_, entry) in page.live() {
             self.any_logged |= entry.segment.is_logged();
-            count_segment(&mut self.segments, page.segments.of(entry.segment));
+            self.segments.extend(page.segments.of(entry.segment));
             self.bodies.extend(page.bodies.get(entry.body).and_then(|kept| kept.blob));
         }
     }
@@ -117,7 +104,7 @@ impl Backlog {
                 if let Some(released) = self.release(pool, position) {
                     dropped.n_messages += 1;
                     dropped.any_logged |= released.is_logged;
-                    count_segment(&mut dropped.segments, released.segment);
+                    dropped.segments.extend(released.segment);
                     dropped.bodies.extend(released.body);
                     dropped.pages.extend(released.page.map(|page| *page));
                 }

@@ -2,7 +2,7 @@
 
 use log::SegmentId;
 
-use super::page::to_u16;
+use super::page_bitmap::to_u16;
 
 /// Where the log holds a message: nowhere, in one of the page's segments, or through a note about
 /// the page itself.

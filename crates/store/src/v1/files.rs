@@ -2,11 +2,33 @@
 
 use std::sync::Arc;
 
-use log::{Disk, DiskFile, IoContext, OpenMode};
+use log::{Disk, DiskFile, IoContext, OpenMode, list_if_there};
 
 use super::block::{BlockRef, Kind, Tag};
-use super::open;
 use crate::error::{Poison, Result, StoreError};
+
+pub(super) const JOURNAL_SUFFIX: &str = ".jif";
+pub(super) const SEGMENT_SUFFIX: &str = ".idx";
+
+pub(super) fn journal_name(dir: &str, number: u64) -> String {
+    format!("{dir}/{number:08x}{JOURNAL_SUFFIX}")
+}
+
+pub(super) fn segment_name(dir: &str, number: u64) -> String {
+    format!("{dir}/{number}{SEGMENT_SUFFIX}")
+}
+
+/// The numbers of journals and of segments among `names`, rising.
+pub(super) fn numbers(names: &[String]) -> (Vec<u64>, Vec<u64>) {
+    let of = |suffix: &'static str, radix: u32| {
+        let digits = names.iter().filter_map(move |name| name.strip_suffix(suffix));
+        let numbers = digits.filter_map(move |digits| u64::from_str_radix(digits, radix).ok());
+        let mut numbers: Vec<u64> = numbers.collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    (of(JOURNAL_SUFFIX, 16), of(SEGMENT_SUFFIX, 10))
+}
 
 /// A queue's directory. A failure that leaves it unknown what is durable is for good.
 #[derive(Debug)]
@@ -36,11 +58,11 @@ impl Files {
     }
 
     pub(super) fn journal_name(&self, number: u64) -> String {
-        open::journal_name(&self.dir, number)
+        journal_name(&self.dir, number)
     }
 
     pub(super) fn segment_name(&self, number: u64) -> String {
-        open::segment_name(&self.dir, number)
+        segment_name(&self.dir, number)
     }
 
     pub(super) fn name_of(&self, tag: Tag) -> String {
@@ -106,4 +128,17 @@ pub(super) fn read_block(
     let n = file.read_at(block.at, into).context("read", name)?;
     into.truncate(n);
     Ok(())
+}
+
+/// Removes the files of a queue nobody has open, and its directory.
+pub(super) fn remove_all(disk: &dyn Disk, dir: &str) -> Result<()> {
+    let Some(names) = list_if_there(disk, dir)? else { return Ok(()) };
+    let is_ours = |name: &&String| name.ends_with(JOURNAL_SUFFIX) || name.ends_with(SEGMENT_SUFFIX);
+    for name in names.iter().filter(is_ours) {
+        let name = format!("{dir}/{name}");
+        disk.remove(&name).context("remove", &name)?;
+    }
+    // The removal is not synced, for many queues may go at once: the next start removes files that come
+    // back, and a queue that is made there again syncs the directory.
+    Ok(disk.remove_dir(dir).context("remove", dir)?)
 }

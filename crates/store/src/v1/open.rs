@@ -11,15 +11,13 @@ use super::bits::Bits;
 use super::block::{
     Damage, Depth, Extent, Operation, Publication, Scanned, Tag, What, bytes_of_blocks, scan,
 };
-use super::files::Files;
+use super::files::{Files, JOURNAL_SUFFIX, SEGMENT_SUFFIX, journal_name, numbers, segment_name};
 use super::state::{Journal, Segment, V1State, part_in, place_of};
 use super::table::{JOURNALS_FILE, Promised};
 use super::{SEGMENT_POSITIONS, V1Options, V1Queue, V1Stats};
 use crate::blob::BlobId;
 use crate::error::Result;
 
-const JOURNAL_SUFFIX: &str = ".jif";
-const SEGMENT_SUFFIX: &str = ".idx";
 /// The most files that are named each when one of them was cut off.
 const FILES_NAMED_MAX: usize = 8;
 
@@ -50,26 +48,6 @@ pub struct Recovered {
     pub damage: Vec<Damage>,
     /// Bytes that cannot be read and were written last: most likely a write that power was lost in.
     pub torn: Vec<Damage>,
-}
-
-pub(super) fn journal_name(dir: &str, number: u64) -> String {
-    format!("{dir}/{number:08x}{JOURNAL_SUFFIX}")
-}
-
-pub(super) fn segment_name(dir: &str, number: u64) -> String {
-    format!("{dir}/{number}{SEGMENT_SUFFIX}")
-}
-
-/// The numbers of journals and of segments among `names`, rising.
-pub(super) fn numbers(names: &[String]) -> (Vec<u64>, Vec<u64>) {
-    let of = |suffix: &'static str, radix: u32| {
-        let digits = names.iter().filter_map(move |name| name.strip_suffix(suffix));
-        let numbers = digits.filter_map(move |digits| u64::from_str_radix(digits, radix).ok());
-        let mut numbers: Vec<u64> = numbers.collect();
-        numbers.sort_unstable();
-        numbers
-    };
-    (of(JOURNAL_SUFFIX, 16), of(SEGMENT_SUFFIX, 10))
 }
 
 impl Recovered {
@@ -448,16 +426,4 @@ pub fn named_bodies(disk: &dyn Disk, dir: &str) -> Result<BTreeMap<u32, u64>> {
         })?;
     }
     Ok(by_file)
-}
-
-pub(super) fn remove_all(disk: &dyn Disk, dir: &str) -> Result<()> {
-    let Some(names) = list_if_there(disk, dir)? else { return Ok(()) };
-    let is_ours = |name: &&String| name.ends_with(JOURNAL_SUFFIX) || name.ends_with(SEGMENT_SUFFIX);
-    for name in names.iter().filter(is_ours) {
-        let name = format!("{dir}/{name}");
-        disk.remove(&name).context("remove", &name)?;
-    }
-    // The removal is not synced, for many queues may go at once: the next start removes files that come
-    // back, and a queue that is made there again syncs the directory.
-    Ok(disk.remove_dir(dir).context("remove", dir)?)
 }

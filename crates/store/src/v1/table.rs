@@ -28,7 +28,7 @@ use log::{Disk, DiskFile, IoContext, LogError, SlotFile, crc32c, list_if_there, 
 use stdx::lock;
 use stdx::record::{Reader, put_u32, put_u64};
 
-use super::open::{journal_name, numbers};
+use super::files::{journal_name, numbers};
 use crate::error::{Result, StoreError};
 
 /// The file's name, in the root of the data directory.

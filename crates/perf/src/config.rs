@@ -14,6 +14,7 @@ use crate::clock::SECOND;
 use crate::options::{Given, Usage};
 use crate::process;
 use crate::rate::Schedule;
+use crate::run::Limits;
 use client::{Encryption, Link, Trust, Uri};
 pub(crate) use values::moment_s;
 use values::{invalid, number, optional, seconds, seconds_range, truth};
@@ -225,6 +226,20 @@ impl Config {
                 && !self.topology.auto_delete
     }
 
+    /// The numbers of agents and of the messages after which they end.
+    pub(crate) fn limits(&self) -> Limits {
+        let Self { publishing, consuming, run, .. } = self;
+        let can_wait = run.exit_when.is_none() && consuming.start_delay_ns == 0;
+        Limits {
+            n_publishers: publishing.n_publishers(),
+            sent: publishing.limit,
+            n_consumers: consuming.n_consumers(),
+            received: consuming.limit,
+            idle_ns: run.idle_ns.filter(|_| can_wait && publishing.n_connections == 0),
+            is_brief: false,
+        }
+    }
+
     fn check(&self) -> Result<(), Usage> {
         let refuse = |what: &str| Err(Usage(what.to_owned()));
         if self.publishing.n_connections + self.consuming.n_connections == 0 {
@@ -307,7 +322,8 @@ fn encryption(given: &Given) -> Result<Encryption, Usage> {
     Ok(Encryption::new(trust, server_name.map(ServerName::DnsName)))
 }
 
-fn run(given: &Given, verify: bool) -> Result<Run, Usage> {
+/// The options of a run as a whole; `verify` is that of the load.
+pub(crate) fn run(given: &Given, verify: bool) -> Result<Run, Usage> {
     let format = match (given.has("json"), given.last("metrics-format")) {
         (true, _) => Format::Json,
         (false, None | Some("default")) => Format::Default,

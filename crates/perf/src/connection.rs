@@ -6,20 +6,18 @@
 mod input;
 mod output;
 
-use std::io;
-use std::net::TcpStream;
-
 use amqp091::method::ConnectionClose;
 use anyhow::bail;
 
-use crate::clock::SECOND;
 use crate::consumer::Consumer;
 use crate::losses::Lost;
 use crate::publisher::{Publisher, TurnTime};
+use crate::shared::Reconnected;
+use crate::socket::{Output, Socket};
 use crate::stats::Sample;
 use crate::verify::Ledger;
+use crate::worker::{Driven, Progress};
 use client::Client;
-use client::Transport;
 
 /// A connection's role: it publishes or it consumes, never both.
 #[derive(Debug)]
@@ -52,6 +50,13 @@ pub(crate) enum Turn {
     Idle,
 }
 
+impl Turn {
+    /// At this time of the clock; `u64::MAX` for whenever the socket is ready.
+    pub(crate) fn by(at: u64) -> Self {
+        if at == u64::MAX { Self::Idle } else { Self::At(at) }
+    }
+}
+
 /// A turn's surroundings: its time, the phase of the run, and the memory it may use.
 #[derive(Debug)]
 pub(crate) struct TurnContext<'a> {
@@ -65,174 +70,47 @@ pub(crate) struct TurnContext<'a> {
     pub(crate) owes_unconfirmed: bool,
 }
 
-/// The socket's readiness, as far as it is known.
-#[derive(Clone, Copy, Debug)]
-struct Readiness {
-    is_readable: bool,
-    is_writable: bool,
-    /// The broker writes no more. Nothing is announced after that, so reads go on up to the end.
-    is_ending: bool,
-}
-
-impl Readiness {
-    /// Nothing is known yet: attempts will tell.
-    const UNKNOWN: Self = Self { is_readable: true, is_writable: true, is_ending: false };
-}
-
 /// A connection under load.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    transport: Transport,
+    socket: Socket,
     role: Role,
     frame_max: u32,
-    ready: Readiness,
     /// Bytes read but not used: part of a frame, or deliveries that a slow consumer has not come to.
     left: Vec<u8>,
     /// Methods to write.
-    output: Vec<u8>,
-    output_at: usize,
+    output: Output,
     /// The publisher whose batch is being written, and who is next otherwise.
     publisher_at: usize,
-    heartbeat_ns: u64,
-    wrote_at: u64,
-    /// Time of the last input; 0 before the first turn.
-    read_at: u64,
     /// There is no socket that works.
     is_down: bool,
-    is_closing: bool,
-    is_closed: bool,
 }
 
 impl Connection {
     /// Takes over a connection whose channels are open.
     pub(crate) fn new(client: Client, role: Role) -> anyhow::Result<Self> {
-        let frame_max = client.frame_max;
-        // Half the interval, so that one late heartbeat does no harm.
-        let heartbeat_ns = u64::from(client.heartbeat_s) * SECOND / 2;
+        let (frame_max, heartbeat_s) = (client.frame_max, client.heartbeat_s);
         let (transport, left) = client.into_parts();
-        transport.socket().set_nonblocking(true)?;
         Ok(Self {
-            transport,
+            socket: Socket::new(transport, heartbeat_s)?,
             role,
             frame_max,
-            ready: Readiness::UNKNOWN,
             left,
-            output: Vec::new(),
-            output_at: 0,
+            output: Output::default(),
             publisher_at: 0,
-            heartbeat_ns,
-            wrote_at: 0,
-            read_at: 0,
             is_down: false,
-            is_closing: false,
-            is_closed: false,
         })
-    }
-
-    pub(crate) fn socket(&self) -> &TcpStream {
-        self.transport.socket()
-    }
-
-    pub(crate) fn role(&self) -> &Role {
-        &self.role
-    }
-
-    /// The broker has said goodbye too.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.is_closed
-    }
-
-    /// The socket has something to read, or its end.
-    pub(crate) fn on_readable(&mut self) {
-        self.ready.is_readable = true;
-    }
-
-    /// The broker writes no more, or the connection is broken.
-    pub(crate) fn on_end(&mut self) {
-        self.ready = Readiness { is_readable: true, is_writable: true, is_ending: true };
-    }
-
-    /// The socket takes more.
-    pub(crate) fn on_writable(&mut self) {
-        self.ready.is_writable = true;
-    }
-
-    /// Does what can be done now.
-    ///
-    /// # Errors
-    /// The connection is lost, or the broker says something unexpected.
-    pub(crate) fn turn(&mut self, context: &mut TurnContext<'_>) -> anyhow::Result<Turn> {
-        self.is_closed |= self.is_down && context.phase == Phase::Stop;
-        if self.is_closed || self.is_down {
-            return Ok(Turn::Idle);
-        }
-        self.begin_consumers(context);
-        if context.phase == Phase::Stop && !self.is_closing {
-            self.is_closing = true;
-            if let Role::Consuming(consumers) = &mut self.role {
-                consumers.iter_mut().for_each(|consumer| consumer.end(&mut self.output));
-            }
-            let close = ConnectionClose { reply_code: 200, ..ConnectionClose::default() };
-            close.encode_frame(0, &mut self.output);
-        }
-        let opens_at = self.read(context)?;
-        self.check_peer(context.time.now, opens_at)?;
-        let due = self.write(context)?;
-        let can_read = self.ready.is_readable && opens_at.is_none() && self.may_read();
-        if can_read || due == Turn::Again {
-            return Ok(Turn::Again);
-        }
-        let at = if let Turn::At(at) = due { at } else { u64::MAX };
-        let at = at.min(opens_at.unwrap_or(u64::MAX)).min(self.starts_at(context));
-        let at = at.min(if self.heartbeat_ns > 0 { self.wrote_at + self.heartbeat_ns } else { at });
-        Ok(if at == u64::MAX { Turn::Idle } else { Turn::At(at) })
     }
 
     /// A peer that was to send heartbeats and is silent is gone. One that is not listened to, since
     /// a slow consumer is not ready, is not known to be silent.
     fn check_peer(&mut self, now: u64, opens_at: Option<u64>) -> anyhow::Result<()> {
-        if self.read_at == 0 || opens_at.is_some() || !self.may_read() {
-            self.read_at = now;
+        if self.socket.read_at == 0 || opens_at.is_some() || !self.may_read() {
+            self.socket.read_at = now;
         }
-        if self.heartbeat_ns > 0 && now > self.read_at + 4 * self.heartbeat_ns && !self.is_closing {
+        if self.socket.is_silent(now) {
             return Err(Lost("the broker sends no heartbeats".to_owned()).into());
         }
-        Ok(())
-    }
-
-    /// The connection is lost; until [`Self::resume`] it does nothing.
-    pub(crate) fn disconnect(&mut self) {
-        self.is_down = true;
-        self.left.clear();
-        self.output.clear();
-        self.output_at = 0;
-        match &mut self.role {
-            Role::Publishing(publishers) => publishers.iter_mut().for_each(Publisher::disconnect),
-            Role::Consuming(consumers) => consumers.iter_mut().for_each(Consumer::disconnect),
-        }
-    }
-
-    /// Goes on with another socket, whose channels are open. `names` are those of queues by number.
-    ///
-    /// # Errors
-    /// The broker takes smaller frames than before, for which messages are not encoded.
-    pub(crate) fn resume(
-        &mut self,
-        client: Client,
-        names: &[(usize, String)],
-    ) -> anyhow::Result<()> {
-        if client.frame_max != self.frame_max {
-            bail!("the broker's largest frame is another than before");
-        }
-        if let Role::Consuming(consumers) = &mut self.role {
-            for (number, name) in names {
-                consumers.iter_mut().for_each(|consumer| consumer.rename(*number, name));
-            }
-        }
-        (self.transport, self.left) = client.into_parts();
-        self.transport.socket().set_nonblocking(true)?;
-        self.ready = Readiness::UNKNOWN;
-        (self.is_down, self.read_at) = (false, 0);
         Ok(())
     }
 
@@ -242,9 +120,19 @@ impl Connection {
             let is_due =
                 |at: u64| at == 0 || (context.phase >= Phase::Run && at <= context.time.elapsed());
             if context.phase < Phase::Stop && consumer.starts_at().is_some_and(is_due) {
-                consumer.begin(&mut self.output);
+                consumer.begin(&mut self.output.bytes);
             }
         }
+    }
+
+    fn begin_closing(&mut self) {
+        self.socket.begin_closing();
+        let out = &mut self.output.bytes;
+        if let Role::Consuming(consumers) = &mut self.role {
+            consumers.iter_mut().for_each(|consumer| consumer.end(out));
+        }
+        let close = ConnectionClose { reply_code: 200, ..ConnectionClose::default() };
+        close.encode_frame(0, out);
     }
 
     fn starts_at(&self, context: &TurnContext<'_>) -> u64 {
@@ -252,8 +140,90 @@ impl Connection {
         let next = consumers.iter().filter_map(Consumer::starts_at).min();
         next.map_or(u64::MAX, |at| context.time.start.saturating_add(at))
     }
+
+    fn publishers(&self) -> &[Publisher] {
+        match &self.role {
+            Role::Publishing(all) => all,
+            Role::Consuming(_) => &[],
+        }
+    }
 }
 
-fn lost(error: &io::Error) -> anyhow::Error {
-    Lost(format!("a connection is lost: {error}")).into()
+impl Driven for Connection {
+    fn socket(&mut self) -> &mut Socket {
+        &mut self.socket
+    }
+
+    fn turn(&mut self, context: &mut TurnContext<'_>) -> anyhow::Result<Turn> {
+        if self.is_down && context.phase == Phase::Stop {
+            self.socket.close();
+        }
+        if self.socket.is_closed() || self.is_down {
+            return Ok(Turn::Idle);
+        }
+        self.begin_consumers(context);
+        if context.phase == Phase::Stop && !self.socket.is_closing() {
+            self.begin_closing();
+        }
+        let opens_at = self.read(context)?;
+        self.check_peer(context.time.now, opens_at)?;
+        let due = self.write(context)?;
+        let can_read = self.socket.is_readable() && opens_at.is_none() && self.may_read();
+        if can_read || due == Turn::Again {
+            return Ok(Turn::Again);
+        }
+        let at = if let Turn::At(at) = due { at } else { u64::MAX };
+        let at = at.min(opens_at.unwrap_or(u64::MAX)).min(self.starts_at(context));
+        Ok(Turn::by(at.min(self.socket.beats_at())))
+    }
+
+    fn progress(&self) -> Progress {
+        match &self.role {
+            Role::Publishing(all) => {
+                let n_done = all.iter().filter(|one| one.is_done()).count();
+                Progress { n_done, is_publishing: true, is_consuming: true }
+            }
+            Role::Consuming(all) => Progress {
+                n_done: all.iter().filter(|one| one.is_done()).count(),
+                is_publishing: false,
+                is_consuming: all
+                    .iter()
+                    .all(|one| one.is_ready() || one.starts_at().is_some_and(|at| at > 0)),
+            },
+        }
+    }
+
+    fn n_outstanding(&self) -> usize {
+        self.publishers().iter().map(Publisher::n_outstanding).sum()
+    }
+
+    fn is_stuck(&self, now: u64, timeout_ns: u64) -> bool {
+        self.publishers().iter().any(|one| one.is_stuck(now, timeout_ns))
+    }
+
+    fn disconnect(&mut self) {
+        self.is_down = true;
+        self.left.clear();
+        self.output.clear();
+        match &mut self.role {
+            Role::Publishing(publishers) => publishers.iter_mut().for_each(Publisher::disconnect),
+            Role::Consuming(consumers) => consumers.iter_mut().for_each(Consumer::disconnect),
+        }
+    }
+
+    fn resume(&mut self, Reconnected { client, names, .. }: Reconnected) -> anyhow::Result<()> {
+        if client.frame_max != self.frame_max {
+            bail!("the broker's largest frame is another than before");
+        }
+        if let Role::Consuming(consumers) = &mut self.role {
+            for (number, name) in &names {
+                consumers.iter_mut().for_each(|consumer| consumer.rename(*number, name));
+            }
+        }
+        let heartbeat_s = client.heartbeat_s;
+        let (transport, left) = client.into_parts();
+        (self.socket, self.left) = (Socket::new(transport, heartbeat_s)?, left);
+        self.is_down = false;
+        Ok(())
+    }
 }

@@ -20,6 +20,7 @@ mod report;
 mod run;
 mod setup;
 mod shared;
+mod socket;
 mod stats;
 mod stream;
 mod template;

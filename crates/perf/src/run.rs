@@ -1,6 +1,6 @@
 //! A run from the first connection to the last line.
 
-pub(crate) mod meter;
+mod meter;
 mod monitor;
 mod progress;
 mod reconnect;
@@ -8,24 +8,26 @@ mod stop_reason;
 
 use std::io::Write as _;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use anyhow::Context as _;
 
 use crate::clock;
-use crate::config::{Config, Format};
+use crate::config::{self, Config, Format};
 use crate::connection::Phase;
 use crate::message::Random;
 use crate::process;
 use crate::report::{Printer, Shown, Summary};
-use crate::setup::{self, Part, Recipe, parts};
+use crate::setup::{self, Recipe, parts};
 use crate::shared::{Broken, News, Shared};
 use crate::topology::{self, Routes};
 use crate::verify::{Guarantee, Ledger, Verdict};
-use crate::worker::Worker;
+use crate::worker::{Driven, Worker};
 use client::Client;
-use monitor::Run;
+use monitor::Queues;
+pub(crate) use monitor::Run;
 use reconnect::Reconnector;
+pub(crate) use stop_reason::Limits;
 
 /// Files that are open besides those of connections and threads.
 const FILES_BESIDES: usize = 32;
@@ -47,18 +49,12 @@ pub(crate) enum End {
 pub(crate) fn run(config: &Config) -> anyhow::Result<End> {
     let id = config.run.id.clone().unwrap_or_else(generated_id);
     let uri = config.brokers.first().context("no broker")?;
-    let n_connections = config.publishing.n_connections + config.consuming.n_connections;
-    // A thread has one to wait with and one to be woken by.
-    let n_files = n_connections + 2 * config.run.n_threads + FILES_BESIDES;
-    process::allow_files(u64::try_from(n_files)?)?;
+    allow_files(config.publishing.n_connections + config.consuming.n_connections, &config.run)?;
     let mut client = setup::dial_configuration(config, &id)?;
     let seed = clock::now() ^ u64::from(std::process::id()) << 40;
     let mut routes = Routes::new(config, &mut Random(seed));
     topology::declare(&mut client, &config.topology, &mut routes)?;
-    let broker_pid = config
-        .run
-        .broker_pid
-        .or_else(|| client.is_local().then(|| process::listening_on(uri.port)).flatten());
+    let broker_pid = broker_pid(&config.run, client.is_local(), uri.port);
     let recipe = Recipe::new(config, &routes, &id, seed)?;
     let in_millis = config.message.use_millis;
     let printer =
@@ -66,11 +62,35 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<End> {
     announce(&printer, config, &client, broker_pid)?;
     let (summary, is_complete) = load(&recipe, &mut client, &printer, broker_pid)?;
     client.close();
-    say(&printer.summary(&summary))?;
+    conclude(&printer, &summary, is_complete)?;
+    Ok(end(config, &id, &summary, is_complete))
+}
+
+/// Lets this process open as many files as a run needs.
+///
+/// # Errors
+/// The system allows fewer.
+pub(crate) fn allow_files(n_connections: usize, run: &config::Run) -> anyhow::Result<()> {
+    // A thread has one to wait with and one to be woken by.
+    process::allow_files(u64::try_from(n_connections + 2 * run.n_threads + FILES_BESIDES)?)
+}
+
+/// The process whose CPU time is the broker's: that of the options, or who listens on this machine.
+pub(crate) fn broker_pid(run: &config::Run, is_local: bool, port: u16) -> Option<u32> {
+    run.broker_pid.or_else(|| is_local.then(|| process::listening_on(port)).flatten())
+}
+
+/// Prints the end of a run.
+pub(crate) fn conclude(
+    printer: &Printer,
+    summary: &Summary,
+    is_complete: bool,
+) -> anyhow::Result<()> {
+    say(&printer.summary(summary))?;
     if !is_complete {
         crate::complain(&summary.reason);
     }
-    Ok(end(config, &id, &summary, is_complete))
+    Ok(())
 }
 
 fn end(config: &Config, id: &str, summary: &Summary, is_complete: bool) -> End {
@@ -148,58 +168,75 @@ fn load(
     printer: &Printer,
     broker_pid: Option<u32>,
 ) -> anyhow::Result<(Summary, bool)> {
-    let config = recipe.config;
-    let parts = parts(config);
-    let n_publishers = config.publishing.n_publishers();
-    let guarantee = if config.publishing.resend { Guarantee::AtLeastOnce } else { Guarantee::Once };
-    let ledger = || Ledger::new(n_publishers, recipe.routes.queues.len(), guarantee);
-    let ledger = config.run.verify.then(ledger);
-    let shared = Arc::new(Shared::new(parts.len(), ledger, config)?);
+    let Config { publishing, run, .. } = recipe.config;
+    let parts = parts(recipe.config);
+    let guarantee = if publishing.resend { Guarantee::AtLeastOnce } else { Guarantee::Once };
+    let n_queues = recipe.routes.queues.len();
+    let mut shared = Shared::new(parts.len(), run)?;
+    shared.ledger = run.verify.then(|| Ledger::new(publishing.n_publishers(), n_queues, guarantee));
+    shared.owes_unconfirmed = run.verify && publishing.confirm_window.is_none();
+    shared.confirm_timeout_ns = publishing.confirm_timeout_ns;
+    let shared = Arc::new(shared);
+    let reconnect = |interval_ns, broken: &Receiver<Broken>, news| {
+        let (parts, shared) = (parts.as_slice(), &*shared);
+        let random = Random(clock::now());
+        Reconnector { recipe, parts, shared, news, interval_ns, random }.run(broken);
+    };
+    let recovery = run.recovery_ns.map(|interval_ns| {
+        move |broken: Receiver<Broken>, news| reconnect(interval_ns, &broken, news)
+    });
+    drive(
+        &parts,
+        &shared,
+        |part| recipe.connect(part),
+        recovery,
+        |news| {
+            let run = Run::new(run, recipe.config.limits(), &shared, printer, news);
+            run.with_queues(Queues { recipe, client }).monitor(broker_pid)
+        },
+    )
+}
+
+/// Starts a thread for each list of parts, which connects and drives them, and one that makes lost
+/// connections again, if anything does; ends them when the monitor is done.
+pub(crate) fn drive<P: Copy + Sync, C: Driven>(
+    parts: &[Vec<P>],
+    shared: &Arc<Shared>,
+    connect: impl Fn(P) -> anyhow::Result<C> + Sync,
+    recovery: Option<impl FnOnce(Receiver<Broken>, Sender<News>) + Send>,
+    monitor: impl FnOnce(Receiver<News>) -> anyhow::Result<(Summary, bool)>,
+) -> anyhow::Result<(Summary, bool)> {
     let (tell, news) = channel();
     let (break_, broken) = channel();
     std::thread::scope(|scope| {
-        let reconnect = config.run.recovery_ns.map(|_| break_);
+        let reconnect = recovery.is_some().then_some(break_);
         for (number, parts) in parts.iter().enumerate() {
-            let (shared, tell, reconnect) = (Arc::clone(&shared), tell.clone(), reconnect.clone());
-            scope.spawn(move || work(number, recipe, parts, Links { shared, tell, reconnect }));
+            let (shared, tell, reconnect) = (Arc::clone(shared), tell.clone(), reconnect.clone());
+            let connect = &connect;
+            scope.spawn(move || {
+                let connect = |part: &P| {
+                    let connection = connect(*part)?;
+                    // That nobody listens any more shows later.
+                    drop(tell.send(News::Connected));
+                    Ok(connection)
+                };
+                let connections: anyhow::Result<Vec<C>> = parts.iter().map(connect).collect();
+                let new = |all| Worker::new(number, shared, tell.clone(), reconnect, all);
+                match connections.and_then(new) {
+                    Ok(worker) => worker.run(),
+                    // Nobody listens any more when the run has failed elsewhere.
+                    Err(error) => drop(tell.send(News::Failed(error))),
+                }
+            });
         }
         drop(reconnect);
-        if let Some(interval_ns) = config.run.recovery_ns {
-            let (parts, shared, news) = (parts.as_slice(), &*shared, tell.clone());
-            let random = Random(clock::now());
-            let reconnect = Reconnector { recipe, parts, shared, news, interval_ns, random };
-            scope.spawn(move || reconnect.run(&broken));
+        if let Some(recovery) = recovery {
+            let tell = tell.clone();
+            scope.spawn(move || recovery(broken, tell));
         }
         drop(tell);
-        let mut run = Run::new(recipe, &shared, printer, news, parts.len());
-        let summary = run.monitor(client, broker_pid);
+        let summary = monitor(news);
         shared.enter(Phase::Stop);
         summary
     })
-}
-
-/// A thread's links to the other threads.
-struct Links {
-    shared: Arc<Shared>,
-    tell: Sender<News>,
-    reconnect: Option<Sender<Broken>>,
-}
-
-/// The life of a thread.
-fn work(number: usize, recipe: &Recipe<'_>, parts: &[Part], links: Links) {
-    let Links { shared, tell, reconnect } = links;
-    let failed = tell.clone();
-    let connect = |&part: &Part| {
-        let connection = recipe.connect(part)?;
-        // That nobody listens any more shows later.
-        drop(tell.send(News::Connected));
-        Ok(connection)
-    };
-    let connections: anyhow::Result<Vec<_>> = parts.iter().map(connect).collect();
-    let worker = connections.and_then(|all| Worker::new(number, shared, tell, reconnect, all));
-    match worker {
-        Ok(worker) => worker.run(),
-        // Nobody listens any more when the run has failed elsewhere.
-        Err(error) => drop(failed.send(News::Failed(error))),
-    }
 }

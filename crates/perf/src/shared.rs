@@ -39,11 +39,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// For `n_threads` threads.
-    pub(crate) fn new(
-        n_threads: usize,
-        ledger: Option<Ledger>,
-        config: &crate::config::Config,
-    ) -> anyhow::Result<Self> {
+    pub(crate) fn new(n_threads: usize, run: &crate::config::Run) -> anyhow::Result<Self> {
         let wake = |_| eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
         Ok(Self {
             phase: AtomicU8::new(0),
@@ -53,12 +49,12 @@ impl Shared {
             n_outstanding: (0..n_threads).map(|_| AtomicU64::new(0)).collect(),
             wakes: (0..n_threads).map(wake).collect::<Result<_, _>>()?,
             reconnected: (0..n_threads).map(|_| Mutex::default()).collect(),
-            owes_unconfirmed: ledger.is_some() && config.publishing.confirm_window.is_none(),
-            ledger,
-            interval_ns: config.run.interval_ns,
-            interval_messages: config.run.interval_messages.map_or(u64::MAX, NonZeroU64::get),
-            confirm_timeout_ns: config.publishing.confirm_timeout_ns,
-            shutdown_timeout_ns: config.run.shutdown_timeout_ns,
+            ledger: None,
+            owes_unconfirmed: false,
+            confirm_timeout_ns: u64::MAX,
+            interval_ns: run.interval_ns,
+            interval_messages: run.interval_messages.map_or(u64::MAX, NonZeroU64::get),
+            shutdown_timeout_ns: run.shutdown_timeout_ns,
         })
     }
 
@@ -95,6 +91,11 @@ impl Shared {
             stdx::lock(all).push(reconnected);
             self.wake(broken.worker);
         }
+    }
+
+    /// The number of threads.
+    pub(crate) fn n_threads(&self) -> usize {
+        self.wakes.len()
     }
 
     /// Whether connections close.

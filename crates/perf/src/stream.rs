@@ -1,6 +1,6 @@
 //! The load tool for streams: publishers and consumers of the stream protocol with stream-perf-test's
 //! options ([`run`]), and the filler of streams with chunks of an exact size ([`fill()`]).
-//! Start reading at `config` for what is asked for, then `worker` for how it is done.
+//! Start reading at `config` for what is asked for, then `setup` and `connection` for how it is done.
 
 mod client;
 mod config;
@@ -8,19 +8,18 @@ mod connection;
 mod consumer;
 mod fill;
 mod message;
-mod monitor;
 mod one_by_one;
 mod options;
 mod producer;
+mod run;
 mod setup;
 mod super_stream;
 mod topology;
 mod unconfirmed;
-mod worker;
 
 pub(crate) use fill::fill;
-pub(crate) use monitor::run;
 pub use one_by_one::OneByOne;
+pub(crate) use run::run;
 
 use crate::options::command_help;
 use command_help::CommandHelp;

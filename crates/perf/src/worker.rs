@@ -13,10 +13,11 @@ use anyhow::bail;
 use rustix::event::{Timespec, epoll};
 
 use crate::clock::{self, SECOND};
-use crate::connection::{Connection, Phase, Role, Turn, TurnContext};
+use crate::connection::{Phase, Turn, TurnContext};
 use crate::losses::is_loss;
-use crate::publisher::{Publisher, TurnTime};
+use crate::publisher::TurnTime;
 use crate::shared::{Broken, News, Reconnected, Shared};
+use crate::socket::Socket;
 use crate::stats::{Counts, Sample};
 use crate::timerfd::TimerFd;
 
@@ -33,9 +34,53 @@ const SLEEP_NS_MAX: u64 = SECOND;
 /// Sleeps that short are not worth their system call.
 const SLEEP_NS_MIN: u64 = 2_000;
 
+/// A connection under load, of whatever protocol.
+pub(crate) trait Driven {
+    fn socket(&mut self) -> &mut Socket;
+
+    /// Does what can be done now.
+    ///
+    /// # Errors
+    /// The connection is lost, or the broker says something unexpected.
+    fn turn(&mut self, context: &mut TurnContext<'_>) -> anyhow::Result<Turn>;
+
+    fn progress(&self) -> Progress;
+
+    /// The number of publishes that wait for their confirms, if somebody is to know.
+    fn n_outstanding(&self) -> usize {
+        0
+    }
+
+    /// Whether confirms are overdue, and nothing is done about it.
+    fn is_stuck(&self, _now: u64, _timeout_ns: u64) -> bool {
+        false
+    }
+
+    /// The connection is lost; until [`Self::resume`] it does nothing.
+    fn disconnect(&mut self) {}
+
+    /// Goes on with another socket, whose channels are open.
+    ///
+    /// # Errors
+    /// The protocol's connections are not made again, or this one differs from the one before.
+    fn resume(&mut self, _reconnected: Reconnected) -> anyhow::Result<()> {
+        bail!("a connection that is lost is not made again")
+    }
+}
+
+/// The progress of a connection's publishers or consumers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    /// Publishers or consumers that have reached their limit.
+    pub(crate) n_done: usize,
+    pub(crate) is_publishing: bool,
+    /// Every consumer that begins before the clock has begun.
+    pub(crate) is_consuming: bool,
+}
+
 /// A thread's state.
 #[derive(Debug)]
-pub(crate) struct Worker {
+pub(crate) struct Worker<C> {
     number: usize,
     shared: Arc<Shared>,
     news: Sender<News>,
@@ -45,7 +90,7 @@ pub(crate) struct Worker {
     phase: Phase,
     poll: OwnedFd,
     timer: TimerFd,
-    connections: Vec<Connection>,
+    connections: Vec<C>,
     /// Agents per connection that are done and told.
     n_done: Vec<usize>,
     /// Connections that want a turn at once.
@@ -58,16 +103,16 @@ pub(crate) struct Worker {
     next_sample: u64,
 }
 
-impl Worker {
+impl<C: Driven> Worker<C> {
     pub(crate) fn new(
         number: usize,
         shared: Arc<Shared>,
         news: Sender<News>,
         reconnect: Option<Sender<Broken>>,
-        connections: Vec<Connection>,
+        mut connections: Vec<C>,
     ) -> anyhow::Result<Self> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        for (at, connection) in connections.iter().enumerate() {
+        for (at, connection) in connections.iter_mut().enumerate() {
             watch(&poll, at, connection)?;
         }
         if let Some(wake) = shared.wake_event(number) {
@@ -138,7 +183,7 @@ impl Worker {
             if self.phase == Phase::Run {
                 self.end_intervals(now)?;
             }
-            if now >= stops_at || self.connections.iter().all(Connection::is_closed) {
+            if now >= stops_at || self.connections.iter_mut().all(|one| one.socket().is_closed()) {
                 return Ok(());
             }
             self.wait(now)?;
@@ -215,10 +260,7 @@ impl Worker {
             }
             turn => turn?,
         };
-        let (n_done, is_publishing) = match connection.role() {
-            Role::Publishing(all) => (all.iter().filter(|one| one.is_done()).count(), true),
-            Role::Consuming(all) => (all.iter().filter(|one| one.is_done()).count(), false),
-        };
+        let Progress { n_done, is_publishing, .. } = connection.progress();
         if let Some(told) = self.n_done.get_mut(at) {
             let n_new = n_done.saturating_sub(std::mem::replace(told, n_done));
             for _ in 0..n_new {
@@ -232,7 +274,7 @@ impl Worker {
     fn lose(&mut self, at: usize, error: anyhow::Error) -> anyhow::Result<Turn> {
         if let Some(connection) = self.connections.get_mut(at) {
             connection.disconnect();
-            epoll::delete(&self.poll, connection.socket())?;
+            epoll::delete(&self.poll, connection.socket().tcp())?;
         }
         self.n_down += 1;
         self.tell(News::Lost(error));
@@ -243,9 +285,10 @@ impl Worker {
     }
 
     fn take_reconnected(&mut self) -> anyhow::Result<()> {
-        for Reconnected { at, client, names } in self.shared.take_reconnected(self.number) {
+        for reconnected in self.shared.take_reconnected(self.number) {
+            let at = reconnected.at;
             let Some(connection) = self.connections.get_mut(at) else { continue };
-            connection.resume(client, &names)?;
+            connection.resume(reconnected)?;
             watch(&self.poll, at, connection)?;
             self.n_down -= 1;
             self.make_ready(at);
@@ -272,13 +315,7 @@ impl Worker {
     }
 
     fn is_consuming(&self) -> bool {
-        let consumers = |connection: &Connection| match connection.role() {
-            Role::Consuming(all) => {
-                all.iter().all(|one| one.is_ready() || one.starts_at().is_some_and(|at| at > 0))
-            }
-            Role::Publishing(_) => true,
-        };
-        self.connections.iter().all(consumers)
+        self.connections.iter().all(|connection| connection.progress().is_consuming)
     }
 
     fn end_intervals(&mut self, now: u64) -> anyhow::Result<()> {
@@ -298,17 +335,10 @@ impl Worker {
         let sample = std::mem::replace(&mut self.sample, Sample::new());
         self.tell(News::Sampled(Box::new(sample)));
         let timeout = self.shared.confirm_timeout_ns;
-        if self.publishers().any(|one| one.is_stuck(now, timeout)) {
+        if self.connections.iter().any(|one| one.is_stuck(now, timeout)) {
             bail!("no confirm came for {} s", timeout / SECOND);
         }
         Ok(())
-    }
-
-    fn publishers(&self) -> impl Iterator<Item = &Publisher> {
-        self.connections.iter().flat_map(|connection| match connection.role() {
-            Role::Publishing(all) => all.as_slice(),
-            Role::Consuming(_) => &[],
-        })
     }
 
     fn wait(&mut self, now: u64) -> anyhow::Result<()> {
@@ -316,7 +346,7 @@ impl Worker {
         let until = due.min(self.next_sample).min(now + SLEEP_NS_MAX);
         let sleep = self.ready.is_empty() && until > now + SLEEP_NS_MIN;
         if sleep {
-            let n: usize = self.publishers().map(Publisher::n_outstanding).sum();
+            let n: usize = self.connections.iter().map(Driven::n_outstanding).sum();
             self.shared.tell_outstanding(self.number, n);
         }
         let time = match until.saturating_sub(now) {
@@ -348,25 +378,16 @@ impl Worker {
         if token == TIMER {
             return;
         }
-        let lost = epoll::EventFlags::HUP | epoll::EventFlags::ERR | epoll::EventFlags::RDHUP;
         let at = usize::try_from(token).unwrap_or(usize::MAX);
         if let Some(connection) = self.connections.get_mut(at) {
-            if flags.intersects(lost) {
-                connection.on_end();
-            }
-            if flags.contains(epoll::EventFlags::IN) {
-                connection.on_readable();
-            }
-            if flags.contains(epoll::EventFlags::OUT) {
-                connection.on_writable();
-            }
+            connection.socket().on_events(flags);
             self.make_ready(at);
         }
     }
 }
 
-fn watch(poll: &OwnedFd, at: usize, connection: &Connection) -> anyhow::Result<()> {
+fn watch(poll: &OwnedFd, at: usize, connection: &mut impl Driven) -> anyhow::Result<()> {
     let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP;
     let data = epoll::EventData::new_u64(u64::try_from(at)?);
-    Ok(epoll::add(poll, connection.socket(), data, flags | epoll::EventFlags::ET)?)
+    Ok(epoll::add(poll, connection.socket().tcp(), data, flags | epoll::EventFlags::ET)?)
 }

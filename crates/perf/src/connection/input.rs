@@ -1,17 +1,13 @@
 //! The reading half of a turn: one read, one pass over the frames that came.
 
-use std::io;
-
 use amqp091::method::ConnectionCloseOk;
 use amqp091::{Frame, FrameKind, Method, MethodId, decode_frame};
 use anyhow::{Context as _, bail};
 
-use super::{Connection, Phase, Role, TurnContext, lost};
+use super::{Connection, Phase, Role, TurnContext};
 use crate::assembly::is_content;
 use crate::clock;
 use crate::consumer::{Consumer, Seen};
-use crate::losses::Lost;
-use client::Received;
 use client::closed;
 
 /// The payload of a basic.deliver starts with this.
@@ -21,7 +17,7 @@ const OUTPUT_BYTES_MAX: usize = 256 * 1024;
 
 impl Connection {
     pub(super) fn may_read(&self) -> bool {
-        self.output.len() - self.output_at < OUTPUT_BYTES_MAX
+        self.output.pending().len() < OUTPUT_BYTES_MAX
     }
 
     /// Reads once and handles what came. Gives back when to go on, if that is to wait.
@@ -32,7 +28,7 @@ impl Connection {
         if let Some(at) = self.closed_gate(context) {
             return Ok(Some(at));
         }
-        if self.left.is_empty() && !self.ready.is_readable {
+        if self.left.is_empty() && !self.socket.is_readable() {
             return Ok(None);
         }
         let input = std::mem::take(&mut context.input);
@@ -50,8 +46,8 @@ impl Connection {
         let (head, rest) = input.split_at_mut_checked(from).context("a frame is too large")?;
         head.copy_from_slice(&self.left);
         let mut n = from;
-        if self.ready.is_readable && !rest.is_empty() {
-            n += self.read_socket(rest, context.time.now)?;
+        if self.socket.is_readable() && !rest.is_empty() {
+            n += self.socket.receive(rest, context.time.now)?;
             // What is published from here on did not wait for the read.
             context.time.now = clock::now();
         }
@@ -60,33 +56,6 @@ impl Connection {
         self.left.clear();
         self.left.extend_from_slice(input.get(used..).unwrap_or_default());
         Ok(opens_at)
-    }
-
-    fn read_socket(&mut self, into: &mut [u8], now: u64) -> anyhow::Result<usize> {
-        match self.transport.receive(into) {
-            Ok(Received { n: 0, .. }) if self.is_closing => {
-                self.is_closed = true;
-                Ok(0)
-            }
-            Ok(Received { n: 0, .. }) => {
-                Err(Lost("the broker closed a connection".to_owned()).into())
-            }
-            Ok(Received { n, may_be_more }) => {
-                self.read_at = now;
-                self.ready.is_readable = may_be_more || self.ready.is_ending;
-                Ok(n)
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.ready.is_readable = false;
-                Ok(0)
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
-            Err(_) if self.is_closing => {
-                self.is_closed = true;
-                Ok(0)
-            }
-            Err(error) => Err(lost(&error)),
-        }
     }
 
     /// The time until which a slow consumer handles nothing.
@@ -126,7 +95,7 @@ impl Connection {
     #[inline]
     fn on_frame(&mut self, frame: Frame<'_>, context: &mut TurnContext<'_>) -> anyhow::Result<()> {
         let Frame { kind, channel, payload } = frame;
-        if kind == FrameKind::Heartbeat || self.is_closing && is_content(kind) {
+        if kind == FrameKind::Heartbeat || self.socket.is_closing() && is_content(kind) {
             return Ok(());
         }
         let at = usize::from(channel).wrapping_sub(1);
@@ -138,7 +107,7 @@ impl Connection {
         match &mut self.role {
             Role::Consuming(consumers) => {
                 let consumer = consumers.get_mut(at).context("an unknown channel")?;
-                let out = &mut self.output;
+                let out = &mut self.output.bytes;
                 match (kind, deliver) {
                     (_, Some(fields)) => consumer.on_deliver(fields),
                     (FrameKind::Header, None) => {
@@ -167,9 +136,9 @@ impl Connection {
         context: &mut TurnContext<'_>,
     ) -> anyhow::Result<()> {
         if method.id() == ConnectionCloseOk::ID {
-            self.is_closed = true;
+            self.socket.close();
         }
-        if self.is_closing {
+        if self.socket.is_closing() {
             return Ok(());
         }
         if let Some(closed) = closed(method) {

@@ -1,40 +1,25 @@
 //! The writing half of a turn: which bytes come next, and one write of them.
 
-use std::io;
-
 use amqp091::frame::HEARTBEAT;
 
-use super::{Connection, Phase, Role, Turn, TurnContext, lost};
+use super::{Connection, Phase, Role, Turn, TurnContext};
 use crate::publisher::{Publisher, Staged};
-use client::Sent;
 
 impl Connection {
     /// Makes bytes ready and writes once.
     pub(super) fn write(&mut self, context: &mut TurnContext<'_>) -> anyhow::Result<Turn> {
         let now = context.time.now;
-        if self.heartbeat_ns > 0 && now >= self.wrote_at + self.heartbeat_ns {
-            self.output.extend_from_slice(&HEARTBEAT);
-            self.wrote_at = now;
+        if self.socket.owes_heartbeat(now) {
+            self.output.bytes.extend_from_slice(&HEARTBEAT);
         }
         let next = self.stage(context);
-        let has_bytes = !self.pending().is_empty() || self.transport.owes_bytes();
-        if !self.ready.is_writable || !has_bytes {
+        if !self.socket.is_writable() || !self.socket.has_bytes(self.pending()) {
             return Ok(next);
         }
-        match self.send() {
-            Ok(Sent { n, is_blocked }) => {
-                self.ready.is_writable = !is_blocked;
-                self.written(n);
-                self.wrote_at = now;
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.ready.is_writable = false;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) if self.is_closing => self.is_closed = true,
-            Err(error) => return Err(lost(&error)),
-        }
-        if !self.ready.is_writable {
+        let Self { socket, role, publisher_at, output, .. } = self;
+        let n = socket.send(pending(role, *publisher_at, output.pending()), now)?;
+        self.written(n);
+        if !self.socket.is_writable() {
             if let Role::Publishing(publishers) = &mut self.role {
                 publishers.iter_mut().for_each(Publisher::hold);
             }
@@ -43,14 +28,8 @@ impl Connection {
         Ok(Turn::Again)
     }
 
-    fn send(&mut self) -> io::Result<Sent> {
-        let Self { transport, role, publisher_at, output, output_at, .. } = self;
-        transport.send(pending(role, *publisher_at, output.get(*output_at..).unwrap_or_default()))
-    }
-
     fn pending(&self) -> &[u8] {
-        let methods = self.output.get(self.output_at..).unwrap_or_default();
-        pending(&self.role, self.publisher_at, methods)
+        pending(&self.role, self.publisher_at, self.output.pending())
     }
 
     fn written(&mut self, n: usize) {
@@ -60,16 +39,12 @@ impl Connection {
         {
             return publisher.written(n);
         }
-        self.output_at += n;
-        if self.output_at == self.output.len() {
-            self.output.clear();
-            self.output_at = 0;
-        }
+        self.output.written(n);
     }
 
     /// Lets the next publisher that may publish fill its batch, if nothing is left to write.
     fn stage(&mut self, context: &mut TurnContext<'_>) -> Turn {
-        if !self.pending().is_empty() || context.phase != Phase::Run || !self.ready.is_writable {
+        if !self.pending().is_empty() || context.phase != Phase::Run || !self.socket.is_writable() {
             return Turn::Idle;
         }
         let Role::Publishing(publishers) = &mut self.role else { return Turn::Idle };
@@ -89,7 +64,7 @@ impl Connection {
                 Staged::Full | Staged::Done => {}
             }
         }
-        if due == u64::MAX { Turn::Idle } else { Turn::At(context.time.start + due) }
+        Turn::by(context.time.start.saturating_add(due))
     }
 }
 

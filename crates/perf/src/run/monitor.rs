@@ -10,16 +10,16 @@ use anyhow::{Context as _, bail};
 use super::meter::Meter;
 use super::progress::Bar;
 use super::say;
-use super::stop_reason::{IDLE_NS, Idle, StopReason};
+use super::stop_reason::{IDLE_NS, Idle, Limits, StopReason};
 use crate::clock::{self, MILLISECOND, SECOND};
-use crate::config::{Config, ExitWhen, Format};
+use crate::config::{self, ExitWhen, Format};
 use crate::connection::Phase;
 use crate::report::{self, Printer, RunError, Summary};
 use crate::setup::{self, Recipe};
 use crate::shared::{News, Shared};
 use crate::stats::Sample;
-use crate::topology;
-use crate::verify::Ledger;
+use crate::topology::{self, Routes};
+use crate::verify::{Ledger, Verdict};
 use client::Client;
 
 /// Time that threads have for the next connection, and for all their consumers to begin.
@@ -32,8 +32,10 @@ const POLL: Duration = Duration::from_millis(20);
 const RUN_ERRORS_MAX: usize = 20;
 
 /// A run in progress, seen from the thread that prints.
-pub(super) struct Run<'a> {
-    recipe: &'a Recipe<'a>,
+pub(crate) struct Run<'a> {
+    config: &'a config::Run,
+    limits: Limits,
+    queues: Option<Queues<'a>>,
     shared: &'a Shared,
     printer: &'a Printer,
     news: Receiver<News>,
@@ -47,6 +49,12 @@ pub(super) struct Run<'a> {
     run_errors: Vec<RunError>,
     n_lost: u64,
     n_recovered: u64,
+}
+
+/// The queues of a run, and the connection to ask about them.
+pub(crate) struct Queues<'a> {
+    pub(crate) recipe: &'a Recipe<'a>,
+    pub(crate) client: &'a mut Client,
 }
 
 /// The sum of the threads' samples of one interval, as far as they have come.
@@ -63,39 +71,41 @@ impl Pending {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(
-        recipe: &'a Recipe<'a>,
+    pub(crate) fn new(
+        config: &'a config::Run,
+        limits: Limits,
         shared: &'a Shared,
         printer: &'a Printer,
         news: Receiver<News>,
-        n_threads: usize,
     ) -> Self {
-        let config = recipe.config;
         Self {
-            recipe,
+            config,
+            limits,
+            queues: None,
             shared,
             printer,
             news,
-            n_threads,
+            n_threads: shared.n_threads(),
             output: None,
             total: Sample::new(),
             pending: Pending::new(0),
             meter: None,
-            bar: Bar::new(config),
-            stop_reason: StopReason::new(config),
+            bar: Bar::new(config, &limits),
+            stop_reason: StopReason::new(&limits),
             run_errors: Vec::new(),
             n_lost: 0,
             n_recovered: 0,
         }
     }
 
+    /// The run has queues, which are asked about, and which verification looks into.
+    pub(super) fn with_queues(self, queues: Queues<'a>) -> Self {
+        Self { queues: Some(queues), ..self }
+    }
+
     /// Waits until all threads are ready, lets them run until there is a reason to stop, and sums
     /// up. Gives back whether the run came to its end.
-    pub(super) fn monitor(
-        &mut self,
-        client: &mut Client,
-        broker_pid: Option<u32>,
-    ) -> anyhow::Result<(Summary, bool)> {
+    pub(crate) fn monitor(mut self, broker_pid: Option<u32>) -> anyhow::Result<(Summary, bool)> {
         self.await_ready()?;
         self.output = self.open_output()?;
         if let Some(heading) = self.printer.heading() {
@@ -105,7 +115,7 @@ impl<'a> Run<'a> {
         let own_before = clock::own_cpu();
         let start = self.shared.start();
         self.pending.began_at = start;
-        self.intervals(start, client)?;
+        self.intervals(start)?;
         self.shared.enter(Phase::Drain);
         let stopped = clock::now();
         let own_cpu_ns = clock::own_cpu() - own_before;
@@ -115,30 +125,34 @@ impl<'a> Run<'a> {
         if self.printer.format != Format::Json {
             say(&format!("test stopped ({reason})"))?;
         }
-        let shared = self.shared;
-        let verdict = shared.ledger.as_ref().map(|ledger| {
-            let expected = self.recipe.routes.expected(self.recipe.config);
-            self.drain(ledger, expected.as_deref());
-            let owed = expected.map(|expected| self.owed(ledger, expected));
-            ledger.verdict(owed.as_deref())
-        });
+        let verdict = self.verdict();
+        let is_complete = !self.stop_reason.is_failure();
         let summary = Summary {
-            total: std::mem::replace(&mut self.total, Sample::new()),
+            total: self.total,
             elapsed_ns: stopped.saturating_sub(start),
             broker: self.meter.as_ref().map(Meter::total),
             own_cpu_ns,
             verdict,
             reason,
-            run_errors: std::mem::take(&mut self.run_errors),
+            run_errors: self.run_errors,
             n_connections_lost: self.n_lost,
             n_connections_recovered: self.n_recovered,
         };
-        Ok((summary, !self.stop_reason.is_failure()))
+        Ok((summary, is_complete))
+    }
+
+    fn verdict(&mut self) -> Option<Verdict> {
+        let ledger = self.shared.ledger.as_ref()?;
+        let Recipe { routes, config, .. } = self.queues.as_ref()?.recipe;
+        let expected = routes.expected(config);
+        self.drain(ledger, expected.as_deref());
+        let owed = expected.map(|expected| owed(routes, config.consuming.limit, ledger, expected));
+        Some(ledger.verdict(owed.as_deref()))
     }
 
     /// Makes the file of comma-separated values, if one is wanted.
     fn open_output(&self) -> anyhow::Result<Option<File>> {
-        let Some(path) = &self.recipe.config.run.output_file else { return Ok(None) };
+        let Some(path) = &self.config.output_file else { return Ok(None) };
         let cannot = || format!("cannot write to {}", path.display());
         let mut file = File::create(path).with_context(cannot)?;
         writeln!(file, "{}", self.printer.csv_heading()).with_context(cannot)?;
@@ -160,8 +174,8 @@ impl<'a> Run<'a> {
     }
 
     /// Prints interval by interval until there is a reason to stop.
-    fn intervals(&mut self, start: u64, client: &mut Client) -> anyhow::Result<()> {
-        let run = &self.recipe.config.run;
+    fn intervals(&mut self, start: u64) -> anyhow::Result<()> {
+        let run = self.config;
         let ends_at = run.time_ns.map_or(u64::MAX, |time| start.saturating_add(time));
         let (mut idle, mut waited) = (Idle::new(start), Idle::new(start));
         let mut looked_at = start;
@@ -175,7 +189,7 @@ impl<'a> Run<'a> {
                 && now - looked_at > IDLE_NS / 10
             {
                 looked_at = now;
-                if self.is_over(exit_when, &mut idle, client, now)? {
+                if self.is_over(exit_when, &mut idle, now)? {
                     self.stop_reason.consumers_stopped(exit_when);
                 }
             }
@@ -199,15 +213,10 @@ impl<'a> Run<'a> {
     /// Why consumers need not wait any longer for their number of messages: nobody publishes here, and
     /// nothing has come for a while.
     fn gives_up(&self, waited: &mut Idle, now: u64) -> Option<String> {
-        let Config { publishing, consuming, run, .. } = self.recipe.config;
-        let limit = consuming.limit.filter(|_| publishing.n_connections == 0)?;
-        let idle_ns =
-            run.idle_ns.filter(|_| run.exit_when.is_none() && consuming.start_delay_ns == 0)?;
+        let (n_wanted, idle_ns) = (self.limits.n_received()?, self.limits.idle_ns?);
         if waited.look(self.shared, now) <= idle_ns {
             return None;
         }
-        let n_wanted =
-            limit.saturating_mul(u64::try_from(consuming.n_consumers()).unwrap_or(u64::MAX));
         Some(format!(
             "nothing was received for {} s: {} of {n_wanted} messages came, and nobody publishes here",
             idle_ns / SECOND,
@@ -234,7 +243,7 @@ impl<'a> Run<'a> {
     fn on_loss(&mut self, error: &anyhow::Error) {
         self.n_lost += 1;
         if let Some(ledger) = &self.shared.ledger
-            && !self.recipe.config.outlives_connections()
+            && !self.queues.as_ref().is_some_and(|it| it.recipe.config.outlives_connections())
         {
             ledger.doubt_loss();
         }
@@ -296,28 +305,23 @@ impl<'a> Run<'a> {
         say(&line)
     }
 
-    fn is_over(
-        &self,
-        exit_when: ExitWhen,
-        idle: &mut Idle,
-        client: &mut Client,
-        now: u64,
-    ) -> anyhow::Result<bool> {
+    fn is_over(&mut self, exit_when: ExitWhen, idle: &mut Idle, now: u64) -> anyhow::Result<bool> {
         let is_idle = idle.look(self.shared, now) > IDLE_NS;
         Ok(match exit_when {
             ExitWhen::Idle => is_idle,
-            ExitWhen::Empty => is_idle && self.n_ready(client)? == Some(0),
+            ExitWhen::Empty => is_idle && self.n_ready()? == Some(0),
         })
     }
 
     /// The number of ready messages; `None` while no connection can ask.
-    fn n_ready(&self, client: &mut Client) -> anyhow::Result<Option<u64>> {
-        match topology::n_ready(client, self.recipe.routes) {
+    fn n_ready(&mut self) -> anyhow::Result<Option<u64>> {
+        let Some(Queues { recipe, client }) = &mut self.queues else { return Ok(None) };
+        match topology::n_ready(client, recipe.routes) {
             Ok(n) => Ok(Some(n)),
-            Err(error) if self.recipe.config.run.recovery_ns.is_none() => Err(error),
+            Err(error) if self.config.recovery_ns.is_none() => Err(error),
             Err(_) => {
-                if let Ok(again) = setup::dial_configuration(self.recipe.config, self.recipe.id) {
-                    *client = again;
+                if let Ok(again) = setup::dial_configuration(recipe.config, recipe.id) {
+                    **client = again;
                 }
                 Ok(None)
             }
@@ -344,7 +348,7 @@ impl<'a> Run<'a> {
                 | News::Failed(_)) => self.on_news(news),
             }
         }
-        if stopped - self.pending.began_at >= self.recipe.config.run.interval_ns / 2 {
+        if stopped - self.pending.began_at >= self.config.interval_ns / 2 {
             return self.end_interval(start, stopped);
         }
         self.total.add(&self.pending.sample);
@@ -376,19 +380,22 @@ impl<'a> Run<'a> {
             }
         }
     }
+}
 
-    /// The expected messages that have to have arrived by now, by queue and publisher. Queues whose
-    /// consumers have reached their limit may have kept the rest: whether that is lost is not known
-    /// then.
-    fn owed(&self, ledger: &Ledger, expected: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
-        let Recipe { routes, config, .. } = self.recipe;
-        let limit = config.consuming.limit;
-        let is_open = routes.open_queues(limit, |queue| ledger.n_received(queue));
-        let is_open = |(queue, _): &(usize, usize)| is_open.get(*queue) == Some(&true);
-        let (open, closed): (Vec<_>, Vec<_>) = expected.into_iter().partition(is_open);
-        if ledger.n_missing(&open) == 0 && ledger.n_missing(&closed) > 0 {
-            ledger.doubt_loss();
-        }
-        open
+/// The expected messages that have to have arrived by now, by queue and publisher. Queues whose
+/// consumers have reached their limit may have kept the rest: whether that is lost is not known
+/// then.
+fn owed(
+    routes: &Routes,
+    limit: Option<u64>,
+    ledger: &Ledger,
+    expected: Vec<(usize, usize)>,
+) -> Vec<(usize, usize)> {
+    let is_open = routes.open_queues(limit, |queue| ledger.n_received(queue));
+    let is_open = |(queue, _): &(usize, usize)| is_open.get(*queue) == Some(&true);
+    let (open, closed): (Vec<_>, Vec<_>) = expected.into_iter().partition(is_open);
+    if ledger.n_missing(&open) == 0 && ledger.n_missing(&closed) > 0 {
+        ledger.doubt_loss();
     }
+    open
 }

@@ -2,8 +2,9 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
+use super::stop_reason::Limits;
 use crate::clock::SECOND;
-use crate::config::{Config, Format};
+use crate::config::{Format, Run};
 
 /// Width of the bar itself, characters.
 const WIDTH: u64 = 30;
@@ -22,15 +23,9 @@ pub(super) struct Goal {
 
 impl Goal {
     /// `None` for a run that goes on for ever.
-    pub(super) fn new(config: &Config) -> Option<Self> {
-        let times = |limit: Option<u64>, n: usize| {
-            limit.filter(|_| n > 0).map(|limit| limit.saturating_mul(u64::try_from(n).unwrap_or(1)))
-        };
-        let goal = Self {
-            time_ns: config.run.time_ns,
-            n_sent: times(config.publishing.limit, config.publishing.n_publishers()),
-            n_received: times(config.consuming.limit, config.consuming.n_consumers()),
-        };
+    pub(super) fn new(run: &Run, limits: &Limits) -> Option<Self> {
+        let (n_sent, n_received) = (limits.n_sent(), limits.n_received());
+        let goal = Self { time_ns: run.time_ns, n_sent, n_received };
         let is_any = goal.time_ns.or(goal.n_sent).or(goal.n_received).is_some();
         is_any.then_some(goal)
     }
@@ -59,11 +54,11 @@ pub(super) struct Bar {
 
 impl Bar {
     /// `None` where there is nothing to draw, or nobody to draw it for.
-    pub(super) fn new(config: &Config) -> Option<Self> {
-        let is_terminal = || std::io::stderr().is_terminal() && config.run.format != Format::Json;
-        let goal = Goal::new(config)?;
+    pub(super) fn new(run: &Run, limits: &Limits) -> Option<Self> {
+        let is_terminal = || std::io::stderr().is_terminal() && run.format != Format::Json;
+        let goal = Goal::new(run, limits)?;
         let bar = Self { goal, drawn_at: 0, is_drawn: false };
-        config.run.progress.unwrap_or_else(is_terminal).then_some(bar)
+        run.progress.unwrap_or_else(is_terminal).then_some(bar)
     }
 
     /// Draws it, unless it has just been.
@@ -107,7 +102,8 @@ mod tests {
 
     fn goal(line: &str) -> Option<Goal> {
         let words = line.split_whitespace().map(str::to_owned);
-        Goal::new(&Config::new(&crate::options::parse(words).unwrap()).unwrap())
+        let config = crate::config::Config::new(&crate::options::parse(words).unwrap()).unwrap();
+        Goal::new(&config.run, &config.limits())
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The end of a run, and PerfTest's name for its reason.
 
 use crate::clock::SECOND;
-use crate::config::{Config, ExitWhen};
+use crate::config::ExitWhen;
 use crate::shared::Shared;
 
 /// Time without a delivery after which consumers count as idle.
@@ -13,6 +13,35 @@ const REACHED_BY_CONSUMER: &str = "Consumer reached message limit";
 const IDLE: &str = "Consumer is idle for more than 1 second";
 const EMPTY: &str = "Consumer queue(s) empty";
 
+/// Publishers and consumers, and the number of messages after which each of them ends.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Limits {
+    pub(crate) n_publishers: usize,
+    pub(crate) sent: Option<u64>,
+    pub(crate) n_consumers: usize,
+    pub(crate) received: Option<u64>,
+    /// Time without a message after which consumers with a limit give up, where nobody publishes.
+    pub(crate) idle_ns: Option<u64>,
+    /// Only one reason is given for the end, and not how many agents have it.
+    pub(crate) is_brief: bool,
+}
+
+impl Limits {
+    /// The messages that all publishers send, if they end.
+    pub(super) fn n_sent(&self) -> Option<u64> {
+        times(self.sent, self.n_publishers)
+    }
+
+    /// The messages that all consumers receive, if they end.
+    pub(super) fn n_received(&self) -> Option<u64> {
+        times(self.received, self.n_consumers)
+    }
+}
+
+fn times(limit: Option<u64>, n: usize) -> Option<u64> {
+    limit.filter(|_| n > 0).map(|limit| limit.saturating_mul(u64::try_from(n).unwrap_or(1)))
+}
+
 /// Producers and consumers with a limit that have not reached it, and what has happened.
 #[derive(Debug)]
 pub(super) struct StopReason {
@@ -20,6 +49,7 @@ pub(super) struct StopReason {
     n_consumers: u64,
     publishers_left: u64,
     consumers_left: u64,
+    is_brief: bool,
     is_late: bool,
     /// The reason why consumers ended before their limit.
     consumers_reason: Option<&'static str>,
@@ -27,18 +57,18 @@ pub(super) struct StopReason {
 }
 
 impl StopReason {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(limits: &Limits) -> Self {
         let count = |limit: Option<u64>, n: usize| {
             if limit.is_some() { u64::try_from(n).unwrap_or(u64::MAX) } else { 0 }
         };
-        let (publishing, consuming) = (&config.publishing, &config.consuming);
-        let n_publishers = count(publishing.limit, publishing.n_publishers());
-        let n_consumers = count(consuming.limit, consuming.n_consumers());
+        let n_publishers = count(limits.sent, limits.n_publishers);
+        let n_consumers = count(limits.received, limits.n_consumers);
         Self {
             n_publishers,
             n_consumers,
             publishers_left: n_publishers,
             consumers_left: n_consumers,
+            is_brief: limits.is_brief,
             is_late: false,
             consumers_reason: None,
             failure: None,
@@ -87,6 +117,11 @@ impl StopReason {
 
     /// The reasons and the number of agents that gave each, as PerfTest words them.
     pub(super) fn reason(&self) -> String {
+        let time = || self.is_late.then_some(REACHED_TIME);
+        let first = self.failure.as_deref().or_else(time);
+        if let Some(first) = first.filter(|_| self.is_brief) {
+            return first.to_owned();
+        }
         let counted = [
             (self.n_publishers - self.publishers_left, REACHED_BY_PRODUCER),
             (self.n_consumers - self.consumers_left, REACHED_BY_CONSUMER),
@@ -96,7 +131,7 @@ impl StopReason {
         ];
         let reasons = counted.into_iter().filter_map(|(n, reason)| match n {
             0 => None,
-            1 => Some(reason.to_owned()),
+            n if n == 1 || self.is_brief => Some(reason.to_owned()),
             n => Some(format!("{reason} [{n}]")),
         });
         reasons.collect::<Vec<_>>().join(", ")
@@ -131,7 +166,8 @@ mod tests {
 
     fn stop_reason(line: &str) -> StopReason {
         let words = line.split_whitespace().map(str::to_owned);
-        StopReason::new(&Config::new(&crate::options::parse(words).unwrap()).unwrap())
+        let config = crate::config::Config::new(&crate::options::parse(words).unwrap()).unwrap();
+        StopReason::new(&config.limits())
     }
 
     #[test]
@@ -144,6 +180,8 @@ mod tests {
         assert!(all.is_over() && !all.is_failure());
         let reason = "Producer reached message limit [2], Consumer reached message limit";
         assert_eq!(all.reason(), reason);
+        all.is_brief = true;
+        assert_eq!(all.reason(), "Producer reached message limit, Consumer reached message limit");
     }
 
     #[test]

@@ -6,12 +6,10 @@ use rustls::pki_types::{DnsName, ServerName};
 use streamproto::{Compression, OffsetSpec};
 
 use crate::clock::{MILLISECOND, SECOND};
-use crate::config::Format;
-use crate::config::values::{
-    byte_capacity, invalid, list, moment_s, number, optional, seconds, truth,
-};
+use crate::config::values::{byte_capacity, invalid, list, moment_s, number, optional, truth};
+use crate::config::{Run, run};
 use crate::options::{Given, Usage};
-use crate::process;
+use crate::run::Limits;
 use client::Link;
 use client::Uri;
 use client::{Encryption, Trust};
@@ -109,19 +107,6 @@ pub(super) enum Naming {
     Random,
 }
 
-/// The run as a whole.
-#[derive(Debug)]
-pub(super) struct Run {
-    pub(super) id: Option<String>,
-    pub(super) time_ns: Option<u64>,
-    pub(super) interval_ns: u64,
-    /// Time without a message after which consumers with a limit give up.
-    pub(super) idle_ns: Option<u64>,
-    pub(super) format: Format,
-    pub(super) n_threads: usize,
-    pub(super) broker_pid: Option<u32>,
-}
-
 impl Config {
     /// Gives the options their meaning.
     ///
@@ -134,12 +119,28 @@ impl Config {
             streams: streams(given)?,
             producing: producing(given)?,
             consuming: consuming(given)?,
-            run: run(given)?,
+            // Lost connections are not made again, and no bar is drawn.
+            run: Run { recovery_ns: None, progress: Some(false), ..run(given, false)? },
         };
         if config.producing.n + config.consuming.n == 0 {
             return Err(Usage("there is neither a producer nor a consumer".to_owned()));
         }
         Ok(config)
+    }
+}
+
+impl Config {
+    /// The numbers of agents and of the messages after which they end.
+    pub(super) fn limits(&self) -> Limits {
+        let Self { producing, consuming, run, .. } = self;
+        Limits {
+            n_publishers: producing.n,
+            sent: producing.limit,
+            n_consumers: consuming.n,
+            received: consuming.limit,
+            idle_ns: run.idle_ns.filter(|_| producing.n == 0),
+            is_brief: true,
+        }
     }
 }
 
@@ -340,29 +341,6 @@ fn consuming(given: &Given) -> Result<Consuming, Usage> {
         single_active,
         filter_values: list(given, "filter-values"),
         measures_latency: !truth(given, "no-latency", false)?,
-    })
-}
-
-fn run(given: &Given) -> Result<Run, Usage> {
-    let format = match (given.has("json"), given.last("metrics-format")) {
-        (true, _) => Format::Json,
-        (false, None | Some("default")) => Format::Default,
-        (false, Some("compact")) => Format::Compact,
-        (false, Some(other)) => return Err(invalid("metrics-format", other)),
-    };
-    let broker_pid: Option<u32> = optional(given, "broker-pid")?;
-    if let Some(pid) = broker_pid.filter(|pid| process::usage(*pid).is_none()) {
-        return Err(Usage(format!("--broker-pid {pid}: no such process")));
-    }
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    Ok(Run {
-        id: given.last("id").map(str::to_owned),
-        time_ns: Some(seconds(given, "time", 0.0)?).filter(|ns| *ns > 0),
-        interval_ns: seconds(given, "interval", 1.0)?.max(SECOND / 100),
-        idle_ns: Some(seconds(given, "idle-timeout", 30.0)?).filter(|ns| *ns > 0),
-        format,
-        n_threads: number(given, "threads", cores)?.max(1),
-        broker_pid,
     })
 }
 

@@ -1,18 +1,16 @@
 //! A connection that takes turns: what came, what is published, one write.
 
-use std::io;
-
-use anyhow::{Context as _, bail};
-use rustix::event::epoll::EventFlags;
+use anyhow::bail;
 use streamproto::command::{Close, Command as _, Heartbeat};
-use streamproto::{CodeResponse, Key, ResponseCode, ToClient, decode_frame};
+use streamproto::{CodeResponse, Key, ResponseCode, ToClient, decode_frame, split_id};
 
 use super::client::StreamClient;
 use super::consumer::Consumer;
-use super::producer::{Producer, Staged};
-use crate::clock::SECOND;
-use crate::stats::Sample;
-use client::{Received, Sent, Transport};
+use super::producer::Producer;
+use crate::connection::{Phase, Turn, TurnContext};
+use crate::publisher::{Staged, TurnTime};
+use crate::socket::{Output, Socket};
+use crate::worker::{Driven, Progress};
 
 /// Key and version of `Deliver`.
 const DELIVER: [u8; 4] = [0, 8, 0, 1];
@@ -44,31 +42,28 @@ pub(super) fn refusal(command: &ToClient<'_>) -> Option<String> {
     }
 }
 
+/// The beginning of a connection's consumers.
+#[derive(Debug)]
+pub(super) struct Opening {
+    /// Requests for all subscriptions.
+    pub(super) subscribe: Vec<u8>,
+    /// The phase of the run in which they are made.
+    pub(super) begins_in: Phase,
+}
+
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Connection {
-    transport: Transport,
+    socket: Socket,
     role: Role,
+    opening: Opening,
+    /// Subscriptions that the broker has not granted yet.
+    n_unanswered: usize,
     /// Bytes that were read: the first `filled`.
     input: Vec<u8>,
     filled: usize,
-    output: Vec<u8>,
-    output_at: usize,
-    is_blocked: bool,
-    /// More can be read, of which the system does not tell.
-    has_more: bool,
-    heartbeat_ns: u64,
-    wrote_at: u64,
+    output: Output,
     next: usize,
-}
-
-/// The circumstances of a turn.
-#[derive(Debug)]
-pub(super) struct TurnContext<'a> {
-    pub(super) now: u64,
-    pub(super) start: u64,
-    pub(super) is_readable: bool,
-    pub(super) sample: &'a mut Sample,
 }
 
 impl Connection {
@@ -79,84 +74,51 @@ impl Connection {
     pub(super) fn new(
         client: StreamClient,
         role: Role,
+        opening: Opening,
         input_bytes: usize,
     ) -> anyhow::Result<Self> {
-        let heartbeat_ns = u64::from(client.heartbeat_s) * SECOND / 2;
+        let heartbeat_s = client.heartbeat_s;
         let (transport, mut input) = client.into_parts();
-        transport.socket().set_nonblocking(true)?;
         let filled = input.len();
         input.resize(filled + input_bytes, 0);
+        let n_unanswered = match &role {
+            Role::Producing(_) => 0,
+            Role::Consuming(all) => all.iter().map(|one| one.subscriptions().len()).sum(),
+        };
         Ok(Self {
-            transport,
+            socket: Socket::new(transport, heartbeat_s)?,
             role,
+            opening,
+            n_unanswered,
             input,
             filled,
-            output: Vec::new(),
-            output_at: 0,
-            is_blocked: false,
-            has_more: true,
-            heartbeat_ns,
-            wrote_at: crate::clock::now(),
+            output: Output::default(),
             next: 0,
         })
     }
 
-    pub(super) fn socket(&self) -> &std::net::TcpStream {
-        self.transport.socket()
-    }
-
-    pub(super) fn role(&self) -> &Role {
-        &self.role
-    }
-
-    /// The events that the next turn waits for.
-    pub(super) fn interest(&self, now: u64) -> EventFlags {
-        let is_reading = self.closed_until(now).is_none() && self.output.len() < OUTPUT_BYTES_MAX;
-        let input = if is_reading { EventFlags::IN } else { EventFlags::empty() };
-        let is_writing = self.is_blocked || self.transport.owes_bytes();
-        input | if is_writing { EventFlags::OUT } else { EventFlags::empty() }
-    }
-
-    /// Reads once, handles what came, publishes what is due, writes once. Gives back when the next turn
-    /// is due by itself: `now` for at once.
-    pub(super) fn turn(&mut self, context: &mut TurnContext<'_>) -> anyhow::Result<u64> {
-        self.handle(context)?;
-        if (context.is_readable || self.has_more)
-            && self.interest(context.now).contains(EventFlags::IN)
-        {
-            self.receive()?;
-            context.now = crate::clock::now();
-            self.handle(context)?;
+    /// Subscribes, when it is time, and says goodbye at the end.
+    fn follow(&mut self, phase: Phase) {
+        if phase >= self.opening.begins_in {
+            self.output.bytes.append(&mut self.opening.subscribe);
         }
-        let due = self.stage(context);
-        self.send(context.now)?;
-        let due = if due <= context.now && self.is_blocked { u64::MAX } else { due };
-        let opens_at = self.closed_until(context.now).unwrap_or(u64::MAX);
-        let again = if self.has_more && opens_at == u64::MAX { context.now } else { u64::MAX };
-        let beats_at =
-            if self.heartbeat_ns > 0 { self.wrote_at + self.heartbeat_ns } else { u64::MAX };
-        Ok(due.min(opens_at).min(again).min(beats_at))
+        if phase == Phase::Stop && !self.socket.is_closing() {
+            self.socket.begin_closing();
+            let close = Close { correlation_id: 0, code: ResponseCode::OK, reason: "OK" };
+            close.encode_frame(&mut self.output.bytes);
+        }
+    }
+
+    fn can_read(&self, now: u64) -> bool {
+        self.socket.is_readable()
+            && self.closed_until(now).is_none()
+            && self.output.bytes.len() < OUTPUT_BYTES_MAX
     }
 
     /// The time until which a slow consumer handles nothing.
     fn closed_until(&self, now: u64) -> Option<u64> {
         let Role::Consuming(consumers) = &self.role else { return None };
         consumers.iter().map(|one| one.open_at).max().filter(|at| *at > now)
-    }
-
-    fn receive(&mut self) -> anyhow::Result<()> {
-        let into = self.input.get_mut(self.filled..).unwrap_or_default();
-        match self.transport.receive(into) {
-            Ok(Received { n: 0, .. }) => bail!("the broker closed a connection"),
-            Ok(Received { n, may_be_more }) => {
-                self.filled += n;
-                self.has_more = may_be_more;
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.has_more = false,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error).context("reading"),
-        }
-        Ok(())
     }
 
     /// Handles whole frames, and moves what is left to the front.
@@ -187,7 +149,7 @@ impl Connection {
     fn frames(&mut self, input: &[u8], context: &mut TurnContext<'_>) -> anyhow::Result<usize> {
         let mut rest = input;
         while let Some((frame, used)) = decode_frame(rest, 0)? {
-            if self.closed_until(context.now).is_some() {
+            if self.closed_until(context.time.now).is_some() {
                 break;
             }
             self.on_frame(frame, context)?;
@@ -202,6 +164,12 @@ impl Connection {
         else {
             bail!("a short frame");
         };
+        if self.socket.is_closing() {
+            if split_id(frame)?.0.known_key() == Some(Key::Close) {
+                self.socket.close();
+            }
+            return Ok(());
+        }
         match (&mut self.role, fields) {
             (Role::Consuming(consumers), [subscription, chunk @ ..]) if *id == DELIVER => {
                 let Some(consumer) = consumers.iter_mut().find(|one| one.has(*subscription)) else {
@@ -210,15 +178,15 @@ impl Connection {
                 consumer.on_chunk(
                     *subscription,
                     chunk,
-                    context.now,
-                    &mut self.output,
+                    context.time.now,
+                    &mut self.output.bytes,
                     context.sample,
                 )
             }
             (Role::Producing(producers), [publisher, _, _, _, _, ids @ ..]) if *id == CONFIRM => {
                 let mut ids = ids.as_chunks::<8>().0.iter().map(|id| u64::from_be_bytes(*id));
                 if let Some(producer) = producers.iter_mut().find(|one| one.has(*publisher)) {
-                    producer.on_confirm(*publisher, &mut ids, context.now, context.sample);
+                    producer.on_confirm(*publisher, &mut ids, context.time.now, context.sample);
                 }
                 Ok(())
             }
@@ -230,7 +198,7 @@ impl Connection {
         if let Some(why) = refusal(&command) {
             bail!(why);
         }
-        let out = &mut self.output;
+        let out = &mut self.output.bytes;
         match (command, &mut self.role) {
             (ToClient::CreditResponse(answer), Role::Consuming(consumers)) => {
                 let id = answer.subscription_id;
@@ -253,6 +221,19 @@ impl Connection {
                 let id = u8::try_from(correlation_id).unwrap_or_default();
                 consumers.iter_mut().for_each(|one| one.on_stored_offset(id, None, out));
             }
+            (
+                ToClient::Code(CodeResponse { key: Key::Subscribe, correlation_id, code }),
+                Role::Consuming(consumers),
+            ) => {
+                self.n_unanswered = self.n_unanswered.saturating_sub(1);
+                let mut all = consumers.iter().flat_map(Consumer::subscriptions);
+                let stream = all.find(|one| u32::from(one.id) == correlation_id);
+                let stream = stream.map_or("?", |one| one.stream.as_str());
+                anyhow::ensure!(
+                    code == ResponseCode::OK,
+                    "subscription to stream '{stream}': {code}"
+                );
+            }
             // Heartbeats, and answers that nobody waits for.
             (_, _) => {}
         }
@@ -262,60 +243,70 @@ impl Connection {
     /// Lets producers fill the output, in turn; gives back when there is more to publish.
     fn stage(&mut self, context: &mut TurnContext<'_>) -> u64 {
         let Role::Producing(producers) = &mut self.role else { return u64::MAX };
+        if context.phase != Phase::Run {
+            return u64::MAX;
+        }
+        let TurnTime { now, start } = context.time;
         let (mut due, mut n_idle) = (u64::MAX, 0);
         while n_idle < producers.len() {
-            if self.output.len() >= OUTPUT_BYTES {
-                return context.now;
+            let out = &mut self.output.bytes;
+            if out.len() >= OUTPUT_BYTES {
+                return now;
             }
             self.next = (self.next + 1).checked_rem(producers.len()).unwrap_or(0);
             let Some(producer) = producers.get_mut(self.next) else { break };
-            match producer.stage(context.now, context.start, &mut self.output, context.sample) {
+            match producer.stage(now, start, out, context.sample) {
                 Staged::Bytes => n_idle = 0,
                 Staged::NotBefore(at) => {
-                    due = due.min(context.start + at);
+                    due = due.min(start + at);
                     n_idle += 1;
                 }
-                Staged::Nothing => n_idle += 1,
+                Staged::Full | Staged::Done => n_idle += 1,
             }
         }
         due
     }
+}
 
-    fn send(&mut self, now: u64) -> anyhow::Result<()> {
-        if self.heartbeat_ns > 0 && now >= self.wrote_at + self.heartbeat_ns {
-            Heartbeat {}.encode_frame(&mut self.output);
-            self.wrote_at = now;
-        }
-        let bytes = self.output.get(self.output_at..).unwrap_or_default();
-        if bytes.is_empty() && !self.transport.owes_bytes() {
-            return Ok(());
-        }
-        match self.transport.send(bytes) {
-            Ok(Sent { n, is_blocked }) => {
-                self.output_at += n;
-                self.is_blocked = is_blocked;
-                self.wrote_at = now;
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.is_blocked = true,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error).context("writing"),
-        }
-        if self.output_at == self.output.len() {
-            self.output.clear();
-            self.output_at = 0;
-        }
-        Ok(())
+impl Driven for Connection {
+    fn socket(&mut self) -> &mut Socket {
+        &mut self.socket
     }
 
-    /// Says goodbye, without waiting for an answer.
-    pub(super) fn close(mut self) {
-        self.output.drain(..self.output_at);
-        Close { correlation_id: 0, code: ResponseCode::OK, reason: "OK" }
-            .encode_frame(&mut self.output);
-        let is_waiting = self.transport.socket().set_nonblocking(false).is_ok();
-        if is_waiting {
-            // The run is over, whatever the broker makes of it.
-            drop(self.transport.send_all(&self.output));
+    /// Reads once, handles what came, publishes what is due, writes once.
+    fn turn(&mut self, context: &mut TurnContext<'_>) -> anyhow::Result<Turn> {
+        if self.socket.is_closed() {
+            return Ok(Turn::Idle);
         }
+        self.follow(context.phase);
+        self.handle(context)?;
+        if self.can_read(context.time.now) {
+            let into = self.input.get_mut(self.filled..).unwrap_or_default();
+            self.filled += self.socket.receive(into, context.time.now)?;
+            context.time.now = crate::clock::now();
+            self.handle(context)?;
+        }
+        let (due, now) = (self.stage(context), context.time.now);
+        if self.socket.owes_heartbeat(now) {
+            Heartbeat {}.encode_frame(&mut self.output.bytes);
+        }
+        let n = self.socket.send(self.output.pending(), now)?;
+        self.output.written(n);
+        let has_more = due <= now && self.socket.is_writable();
+        if has_more || self.can_read(now) {
+            return Ok(Turn::Again);
+        }
+        let due = if due <= now { u64::MAX } else { due };
+        let opens_at = self.closed_until(now).unwrap_or(u64::MAX);
+        Ok(Turn::by(due.min(opens_at).min(self.socket.beats_at())))
+    }
+
+    fn progress(&self) -> Progress {
+        let (n_done, is_publishing) = match &self.role {
+            Role::Producing(all) => (all.iter().filter(|one| one.is_done()).count(), true),
+            Role::Consuming(all) => (all.iter().filter(|one| one.is_done()).count(), false),
+        };
+        let begins_later = self.opening.begins_in > Phase::Consume;
+        Progress { n_done, is_publishing, is_consuming: self.n_unanswered == 0 || begins_later }
     }
 }

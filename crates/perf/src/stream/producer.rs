@@ -6,6 +6,7 @@ use streamproto::{Compression, Entry, SubBatch};
 use super::message::{self, Properties};
 use super::super_stream::partition;
 use super::unconfirmed::{Published, Unconfirmed};
+use crate::publisher::Staged;
 use crate::rate::RateLimiter;
 use crate::stats::{Run, Sample};
 
@@ -68,17 +69,6 @@ struct Link {
     unconfirmed: Unconfirmed,
 }
 
-/// The next thing to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Staged {
-    /// A frame was added.
-    Bytes,
-    /// Nothing before this time, nanoseconds after the start.
-    NotBefore(u64),
-    /// Nothing before a confirm, or nothing at all.
-    Nothing,
-}
-
 impl Producer {
     /// A producer with publishers of these numbers, and the next publishing id of each.
     ///
@@ -133,7 +123,7 @@ impl Producer {
         let room = room.min(self.plan.limit - self.sent);
         let n_max = u64::try_from(self.plan.batch).unwrap_or(u64::MAX).min(room);
         if n_max == 0 {
-            return Staged::Nothing;
+            return Staged::Full;
         }
         let mut n = 0;
         while n < n_max {
@@ -142,11 +132,8 @@ impl Producer {
             n += 1;
         }
         if n == 0 {
-            return self
-                .plan
-                .rate
-                .as_ref()
-                .map_or(Staged::Nothing, |rate| Staged::NotBefore(rate.next()));
+            let rate = self.plan.rate.as_ref();
+            return rate.map_or(Staged::Full, |rate| Staged::NotBefore(rate.next()));
         }
         let is_filtered = self.plan.is_filtered();
         self.links.iter_mut().for_each(|link| link.finish(is_filtered, now, out));

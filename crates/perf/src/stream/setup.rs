@@ -2,18 +2,19 @@
 
 use anyhow::Context as _;
 use streamproto::command::{
-    DeclarePublisher, Property, QueryOffset, QueryPublisherSequence, Subscribe,
+    Command as _, DeclarePublisher, Property, QueryOffset, QueryPublisherSequence, Subscribe,
 };
 use streamproto::list::Trailing;
 use streamproto::{List, OffsetSpec, ResponseCode, ToClient};
 
 use super::client::{Refused, StreamClient};
 use super::config::{Config, Consuming, Producing};
-use super::connection::{Connection, Role};
+use super::connection::{Connection, Opening, Role};
 use super::consumer::{self, Consumer, Subscription};
 use super::producer::{self, Producer};
 use super::topology;
 use crate::clock;
+use crate::connection::Phase;
 use crate::message::Random;
 use crate::rate::{RateLimiter, Schedule};
 
@@ -51,45 +52,34 @@ pub(super) fn dial(config: &Config, at: usize, name: &str) -> anyhow::Result<Str
     StreamClient::connect(uri, &config.link, name)
 }
 
-/// A connection that is set up but for the subscriptions of its consumers.
-#[derive(Debug)]
-pub(super) struct Prepared {
-    client: StreamClient,
-    role: Role,
-}
-
-/// Connects, declares publishers, looks up where consumers begin.
-pub(super) fn prepare(config: &Config, id: &str, part: Part) -> anyhow::Result<Prepared> {
-    match part {
-        Part::Produce { first, n } => {
+/// Connects, declares publishers, looks up where consumers begin. Consumers subscribe before the start
+/// where somebody publishes, and with it where nobody does: what is received before it would raise the
+/// rate.
+pub(super) fn connect(config: &Config, id: &str, part: Part) -> anyhow::Result<Connection> {
+    let (Part::Produce { first, n } | Part::Consume { first, n }) = part;
+    let (agents, mut numbers) = (first..first + n, 0..=u8::MAX);
+    let (client, role, subscribe) = match part {
+        Part::Produce { .. } => {
             let mut client = dial(config, first, &format!("{id} producer {first}"))?;
-            let mut numbers = 0..=u8::MAX;
-            let producers = (first..first + n)
-                .map(|at| producer(config, &mut client, at, &mut numbers))
-                .collect::<anyhow::Result<_>>()?;
-            Ok(Prepared { client, role: Role::Producing(producers) })
+            let producers = agents.map(|at| producer(config, &mut client, at, &mut numbers));
+            let role = Role::Producing(producers.collect::<anyhow::Result<_>>()?);
+            (client, role, Vec::new())
         }
-        Part::Consume { first, n } => {
+        Part::Consume { .. } => {
             let mut client = dial(config, first, &format!("{id} consumer {first}"))?;
-            let mut numbers = 0..=u8::MAX;
-            let consumers = (first..first + n)
-                .map(|at| consumer(config, &mut client, at, &mut numbers))
-                .collect::<anyhow::Result<_>>()?;
-            Ok(Prepared { client, role: Role::Consuming(consumers) })
+            let consumers = agents.map(|at| consumer(config, &mut client, at, &mut numbers));
+            let consumers: Vec<Consumer> = consumers.collect::<anyhow::Result<_>>()?;
+            let mut subscribe = Vec::new();
+            for subscription in consumers.iter().flat_map(Consumer::subscriptions) {
+                put_subscribe(config, subscription, &mut subscribe);
+            }
+            (client, Role::Consuming(consumers), subscribe)
         }
-    }
-}
-
-/// Subscribes its consumers, and lets the connection take turns from here on.
-pub(super) fn begin(config: &Config, mut prepared: Prepared) -> anyhow::Result<Connection> {
-    if let Role::Consuming(consumers) = &prepared.role {
-        for subscription in consumers.iter().flat_map(Consumer::subscriptions) {
-            subscribe(config, &mut prepared.client, subscription)?;
-        }
-    }
+    };
     let n_connections = config.producing.n + config.consuming.n;
     let input_bytes = (INPUTS_BYTES_MAX / n_connections.max(1)).clamp(INPUT_BYTES_MIN, INPUT_BYTES);
-    Connection::new(prepared.client, prepared.role, input_bytes)
+    let begins_in = if config.producing.n > 0 { Phase::Consume } else { Phase::Run };
+    Connection::new(client, role, Opening { subscribe, begins_in }, input_bytes)
 }
 
 fn stream_of(config: &Config, at: usize) -> anyhow::Result<&str> {
@@ -218,11 +208,8 @@ fn stored_offset(
     }
 }
 
-fn subscribe(
-    config: &Config,
-    client: &mut StreamClient,
-    subscription: &Subscription,
-) -> anyhow::Result<()> {
+/// Adds the request for a subscription, which its answer names by the subscription's number.
+fn put_subscribe(config: &Config, subscription: &Subscription, out: &mut Vec<u8>) {
     let Consuming { credits, single_active, filter_values, .. } = &config.consuming;
     let mut texts = Vec::new();
     if let Some(reference) = &subscription.reference {
@@ -239,14 +226,13 @@ fn subscribe(
     texts.extend(filters.map(|(at, value)| (format!("filter.{at}"), value.clone())));
     let properties: Vec<Property<'_>> =
         texts.iter().map(|(key, value)| Property { key, value }).collect();
-    let what = format!("subscription to stream '{}'", subscription.stream);
-    client.call(&what, |correlation_id| Subscribe {
-        correlation_id,
+    Subscribe {
+        correlation_id: subscription.id.into(),
         subscription_id: subscription.id,
         stream: &subscription.stream,
         offset: subscription.offset,
         credit: credits.initial,
         properties: Trailing(List::of(&properties)),
-    })?;
-    Ok(())
+    }
+    .encode_frame(out);
 }

@@ -14,10 +14,12 @@ use super::Disconnect;
 use crate::socket::SocketWriter;
 use edge::{TaskOutbox, WriteBatch};
 use session::{Error, LinkId};
+use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
 
 /// Slices handed to one vectored write.
 const N_SLICES: usize = 32;
@@ -26,6 +28,37 @@ const N_SLICES: usize = 32;
 const INLINE_BYTES_MAX: usize = 16 * 1024;
 /// Batches written inline before the rest is left to the task.
 const N_INLINE_BATCHES_MAX: usize = 4;
+
+/// Writes in tasks' stead by a thread that is not the runtime's, within [`OUTSIDE_SPAN`]: few connections
+/// are answered a change of threads earlier, and many cost that thread no more than this.
+const N_OUTSIDE_WRITES_MAX: u32 = 2;
+/// The time for which [`N_OUTSIDE_WRITES_MAX`] counts.
+const OUTSIDE_SPAN: Duration = Duration::from_micros(100);
+
+thread_local! {
+    /// The writes of this thread in tasks' stead, if it is not the runtime's.
+    static OUTSIDE_WRITES: Cell<OutsideWrites> = const { Cell::new(OutsideWrites { since: None, n: 0 }) };
+}
+
+/// Recent writes in tasks' stead by a thread that has other work: the log's, a worker.
+#[derive(Clone, Copy, Debug)]
+struct OutsideWrites {
+    /// The first of them.
+    since: Option<Instant>,
+    n: u32,
+}
+
+impl OutsideWrites {
+    /// Counts a write at `now`; false if the thread has written enough for now.
+    fn admit(&mut self, now: Instant) -> bool {
+        if self.since.is_none_or(|since| now - since >= OUTSIDE_SPAN) {
+            *self = Self { since: Some(now), n: 0 };
+        }
+        let is_admitted = self.n < N_OUTSIDE_WRITES_MAX;
+        self.n += u32::from(is_admitted);
+        is_admitted
+    }
+}
 
 /// A connection's socket, and what is being written to it.
 #[derive(Debug)]
@@ -232,8 +265,7 @@ impl Writer {
 
     /// Something was put into the outbox while the task slept.
     fn write_inline(&self) {
-        // Threads that are not the runtime's have better to do than to write to sockets.
-        let mut task_is_needed = tokio::runtime::Handle::try_current().is_err() || self.write_now();
+        let mut task_is_needed = !may_write_here() || self.write_now();
         fence(Ordering::SeqCst);
         task_is_needed |= self.found_batch_taken.swap(false, Ordering::Relaxed);
         if task_is_needed && let Some(task) = &*stdx::lock(&self.task) {
@@ -322,6 +354,17 @@ impl Writer {
             none => *none = Some(waker.clone()),
         }
     }
+}
+
+/// Whether this thread may write in a task's stead: threads of the runtime always, others seldom.
+fn may_write_here() -> bool {
+    tokio::runtime::Handle::try_current().is_ok()
+        || OUTSIDE_WRITES.with(|outside| {
+            let mut writes = outside.get();
+            let is_admitted = writes.admit(Instant::now());
+            outside.set(writes);
+            is_admitted
+        })
 }
 
 #[cfg(test)]

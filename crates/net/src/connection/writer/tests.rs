@@ -1,6 +1,6 @@
 //! Tasks deliver; inline wakers and the connection's task write: nothing is lost, no task sleeps for ever.
 
-use super::{Flushed, Writer};
+use super::{Flushed, N_OUTSIDE_WRITES_MAX, OUTSIDE_SPAN, OutsideWrites, Writer};
 use crate::socket;
 use edge::TaskOutbox as _;
 use front_amqp091::{ClientOutbox, Connection, Settings};
@@ -207,6 +207,38 @@ async fn the_task_is_woken_by_what_another_thread_has_settled_by_writing_it() {
         assert!(!writer.take_written_inline(), "that was the task itself");
         let mut frames = vec![0; if position == 0 { 16 } else { 0 } + FRAMES_BYTES];
         in_time(client.read_exact(&mut frames)).await.unwrap();
+    }
+}
+
+/// A thread that is not the runtime's writes what it has put in, while nobody polls the task.
+#[tokio::test]
+async fn thread_outside_the_runtime_writes_itself() {
+    let (mut client, server) = connected().await;
+    let (_from_peer, to_peer) = socket::plain(server);
+    let outbox = outbox();
+    let writer = Writer::new(to_peer, Arc::<ClientOutbox>::clone(&outbox));
+    assert_eq!(writer.flush(4, &mut Vec::new()).unwrap(), Flushed::Done);
+    let asleep = poll_fn(|cx| Poll::Ready(writer.poll_ready(cx).is_pending())).await;
+    assert!(asleep, "nothing is to be done yet");
+    let sending = std::thread::spawn(move || {
+        let mut delivering = Box::pin(deliver_unacknowledged(outbox, 0));
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(delivering.as_mut().poll(&mut cx).is_ready());
+    });
+    in_time(client.read_exact(&mut [0; 16 + FRAMES_BYTES])).await.unwrap();
+    sending.join().unwrap();
+    assert!(writer.take_written_inline());
+}
+
+#[test]
+fn thread_outside_the_runtime_writes_seldom() {
+    let now = std::time::Instant::now();
+    let mut writes = OutsideWrites { since: None, n: 0 };
+    for span in 0..3 {
+        let now = now + OUTSIDE_SPAN * span;
+        let n_admitted = (0..100).filter(|_| writes.admit(now)).count();
+        assert_eq!(u32::try_from(n_admitted).unwrap(), N_OUTSIDE_WRITES_MAX, "in span {span}");
+        assert!(!writes.admit(now + OUTSIDE_SPAN - Duration::from_nanos(1)));
     }
 }
 

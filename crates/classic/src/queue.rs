@@ -177,6 +177,23 @@ impl Queue {
         self.counters.slows_down()
     }
 
+    /// Somebody declared it again.
+    pub fn touch(&self) {
+        self.with(|state, _| state.policy.touch(self));
+    }
+
+    /// Takes what definitions of that epoch ask it to be.
+    pub fn set_settings(&self, settings: &QueueSettings, epoch: u64) {
+        self.with(|state, _| {
+            if !state.deleted {
+                let QueueState { confirms, fifo, .. } = state;
+                confirms.set(fifo, settings.confirm);
+                self.counters.set_confirm_on(settings.confirm.on);
+                state.leaving().set_settings(self, settings, epoch);
+            }
+        });
+    }
+
     /// Puts messages in, in order. Returns what must be durable before those of them that are
     /// persistent may be confirmed. A deleted queue takes them silently (RabbitMQ acks
     /// publishes to a queue that goes away).

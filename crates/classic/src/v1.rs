@@ -11,7 +11,9 @@
 
 mod conversion;
 mod load;
+mod sync;
 mod worker;
 
+pub(crate) use sync::sync_at_end;
 pub use worker::ClassicV1Stepper;
-pub(crate) use worker::{start, sync_at_end};
+pub(crate) use worker::start;

@@ -98,8 +98,8 @@ use crate::{PositionRange, Reason, Return};
 use backlog::Backlog;
 use effects::Kind;
 use holders::Holders;
-use publishers::{Numbers, Publishers};
-use waiting::{Waiter, Waiting};
+use publishers::{Numbers, Publishers, Waiter};
+use waiting::Waiting;
 
 /// The state of a quorum queue; [the module](self) tells how it is used.
 #[derive(Clone, Debug)]

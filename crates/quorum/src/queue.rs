@@ -16,9 +16,11 @@ mod paging;
 mod publish;
 mod recovery;
 mod release;
+mod ruled;
 mod state;
 mod turn;
 mod undelivered;
+mod work;
 
 pub use confirms::WaitingPublishers;
 pub use consumer::Consumer;
@@ -200,7 +202,8 @@ impl QuorumQueue {
                     turn.apply(&Command::Settings(changed));
                 }
             }
-            turn.state.set_dead_letter_to(dead_letter_to(settings));
+            let QueueState { letters, machine, .. } = &mut *turn.state;
+            letters.set_to(dead_letter_to(settings), machine.facts());
         });
     }
 

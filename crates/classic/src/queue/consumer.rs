@@ -1,7 +1,7 @@
 //! A consumer as its session holds it: everything it says to its queue.
 
 use super::Queue;
-use super::release::Returning;
+use super::deliveries::Get;
 use queue::{AckMode, ConsumerKey};
 use queue_type::{AfterDetach, AttachRefused, ChannelLimit, Got, Settled, Taker, Wakes};
 use session::{ChannelId, Settle};
@@ -21,12 +21,6 @@ pub struct Consumer {
     pub(super) is_active: bool,
 }
 
-/// A `basic.get`.
-pub(super) struct Get<'a> {
-    pub(super) consumer: &'a Consumer,
-    pub(super) taker: Taker<'a>,
-}
-
 impl Consumer {
     /// Whether a delivery to this consumer settles the message.
     pub fn is_no_ack(&self) -> bool {
@@ -43,7 +37,8 @@ impl Consumer {
     /// # Errors
     /// The queue is being deleted.
     pub fn get(&self, taker: Taker<'_>) -> Result<Got, AttachRefused> {
-        let get = Get { consumer: self, taker };
+        let Self { key, channel, settling, .. } = *self;
+        let get = Get { key, channel, settling, taker };
         self.queue.with(|state, wakes| state.get(&self.queue, &get, wakes))
     }
 
@@ -119,11 +114,5 @@ impl Consumer {
             state.membership().resume(self.key, wakes);
             state.deliveries().dispatch(&self.queue, wakes);
         });
-    }
-
-    /// Begins to return messages in several parts: nobody is given anything until the returned guard is
-    /// dropped.
-    pub fn begin_return(&self) -> Returning {
-        Returning::begin(&self.queue)
     }
 }

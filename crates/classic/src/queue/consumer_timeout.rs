@@ -10,14 +10,10 @@
 
 use super::consumer_channel::ConsumerChannel;
 use super::consumers::Consumers;
-use super::inspection::Inspection;
-use super::state::QueueState;
-use super::upkeep::Upkeep;
 use queue::{ConsumerKey, PositionSet};
-use queue_type::{AckTimeout, Owner};
+use queue_type::AckTimeout;
 use session::UnsettledSince;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::Ordering;
 
 /// Parts that an age or a time-out has: joined sets cover one part of their age at most.
 const PARTS: u64 = 8;
@@ -66,7 +62,7 @@ impl UnackedAges {
     }
 
     /// Channels that hold a message for too long as of `now_ms`.
-    fn overdue(
+    pub(super) fn overdue(
         &mut self,
         core: &queue::Consumers,
         consumers: &Consumers,
@@ -100,7 +96,7 @@ impl UnackedAges {
     }
 
     /// Time since when a consumer has held its oldest message, at least; none before the first look.
-    fn since_ms(
+    pub(super) fn since_ms(
         &self,
         consumer: ConsumerKey,
         holder: &queue::Consumer,
@@ -115,22 +111,6 @@ impl UnackedAges {
         let is_older = |(upto, _): &&(u64, u64)| oldest.is_some_and(|it| it.oldest <= *upto);
         let mark = unrecorded.iter().find(is_older);
         seen.map(|seen| seen.since_ms).into_iter().chain(mark.map(|(_, at_ms)| *at_ms)).min()
-    }
-}
-
-impl Inspection<'_> {
-    /// Notes for how long each channel has held its oldest message, at least: since a look at what its
-    /// consumers held, as of now by a clock that never goes back.
-    pub fn note_held_ms(self, now_ms: u64, held_ms: &mut BTreeMap<Owner, u64>) {
-        let state = stdx::lock(&self.0.state);
-        for (consumer, owner) in state.consumers.owners() {
-            let holder = state.fifo.consumers().get(consumer).filter(|it| it.n_held() > 0);
-            let Some(holder) = holder else { continue };
-            let host = state.consumers.get(consumer).filter(|_| holder.holds_unrecorded());
-            let since_ms = state.ages.since_ms(consumer, holder, host).unwrap_or(now_ms);
-            let oldest_ms = held_ms.entry(owner).or_default();
-            *oldest_ms = now_ms.saturating_sub(since_ms).max(*oldest_ms);
-        }
     }
 }
 
@@ -213,27 +193,7 @@ fn held_newly(holder: &queue::Consumer, sets: &VecDeque<UnackedSince>) -> Positi
 }
 
 /// A consumer's own time-out.
-fn own_timeout_ms(consumer: &ConsumerChannel) -> Option<u64> {
+pub(super) fn own_timeout_ms(consumer: &ConsumerChannel) -> Option<u64> {
     let own_ms = consumer.arguments.get(b"x-consumer-timeout")?.as_i64()?;
     u64::try_from(own_ms).ok()
-}
-
-impl Upkeep<'_> {
-    /// The channels that hold a message of this queue for too long, as of now by a clock that never
-    /// goes back.
-    #[must_use]
-    pub fn overdue(self, node_timeout_ms: Option<u64>, now_ms: u64) -> Vec<AckTimeout> {
-        if self.0.counters.n_unacked.load(Ordering::Relaxed) == 0 {
-            return Vec::new();
-        }
-        let mut state = stdx::lock(&self.0.state);
-        let of_queue_ms = state.policy.consumer_timeout_ms();
-        let QueueState { fifo, consumers, ages, .. } = &mut *state;
-        // A consumer's own time-out comes before the queue's, and that before the node's.
-        let timeout_ms_of = |consumer: Option<&ConsumerChannel>| {
-            let timeout_ms = consumer.and_then(own_timeout_ms).or(of_queue_ms).or(node_timeout_ms);
-            timeout_ms.filter(|timeout_ms| *timeout_ms > 0)
-        };
-        ages.overdue(fifo.consumers(), consumers, timeout_ms_of, now_ms)
-    }
 }

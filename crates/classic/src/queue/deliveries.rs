@@ -2,19 +2,18 @@
 //! is answered here; deliveries are told to the outboxes by `hand_over.rs`.
 
 use super::confirm_on::Confirms;
-use super::consumer::Get;
 use super::consumers::Consumers;
 use super::content::Content;
 use super::durability::{KeptTogether, LoggedAt};
-use super::hand_over::HandOver;
+use super::hand_over::{HandOver, Handing};
 use super::host::Given;
 use super::policy::{Arrivals, Policy, with_counts};
 use super::unfit::{COUNTS_BYTES_MAX, Next};
 use super::{Queue, position};
 use confirm::DurabilityToken;
-use queue::{AckMode, Assigned, Fifo, PositionRange, Round};
+use queue::{AckMode, Assigned, ConsumerKey, Fifo, PositionRange, Round};
 use queue_type::{Count, Got, Incoming, Publishes, Taker, Wakes};
-use session::{Delivery, Event, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Sink};
+use session::{ChannelId, Delivery, Event, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Sink};
 use store::backlog::Lookup;
 
 /// Messages published together from which on the queue begins to gather.
@@ -28,6 +27,14 @@ pub(super) struct Giving {
     n_left: u64,
 }
 
+/// A `basic.get`.
+pub(super) struct Get<'a> {
+    pub(super) key: ConsumerKey,
+    pub(super) channel: ChannelId,
+    pub(super) settling: AckMode,
+    pub(super) taker: Taker<'a>,
+}
+
 /// The parts of a queue that have to do with who is given what.
 pub(super) struct Deliveries<'s> {
     pub(super) fifo: &'s mut Fifo,
@@ -39,6 +46,13 @@ pub(super) struct Deliveries<'s> {
 }
 
 impl Deliveries<'_> {
+    /// The parts that assigned messages go through.
+    #[inline]
+    const fn handing(&mut self) -> Handing<'_> {
+        let Self { fifo, content, consumers, hand_over, policy, .. } = self;
+        Handing { fifo, content, consumers, hand_over, policy }
+    }
+
     /// Enqueues messages: the persistent ones are first kept, all together; then each goes to a waiting
     /// consumer or into the pages.
     pub(super) fn publish_together(
@@ -61,7 +75,8 @@ impl Deliveries<'_> {
             Some(KeptTogether { upto, note, .. }) => (upto, note),
             None => (None, None),
         };
-        let n_passed = if together.is_none() { self.pass_on(queue, messages, wakes) } else { 0 };
+        let n_passed =
+            if together.is_none() { self.handing().pass_on(queue, messages, wakes) } else { 0 };
         for (item, incoming) in (0..).zip(&**messages).skip(n_passed) {
             let kept = together.filter(|together| together.takes(incoming));
             let kept = kept.map(|together| together.kept);
@@ -73,10 +88,10 @@ impl Deliveries<'_> {
                 (upto, note) = (upto.max(late.upto), note.max(late.note));
             }
             if self.hand_over.is_full() {
-                self.hand_over(queue, messages, wakes);
+                self.handing().hand_over(queue, messages, wakes);
             }
         }
-        self.hand_over(queue, messages, wakes);
+        self.handing().hand_over(queue, messages, wakes);
         self.dispatch(queue, wakes);
         self.content.durability.awaited(upto, note)
     }
@@ -171,7 +186,7 @@ impl Deliveries<'_> {
         }
         self.assign(giving, queue, wakes);
         let any = !self.hand_over.is_empty();
-        self.hand_over(queue, &[], wakes);
+        self.handing().hand_over(queue, &[], wakes);
         any
     }
 
@@ -313,9 +328,10 @@ impl Deliveries<'_> {
             }
             None | Some(_) => {}
         }
-        let Get { consumer, taker: Taker { link, outbox, tally } } = *get;
+        let Get { key, channel, settling, taker: Taker { link, outbox, tally } } = *get;
+        let no_ack = settling == AckMode::Auto;
         let counted = [&queue.counters.tally, tally];
-        let Some(assigned) = self.fifo.take(consumer.key, consumer.settling) else {
+        let Some(assigned) = self.fifo.take(key, settling) else {
             counted.into_iter().for_each(|tally| tally.add(Count::GotEmpty, 1));
             return Got::Nothing;
         };
@@ -334,16 +350,10 @@ impl Deliveries<'_> {
                 position: position(assigned.position),
                 redelivered: assigned.redelivered,
                 message: &message,
-                settled_by_write: consumer.is_no_ack() && is_held,
+                settled_by_write: no_ack && is_held,
             };
             wakes.extend(outbox.batch(&mut |sink: &mut dyn Sink| {
-                sink.event(Event::Got {
-                    channel: consumer.channel,
-                    link,
-                    delivery,
-                    no_ack: consumer.is_no_ack(),
-                    n_ready,
-                });
+                sink.event(Event::Got { channel, link, delivery, no_ack, n_ready });
             }));
         }
         if queue.services.host.is_traced()
@@ -351,7 +361,7 @@ impl Deliveries<'_> {
         {
             let position = is_held.then_some(assigned.position);
             let given = Given { redelivered: assigned.redelivered, position };
-            self.consumers.trace(queue, consumer.key, given, &message);
+            self.consumers.trace(queue, key, given, &message);
         }
         let what = if is_held { Count::Got } else { Count::GotAuto };
         for tally in counted {

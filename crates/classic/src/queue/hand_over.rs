@@ -3,9 +3,9 @@
 //! one consumer takes everything (`pass_on`).
 
 use super::consumers::Consumers;
-use super::deliveries::Deliveries;
+use super::content::Content;
 use super::host::Given;
-use super::policy::with_counts;
+use super::policy::{Policy, with_counts};
 use super::{Queue, position};
 use message::MessageRef;
 use queue::{AckMode, Assigned, Fifo};
@@ -65,7 +65,16 @@ impl HandOver {
     }
 }
 
-impl Deliveries<'_> {
+/// The parts of a queue that assigned messages go through.
+pub(super) struct Handing<'s> {
+    pub(super) fifo: &'s mut Fifo,
+    pub(super) content: &'s mut Content,
+    pub(super) consumers: &'s mut Consumers,
+    pub(super) hand_over: &'s mut HandOver,
+    pub(super) policy: &'s Policy,
+}
+
+impl Handing<'_> {
     /// Hands messages to a consumer that is the only one and settles nothing, straight from where
     /// they lie, until its outbox is full. Returns how many: for those that is all there is to do.
     pub(super) fn pass_on(

@@ -60,4 +60,18 @@ impl Inspection<'_> {
         let state = stdx::lock(&self.0.state);
         state.content.backlog.pages().n_pages() - state.content.backlog.pages().n_pages_here()
     }
+
+    /// Notes for how long each channel has held its oldest message, at least: since a look at what its
+    /// consumers held, as of now by a clock that never goes back.
+    pub fn note_held_ms(self, now_ms: u64, held_ms: &mut BTreeMap<Owner, u64>) {
+        let state = stdx::lock(&self.0.state);
+        for (consumer, owner) in state.consumers.owners() {
+            let holder = state.fifo.consumers().get(consumer).filter(|it| it.n_held() > 0);
+            let Some(holder) = holder else { continue };
+            let host = state.consumers.get(consumer).filter(|_| holder.holds_unrecorded());
+            let since_ms = state.ages.since_ms(consumer, holder, host).unwrap_or(now_ms);
+            let oldest_ms = held_ms.entry(owner).or_default();
+            *oldest_ms = now_ms.saturating_sub(since_ms).max(*oldest_ms);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use super::content::Content;
 use super::content_upkeep::Lost;
 use super::pager_inbox::Account;
-use super::policy::Policy;
+use super::policy::{Policy, Sending};
 use super::{PagedQueue, Queue, QueueContext, Services};
 use crate::journal::Journal;
 use queue::{Fifo, Standings};
@@ -89,11 +89,12 @@ impl PagingTurn<'_> {
     /// The position whose message is wanted in memory: the first ready one or the first one that is to
     /// be dead-lettered; else the one the next message gets.
     fn head(&self) -> u64 {
-        let departing = self.policy.departing().filter(|_| !self.policy.are_letters_waiting());
+        let sending = self.policy.sending();
+        let departing = self.policy.departing().filter(|_| sending != Sending::WaitsForSpace);
         if let Some(departing) = departing {
             let is_cold = matches!(self.content.backlog.get(departing), Lookup::Cold);
             let is_next = self.paging.is_turn_of_departing || !self.is_head_cold();
-            let is_wanted = if is_cold { is_next } else { self.policy.is_sending_asked() };
+            let is_wanted = if is_cold { is_next } else { sending == Sending::Asked };
             if is_wanted {
                 return departing;
             }

@@ -14,12 +14,10 @@ use arrivals::arrival;
 use delivery_counts::DeliveryCountLog;
 pub use delivery_counts::RecoveredDeliveryCounts;
 use last_use::LastUse;
-pub(super) use last_use::unused_for_ms;
 pub(super) use leaving::Leaving;
-use waiting_letters::Sending;
+pub(super) use waiting_letters::Sending;
 
 use super::Queue;
-use super::state::QueueState;
 use amqp091::{ShortString, Value};
 use message::MessageRef;
 use meta::{Overflow, QueueSettings, RetryType};
@@ -217,13 +215,9 @@ impl Policy {
         }
     }
 
-    fn sending(&self) -> Sending {
+    /// The progress of sending dead letters.
+    pub(super) fn sending(&self) -> Sending {
         self.state.as_deref().map(|policy| policy.sending).unwrap_or_default()
-    }
-
-    /// Whether dead letters wait for space.
-    pub(super) fn are_letters_waiting(&self) -> bool {
-        self.sending() == Sending::WaitsForSpace
     }
 
     /// Messages that are gone and whose content is still needed.
@@ -244,11 +238,6 @@ impl Policy {
     /// The first message that departs.
     pub(super) fn departing(&self) -> Option<u64> {
         Some(self.first_departing()?.gone.positions.start)
-    }
-
-    /// Whether the first message that departs is to be sent next, and so stays in memory.
-    pub(super) fn is_sending_asked(&self) -> bool {
-        self.sending() == Sending::Asked
     }
 
     /// Time for which a message may wait for its acknowledgement, in milliseconds, if the queue sets one.
@@ -305,6 +294,19 @@ impl Policy {
         let policy = self.state.as_deref()?;
         let expires_ms = policy.settings.expires_ms.filter(|_| !has_consumers)?;
         Some(policy.last_use.expires_at_ms(expires_ms))
+    }
+
+    /// Milliseconds for which nobody has used the queue, if it goes when that is too long.
+    pub(super) fn unused_for_ms(&self, has_consumers: bool, now_ms: u64) -> Option<u64> {
+        self.expires_at_ms(has_consumers)?;
+        Some(self.state.as_deref()?.last_use.unused_for_ms(now_ms))
+    }
+
+    /// Sets for how long nobody had used the queue when the node was stopped.
+    pub(super) fn unused_before(&mut self, unused_before_ms: u64) {
+        if let Some(policy) = &mut self.state {
+            policy.last_use.unused_before_ms = unused_before_ms;
+        }
     }
 
     /// Notes that the queue is used now, for `x-expires`.
@@ -393,25 +395,6 @@ impl Leaving<'_> {
             self.count_bytes();
         }
         self.enforce(queue, now_ms);
-    }
-}
-
-impl Queue {
-    /// Somebody declared it again.
-    pub fn touch(&self) {
-        self.with(|state, _| state.policy.touch(self));
-    }
-
-    /// Takes what definitions of that epoch ask it to be.
-    pub fn set_settings(&self, settings: &QueueSettings, epoch: u64) {
-        self.with(|state, _| {
-            if !state.deleted {
-                let QueueState { confirms, fifo, .. } = state;
-                confirms.set(fifo, settings.confirm);
-                self.counters.set_confirm_on(settings.confirm.on);
-                state.leaving().set_settings(self, settings, epoch);
-            }
-        });
     }
 }
 

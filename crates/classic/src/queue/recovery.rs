@@ -44,6 +44,11 @@ impl QueueRecovery<'_> {
         note.is_annotated || self.state.policy.needs_content()
     }
 
+    /// Sets for how long nobody had used the queue when the node was stopped.
+    pub fn unused_before(&mut self, unused_before_ms: u64) {
+        self.state.policy.unused_before(unused_before_ms);
+    }
+
     /// Pages are read later, and the core is told of all messages then: the queue's clients wait.
     pub fn read_later(&mut self) {
         self.reads_later = true;

@@ -24,6 +24,14 @@ impl Returning {
     }
 }
 
+impl Consumer {
+    /// Begins to return messages in several parts: nobody is given anything until the returned guard is
+    /// dropped.
+    pub fn begin_return(&self) -> Returning {
+        Returning::begin(&self.queue)
+    }
+}
+
 impl Drop for Returning {
     fn drop(&mut self) {
         self.0.with(|state, wakes| {

@@ -3,11 +3,10 @@
 use super::Queue;
 use super::confirm_on::{Confirms, keep_only_large};
 use super::confirm_timeout::GivenUp;
-use super::consumer::Get;
 use super::consumer_timeout::UnackedAges;
 use super::consumers::Consumers;
 use super::content::Content;
-use super::deliveries::{Deliveries, Giving};
+use super::deliveries::{Deliveries, Get, Giving};
 use super::durability::Durability;
 use super::hand_over::HandOver;
 use super::membership::Membership;

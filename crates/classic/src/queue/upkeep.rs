@@ -2,10 +2,14 @@
 //! that have come, messages that are held for too long, and what a clean stop notes.
 
 use super::Queue;
-use super::policy::unused_for_ms;
+use super::consumer_channel::ConsumerChannel;
+use super::consumer_timeout::own_timeout_ms;
+use super::state::QueueState;
 use crate::journal::Journal;
 use log::SegmentId;
+use queue_type::AckTimeout;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A queue as the node's background work looks after it.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +57,27 @@ impl Upkeep<'_> {
         let state = stdx::lock(&self.0.state);
         let first_undelivered =
             (!self.0.is_loading()).then(|| state.policy.first_undelivered(&state.fifo));
-        let unused_ms = unused_for_ms(&state, self.0.services.storage.time.monotonic_ms());
+        let has_consumers = state.fifo.consumers().n_active() > 0;
+        let now_ms = self.0.services.storage.time.monotonic_ms();
+        let unused_ms = state.policy.unused_for_ms(has_consumers, now_ms);
         StopNote { first_undelivered, unused_ms }
+    }
+
+    /// The channels that hold a message of this queue for too long, as of now by a clock that never
+    /// goes back.
+    #[must_use]
+    pub fn overdue(self, node_timeout_ms: Option<u64>, now_ms: u64) -> Vec<AckTimeout> {
+        if self.0.counters.n_unacked.load(Ordering::Relaxed) == 0 {
+            return Vec::new();
+        }
+        let mut state = stdx::lock(&self.0.state);
+        let of_queue_ms = state.policy.consumer_timeout_ms();
+        let QueueState { fifo, consumers, ages, .. } = &mut *state;
+        // A consumer's own time-out comes before the queue's, and that before the node's.
+        let timeout_ms_of = |consumer: Option<&ConsumerChannel>| {
+            let timeout_ms = consumer.and_then(own_timeout_ms).or(of_queue_ms).or(node_timeout_ms);
+            timeout_ms.filter(|timeout_ms| *timeout_ms > 0)
+        };
+        ages.overdue(fifo.consumers(), consumers, timeout_ms_of, now_ms)
     }
 }

@@ -11,7 +11,7 @@
 //! old version complete, one after it the new; a start removes what the losing side has left. Many
 //! queues go together, so that they share what has to wait for the disk.
 
-use super::worker::{SYNC_ALL_FROM, sync};
+use super::sync::{SYNC_ALL_FROM, sync};
 use crate::journal::{Journal, journals_dir_of};
 use crate::queue::{
     CopyOutcome, JournalInbox, LogPageOutcome, Queue, Services, VersionChange, WorkerHost,

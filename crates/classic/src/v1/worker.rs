@@ -2,21 +2,21 @@
 
 use super::conversion::{Converted, Group};
 use super::load::Loading;
+use super::sync::sync;
 use crate::journal::{Journal, QUEUES_DIR, READ_BYTES, journals_dir_of};
 use crate::queue::{
-    JournalInbox, JournalWork, OPEN_JOURNALS_MAX, PageScan, Queue, Removal, Services, Task,
-    WorkerHost,
+    JournalInbox, JournalWork, PageScan, Queue, Removal, Services, Task, WorkerHost,
 };
 use crate::storage::Storage;
 use background::Next;
-use log::{IoContext, LogError, list_if_there};
+use log::{IoContext, list_if_there};
 use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use store::StoreError;
-use store::v1::{Unsynced, V1Queue};
+use store::v1::V1Queue;
 
 /// Time after which a journal is synced at the latest. RabbitMQ's value.
 const SYNC_AFTER_MS: u64 = 200;
@@ -27,9 +27,6 @@ const LOOK_MS_MIN: u64 = 1;
 const LOOK_MS_MAX: u64 = 8;
 /// Turns without a pause that count as a wait of [`LOOK_MS_MAX`] for the journals.
 const BUSY_TURNS: u32 = 16;
-/// Number of journals from which on one sync of the whole disk is cheaper than a sync of each.
-pub(super) const SYNC_ALL_FROM: usize = 16;
-
 /// Starts the thread.
 ///
 /// # Errors
@@ -323,49 +320,6 @@ impl DirtyJournal {
     }
 }
 
-/// Makes everything durable that was noted in journals, and tells those who wait.
-pub(super) fn sync(
-    inbox: &JournalInbox,
-    storage: &Storage,
-    journals: &[Arc<Journal>],
-) -> Result<(), StoreError> {
-    // Notes that are added from here on list their journal anew.
-    journals.iter().for_each(|journal| journal.is_listed.store(false, Ordering::Release));
-    for journals in journals.chunks(OPEN_JOURNALS_MAX) {
-        make_durable(storage, journals)?;
-        journals.iter().for_each(|journal| inbox.note_open(journal));
-    }
-    for journal in journals {
-        inbox.count(journal);
-        journal.tell_synced();
-    }
-    for journal in journals.iter().filter(|journal| journal.v1.wants_flush()) {
-        let flushed = journal.v1.flush(&journal.bodies.blobs)?;
-        inbox.count(journal);
-        for damage in flushed.damage {
-            storage.count_unreadable(&damage);
-            tracing::error!("messages of a queue are lost: {damage}");
-        }
-        journal.tell_synced();
-    }
-    Ok(())
-}
-
-fn make_durable(storage: &Storage, journals: &[Arc<Journal>]) -> Result<(), StoreError> {
-    if journals.len() < SYNC_ALL_FROM {
-        return journals
-            .iter()
-            .try_for_each(|journal| journal.v1.sync(&journal.bodies.blobs).map(drop));
-    }
-    let write = |journal: &Arc<Journal>| journal.v1.write_unsynced(&journal.bodies.blobs);
-    let written: Vec<Unsynced> = journals.iter().map(write).collect::<Result<_, StoreError>>()?;
-    storage.disk.sync_all().context("sync", QUEUES_DIR)?;
-    for (journal, written) in journals.iter().zip(written) {
-        journal.v1.confirm(written);
-    }
-    Ok(())
-}
-
 /// Removes the files of queues that are gone or in another version.
 fn sweep(storage: &Storage, wanted: &HashSet<u64>) -> Result<(), StoreError> {
     let names = list_if_there(storage.disk.as_ref(), QUEUES_DIR)?.unwrap_or_default();
@@ -379,21 +333,6 @@ fn sweep(storage: &Storage, wanted: &HashSet<u64>) -> Result<(), StoreError> {
         storage.disk.sync_all().context("sync", QUEUES_DIR)?;
     }
     Ok(())
-}
-
-/// Makes everything durable that was noted in a journal. For the end of the node, when nobody
-/// else does it any more.
-///
-/// # Errors
-/// The disk's, also those of the time before.
-pub(crate) fn sync_at_end(services: &Services, journal: &Arc<Journal>) -> Result<(), LogError> {
-    let journal = std::slice::from_ref(journal);
-    sync(&services.journals, &services.storage, journal).map_err(|error| match error {
-        StoreError::Disk(error) => error,
-        error @ (StoreError::Missing { .. } | StoreError::Poisoned { .. }) => {
-            LogError::Poisoned { reason: error.to_string() }
-        }
-    })
 }
 
 /// Does the work of the thread on demand.

@@ -7,27 +7,13 @@
 
 use super::bounds::NAME_BYTES_MAX;
 use super::command::{Attach, Command, Get, Named, Outcome, Put};
-use super::items::Items;
+use super::items::{Items, put_option, read_option};
 use super::settings::Settings;
 use crate::Return;
 use stdx::record::{Reader, RecordError, put_bool, put_bytes, put_i64, put_u8, put_u32, put_u64};
 
 /// The version of the written forms of commands and machines.
 pub const VERSION: u8 = 1;
-
-pub(super) fn put_option(out: &mut Vec<u8>, value: Option<u64>) {
-    put_bool(out, value.is_some());
-    put_u64(out, value.unwrap_or(0));
-}
-
-pub(super) fn read_option(reader: &mut Reader<'_>) -> Result<Option<u64>, RecordError> {
-    let (is_some, value) = (reader.bool()?, reader.u64()?);
-    match value {
-        0 => Ok(is_some.then_some(0)),
-        value if is_some => Ok(Some(value)),
-        1..=u64::MAX => Err(RecordError::Invalid),
-    }
-}
 
 pub(super) fn read_version(reader: &mut Reader<'_>) -> Result<(), RecordError> {
     if reader.u8()? == VERSION { Ok(()) } else { Err(RecordError::Invalid) }

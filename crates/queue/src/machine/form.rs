@@ -12,13 +12,13 @@
 use super::Machine;
 use super::backlog::Backlog;
 use super::bounds::{COUNTER_MAX, MESSAGES_MAX, NAME_BYTES_MAX, PRIORITY_MAX, REFUSED_RUNS_MAX};
-use super::codec::{VERSION, put_option, read_attach, read_option, read_version, write_attach};
+use super::codec::{VERSION, read_attach, read_version, write_attach};
 use super::held::{Delivery, Held};
 use super::holders::{Holder, Holders, Reach};
-use super::publishers::{Numbers, Publishers};
+use super::items::{put_option, read_option};
+use super::publishers::{Numbers, Publishers, Waiter};
 use super::settings::Settings;
 use super::sizes::Sizes;
-use super::waiting::Waiter;
 use crate::delivery_counts::LEVELS_MAX;
 use crate::positions::{PositionRange, PositionSet};
 use crate::{DeliveryCounts, Reason};

@@ -1,6 +1,7 @@
-//! Lists of values of fixed size: in memory, or read where they lie in a record.
+//! Lists of values of fixed size, in memory or read where they lie in a record, and values that may be
+//! missing.
 
-use stdx::record::{Reader, RecordError, put_u32};
+use stdx::record::{Reader, RecordError, put_bool, put_u32, put_u64};
 
 /// A value whose written form always has the same size, and any bytes of which are a value.
 pub trait Item: Copy {
@@ -66,3 +67,19 @@ impl<'a, T: Item + PartialEq + 'a> PartialEq for Items<'a, T> {
 }
 
 impl<'a, T: Item + Eq + 'a> Eq for Items<'a, T> {}
+
+/// Appends a value that may be missing.
+pub(super) fn put_option(out: &mut Vec<u8>, value: Option<u64>) {
+    put_bool(out, value.is_some());
+    put_u64(out, value.unwrap_or(0));
+}
+
+/// Reads a value written by [`put_option`].
+pub(super) fn read_option(reader: &mut Reader<'_>) -> Result<Option<u64>, RecordError> {
+    let (is_some, value) = (reader.bool()?, reader.u64()?);
+    match value {
+        0 => Ok(is_some.then_some(0)),
+        value if is_some => Ok(Some(value)),
+        1..=u64::MAX => Err(RecordError::Invalid),
+    }
+}

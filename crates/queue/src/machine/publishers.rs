@@ -1,7 +1,6 @@
 //! Numbers that publishers have put: repeated puts are known by their numbers.
 
 use super::bounds::{NAMED_PUBLISHER_BYTES, NAMED_PUBLISHERS_BYTES_MAX, REFUSED_RUNS_MAX};
-use super::waiting::Waiter;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -167,6 +166,18 @@ impl Numbers {
             self.refused.insert(first, end);
         }
     }
+}
+
+/// A publish that is answered once its message has been consumed, or is gone.
+#[derive(Clone, Debug)]
+pub(super) struct Waiter {
+    /// None if the publisher is gone, and is known by its name alone.
+    pub(super) publisher: Option<u64>,
+    pub(super) number: u64,
+    /// The name and the publishing id of a named publisher.
+    pub(super) named: Option<Box<(Vec<u8>, u64)>>,
+    pub(super) bytes: u32,
+    pub(super) came_ms: u64,
 }
 
 /// The publishers of a queue.

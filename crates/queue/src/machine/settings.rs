@@ -1,6 +1,6 @@
 //! The settings of a quorum queue: its arguments and policies as values, already merged.
 
-use super::codec::{put_option, read_option};
+use super::items::{put_option, read_option};
 use crate::{Limits, Retry, RetryOn};
 use stdx::record::{Reader, RecordError, put_bool, put_u8, put_u32, put_u64};
 

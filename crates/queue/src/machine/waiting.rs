@@ -1,22 +1,10 @@
 //! Publishers that wait until their messages have been consumed (`x-confirm-on`).
 
 use super::effects::{Effects, Kind, Promise};
-use super::publishers::Publishers;
+use super::publishers::{Publishers, Waiter};
 use super::settings::PendingLimits;
 use crate::PositionRange;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A publish that is answered once its message has been consumed, or is gone.
-#[derive(Clone, Debug)]
-pub(super) struct Waiter {
-    /// None if the publisher is gone, and is known by its name alone.
-    pub(super) publisher: Option<u64>,
-    pub(super) number: u64,
-    /// The name and the publishing id of a named publisher.
-    pub(super) named: Option<Box<(Vec<u8>, u64)>>,
-    pub(super) bytes: u32,
-    pub(super) came_ms: u64,
-}
 
 /// The publishes of a queue that are answered later, by position.
 #[derive(Clone, Debug, Default)]

@@ -17,7 +17,8 @@ impl QueueState {
     fn head(&self) -> u64 {
         let is_cold = |at: &u64| matches!(self.content.backlog.get(*at), Lookup::Cold);
         let assigned = self.members.waiting().map(|(_, assigned)| assigned.position);
-        let letter = self.letters.are_wanted().then(|| self.first_letter()).flatten();
+        let letter =
+            self.letters.are_wanted().then(|| self.letters.first(self.machine.facts())).flatten();
         let wanted = assigned.chain(letter).chain(self.members.peeked).find(is_cold);
         let wanted = wanted.or(letter).or_else(|| self.machine.facts().ready().next());
         wanted.unwrap_or_else(|| self.machine.facts().next_position())

@@ -3,7 +3,7 @@
 use super::confirms::Confirms;
 use super::letters::Letters;
 use super::members::Members;
-use super::turn::Work;
+use super::work::Work;
 use crate::command_log::CommandLog;
 use crate::lazy_machine::LazyMachine;
 use crate::settings::{dead_letter_to, machine_settings};
@@ -77,7 +77,7 @@ impl QueueState {
             seen_below: 0,
             is_deleted: false,
         };
-        state.set_dead_letter_to(dead_letter_to(settings));
+        state.letters.set_to(dead_letter_to(settings), state.machine.facts());
         state
     }
 

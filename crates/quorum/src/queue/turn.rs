@@ -3,9 +3,10 @@
 
 use super::QuorumQueue;
 use super::state::QueueState;
+use super::work::Work;
 use crate::lazy_machine::LazyMachine;
 use log::Lsn;
-use queue::machine::{Answer, Arrival, Command, Effects, NumberRange, Promise, Stored};
+use queue::machine::{Answer, Command, Promise, Stored};
 use queue::{PositionRange, Reason};
 use queue_type::{Incoming, Wakes};
 use session::Sink;
@@ -13,18 +14,6 @@ use stdx::TimeScale;
 
 /// Messages of a range above which they are forgotten together.
 const ONE_BY_ONE_MAX: u64 = 64;
-
-/// Lists whose memory a queue in use keeps from turn to turn.
-#[derive(Debug, Default)]
-pub(crate) struct Work {
-    /// The written form of the commands of this turn.
-    commands: Vec<u8>,
-    pub(crate) effects: Effects,
-    pub(crate) arrivals: Vec<Arrival>,
-    pub(crate) numbers: Vec<NumberRange>,
-    /// Consumers with messages to be handed over.
-    pub(crate) touched: Vec<u64>,
-}
 
 /// The duties left once the lock is released.
 pub(crate) struct FollowUp {
@@ -112,10 +101,10 @@ impl<'t> Turn<'t> {
         if !state.is_deleted && state.log.is_form_due() {
             state.log.write_form(context, state.machine.get(), &queue.entries);
         }
-        if state.letters_due_ms().is_some_and(|at_ms| at_ms <= now_ms) {
-            state.retry_letters();
+        if state.letters.due_ms().is_some_and(|at_ms| at_ms <= now_ms) {
+            state.letters.retry(state.machine.facts());
         }
-        let deadline_ms = work.effects.deadline_ms.into_iter().chain(state.letters_due_ms()).min();
+        let deadline_ms = work.effects.deadline_ms.into_iter().chain(state.letters.due_ms()).min();
         if let Some(deadline_ms) = deadline_ms.filter(|_| !state.is_deleted) {
             state.alarms.set((&queue.me, context), TimeScale::Unix, Some(deadline_ms));
         }
@@ -135,7 +124,7 @@ impl<'t> Turn<'t> {
         let n_consumers = state.members.n_consumers;
         queue.counters.note(n_messages, n_consumers, &state.content.backlog, &queue.context);
         queue.counters.note_departing(facts.n_departing());
-        let is_sending_wanted = state.is_sending_wanted();
+        let is_sending_wanted = state.letters.is_sending_wanted(facts, &state.content.backlog);
         FollowUp { is_sending_wanted, is_pager_wanted: state.settle_paging(services, wakes) }
     }
 

@@ -1,7 +1,7 @@
 //! Messages that leave a queue by its rules: expired, too many, delivered too often; dead-lettered or
 //! forgotten.
 
-use super::{Departing, LetterBatch, Policy, PolicyState, next_deadline};
+use super::{Departing, LetterBatch, Policy, PolicyState, Sending, next_deadline};
 use crate::queue::Queue;
 use crate::queue::confirm_on::Confirms;
 use crate::queue::content::Content;
@@ -286,7 +286,7 @@ impl Leaving<'_> {
     /// Copies of the dead letters of a queue that is being deleted, as far as they are in memory and not
     /// being sent already; `None` while the disk is short of space.
     pub(in crate::queue) fn last_letters(&mut self, queue: &Queue) -> Option<RejectedDeadLetters> {
-        if self.policy.are_letters_waiting() {
+        if self.policy.sending() == Sending::WaitsForSpace {
             return None;
         }
         let policy = self.policy.state.as_deref_mut()?;
@@ -301,7 +301,7 @@ impl Leaving<'_> {
     /// Drops the dead letters that wait for space, as who purges or deletes the queue wants it. How many
     /// there were.
     fn purge_waiting_letters(&mut self, queue: &Queue) -> u64 {
-        if !self.policy.are_letters_waiting() {
+        if self.policy.sending() != Sending::WaitsForSpace {
             return 0;
         }
         let Some(policy) = self.policy.state.as_deref_mut() else { return 0 };

@@ -12,7 +12,7 @@ use store::backlog::Lookup;
 
 /// State of sending a queue's dead letters by the thread of rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Sending {
+pub(in crate::queue) enum Sending {
     /// The thread was not asked to send.
     #[default]
     Idle,

@@ -135,6 +135,11 @@ impl Call {
         mgmt::is_same_node(node, &self.api.management.node_info.name)
     }
 
+    /// Refuses an address whose node is not this one, which is all of its cluster.
+    pub(crate) fn check_node(&self) -> Result<(), Refusal> {
+        if self.is_of(self.param("node")) { Ok(()) } else { Err(Refusal::not_found()) }
+    }
+
     /// The body, an object; an empty one if there is none.
     pub(crate) fn object(&self) -> Result<Map<String, Value>, Refusal> {
         if self.body.trim_ascii().is_empty() {

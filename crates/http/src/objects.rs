@@ -3,6 +3,7 @@
 pub(crate) mod access;
 pub(crate) mod bindings;
 pub(crate) mod bulk;
+pub(crate) mod client_details;
 pub(crate) mod clients;
 mod consumer_states;
 pub(crate) mod definitions;
@@ -16,6 +17,7 @@ pub(crate) mod node;
 pub(crate) mod permitted;
 pub(crate) mod policies;
 pub(crate) mod queues;
+mod removal;
 pub(crate) mod streams;
 pub(crate) mod traces;
 pub(crate) mod undo;

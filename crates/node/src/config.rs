@@ -6,6 +6,7 @@ mod erlang;
 mod kind;
 mod known;
 mod logging;
+mod lookup;
 mod option;
 mod options;
 mod render;
@@ -25,9 +26,9 @@ use std::path::{Path, PathBuf};
 use self::tls::{TlsDraft, TlsOptions};
 use ::tls::LoginFrom;
 use logging::LogDraft;
+use lookup::Found;
 use meta::{HashAlgorithm, NodeQueueTypes, QueueVersion, VhostDefaults};
 use net::ListenAddress;
-use option::Found;
 use syntax::{ParsedLine, Place, Setting, SyntaxError};
 
 pub(crate) use environment::Environment;
@@ -548,9 +549,9 @@ fn apply(settings: Vec<Setting>, mut errors: Vec<ConfigError>) -> Checked {
     let mut last = BTreeMap::new();
     let mut warnings = Vec::new();
     for setting in settings {
-        match option::find(&setting.key) {
+        match lookup::find(&setting.key) {
             Some(found) => {
-                last.insert(found.canonical_key(), (found, setting));
+                last.insert(found.setting(), (found, setting));
             }
             None if known::is_known(&setting.key) => {
                 let (place, key) = (setting.place, setting.key.join("."));
@@ -589,7 +590,7 @@ fn is_from_terms(place: &Place) -> bool {
 /// The given settings, and the defaults of all others.
 fn in_effect<'s>(set: impl Iterator<Item = &'s (Found, Setting)>) -> Vec<(String, String)> {
     let mut all = BTreeMap::new();
-    for option in option::all().filter(|option| !option.default().is_empty()) {
+    for option in options::all().filter(|option| !option.default().is_empty()) {
         all.insert(option.key().to_owned(), option.default().to_owned());
     }
     for (_, setting) in set {
@@ -701,7 +702,7 @@ impl Draft {
 
     fn of_defaults() -> Self {
         let mut draft = Self::default();
-        for option in option::all().filter(|option| !option.default().is_empty()) {
+        for option in options::all().filter(|option| !option.default().is_empty()) {
             assert!(option.kind.set(&mut draft, "default", option.default()), "{}", option.line);
         }
         draft.loopback_users.insert("guest".to_owned(), true);

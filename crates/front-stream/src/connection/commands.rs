@@ -2,14 +2,14 @@
 
 use super::Reading;
 use super::handshake::Handshake;
-use super::subscription::{chunk_selection, start, subscription};
+use super::subscription::{chunk_selection, properties, start, subscription};
 use crate::reply::Asked;
 use edge::Step;
 use session::{
-    Append, Content, Control, ONLY_CHANNEL, Op, Properties, PublisherId, Request, Span,
-    StreamCredit, StreamOp, SubscriptionId, SuperStream,
+    Append, Content, Control, ONLY_CHANNEL, Op, PublisherId, Request, Span, StreamCredit, StreamOp,
+    SubscriptionId, SuperStream,
 };
-use streamproto::command::{CommandVersions, ExchangeCommandVersionsResponse, Property};
+use streamproto::command::{CommandVersions, ExchangeCommandVersionsResponse};
 use streamproto::spec::FRAME_SIZE_BYTES;
 use streamproto::{Command as _, Key, List, ResponseCode, ToServer, WireError};
 
@@ -265,8 +265,4 @@ fn definition_op(command: &ToServer<'_>) -> Option<(Key, u32, StreamOp)> {
         }
         _ => return None,
     })
-}
-
-pub(super) fn properties(list: List<'_, Property<'_>>) -> Properties {
-    list.iter().map(|property| (property.key.to_owned(), property.value.to_owned())).collect()
 }

@@ -1,7 +1,6 @@
 //! Subscriptions as clients spell them.
 
-use super::commands::properties;
-use session::{ChunkSelection, StreamOffset, StreamSubscription, SubscriptionId};
+use session::{ChunkSelection, Properties, StreamOffset, StreamSubscription, SubscriptionId};
 use streamproto::command::{Property, Subscribe};
 use streamproto::{List, OffsetSpec};
 
@@ -43,6 +42,11 @@ pub(super) const fn start(offset: OffsetSpec) -> Option<StreamOffset> {
         OffsetSpec::Offset(offset) => Some(StreamOffset::Offset(offset)),
         OffsetSpec::Timestamp(ms) => Some(StreamOffset::TimestampMs(ms)),
     }
+}
+
+/// Properties of a subscription, or arguments of a stream, as values.
+pub(super) fn properties(list: List<'_, Property<'_>>) -> Properties {
+    list.iter().map(|property| (property.key.to_owned(), property.value.to_owned())).collect()
 }
 
 /// The value of a property; of several of a name the last, as in a map.

@@ -2,7 +2,7 @@
 
 use super::line::put_exact;
 use crate::Api;
-use crate::objects::clients::channel_details;
+use crate::objects::client_details::channel_details;
 use crate::objects::messages::put_with_payload;
 use broker::{LookedAt, QueueRef, Standing};
 use message::MessageRef;

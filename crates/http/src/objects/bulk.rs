@@ -1,8 +1,8 @@
 //! Actions on all objects whose names match an expression. Without `expected` an action only tells what it
 //! would do; with `expected` it is done, if so many objects match.
 
-use super::queues::{self, Taking};
-use super::{clients, undo};
+use super::removal::{Removal, is_confirmed, removed};
+use super::{clients, queues, undo};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::refusal::Refusal;
 use meta::{Pattern, QueueKind};
@@ -17,18 +17,6 @@ const NAMES_MAX: usize = 20;
 const FAILURES_MAX: usize = 1_000;
 /// Columns of a connection that an expression may be for.
 const CONNECTION_COLUMNS: [&str; 5] = ["name", "user", "vhost", "peer_host", "user_provided_name"];
-
-/// Whether a change is to be made now: if `expected` is there, and is how many there are.
-pub(super) fn is_confirmed(request: &Request, n: u64) -> Result<bool, Refusal> {
-    if request.value("expected").is_none() || request.flag("dry_run") {
-        return Ok(false);
-    }
-    match request.number("expected") {
-        Some(expected) if u64::try_from(expected) == Ok(n) => Ok(true),
-        Some(expected) => Err(Refusal::conflict(format!("{n} found, not {expected}"))),
-        None => Err(Refusal::bad_request("expected must be a number, 0 or more")),
-    }
-}
 
 /// Whether a change of the objects with these names is to be made now, as [`is_confirmed`] tells.
 fn are_confirmed(request: &Request, names: &[String]) -> Result<bool, Refusal> {
@@ -56,8 +44,8 @@ fn told(names: &[String], figures: Value) -> Outcome {
 pub(crate) async fn queues(call: &Call) -> Outcome {
     let request = call.request()?;
     let how = match request.text("action")? {
-        "purge" => Taking::Purge,
-        "delete" => Taking::delete(&request),
+        "purge" => Removal::Purge,
+        "delete" => Removal::delete(&request),
         _ => return Err(Refusal::bad_request("action must be purge or delete")),
     };
     let asked = request.clone();
@@ -103,7 +91,7 @@ fn note_stopped(call: &Call, stopped: Option<&String>, (n_done, n_matched): (usi
 fn matching_queues(
     call: &Call,
     request: &Request,
-    how: Taking,
+    how: Removal,
 ) -> Result<(Vec<String>, Value), Refusal> {
     let (view, pattern) = (call.view(), pattern(request)?);
     let (kind, mut matching) = (request.optional("type"), Matching::during(&call.course));
@@ -123,7 +111,7 @@ fn matching_queues(
         }
     }
     let [ready, unacknowledged, consumers, n_streams, in_streams] = sums;
-    let mut figures = queues::taken(ready, unacknowledged, consumers);
+    let mut figures = removed(ready, unacknowledged, consumers);
     super::put_field(&mut figures, "streams", json!(n_streams));
     super::put_field(&mut figures, "messages_in_streams", json!(in_streams));
     super::put_field(&mut figures, "undo", undo::offer_for(call, &found, how));

@@ -1,15 +1,16 @@
 //! Connections, channels and consumers. Who does not monitor sees its own.
 
+use super::client_details::{channel_details, channel_name, given_name, put_given_name};
 use super::consumer_states::{ChannelState, ConsumerStates};
 use super::flows::Flows;
-use super::{put_field, vhosts};
+use super::vhosts;
 use crate::Api;
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::list::Row;
 use crate::refusal::Refusal;
 use crate::stats::Ranges;
 use broker::{
-    Activity, ChannelCounters, Connection, ConsumerView, Diagnosis, Identity, Inspection, QueueRef,
+    Activity, ChannelCounters, Connection, ConsumerView, Diagnosis, Inspection, QueueRef,
 };
 use meta::definitions::table_to_json;
 use meta::{ConnectionId, Pattern};
@@ -346,10 +347,6 @@ impl ChannelRow {
     }
 }
 
-fn channel_name(connection: &Connection, channel: ChannelId) -> String {
-    format!("{} ({})", connection.identity.name, channel.0)
-}
-
 fn channels(call: &Call, wanted: impl Fn(&Connection) -> bool) -> Result<Vec<ChannelRow>, Refusal> {
     let ranges = call.ranges()?;
     let broker = &call.api.management.broker;
@@ -460,49 +457,6 @@ fn consumer_value(api: &Api, queue: &QueueRef, one: &ConsumerView, column: &str)
         "queue" => json!({"name": queue.def().name.as_str(), "vhost": queue.def().vhost.as_str()}),
         _ => return None,
     })
-}
-
-pub(super) fn connection_details(call: &Call, connection: ConnectionId) -> Value {
-    let Some(connection) = call.api.management.broker.connections.get(connection) else {
-        return json!({});
-    };
-    let identity = &connection.identity;
-    let mut details = json!({
-        "name": identity.name, "node": call.api.management.node_info.name,
-        "user": identity.user, "peer_host": identity.peer_host,
-        "peer_port": identity.peer_port,
-    });
-    put_given_name(&mut details, identity);
-    details
-}
-
-/// The name that its client gave a connection.
-fn given_name(identity: &Identity) -> Option<Value> {
-    Some(table_to_json(&identity.client_properties).get("connection_name")?.clone())
-}
-
-fn put_given_name(details: &mut Value, identity: &Identity) {
-    if let Some(name) = given_name(identity) {
-        put_field(details, "user_provided_name", name);
-    }
-}
-
-pub(crate) fn channel_details(api: &Api, connection: ConnectionId, channel: ChannelId) -> Value {
-    let Some(connection) = api.management.broker.connections.get(connection) else {
-        return json!({});
-    };
-    let identity = &connection.identity;
-    let mut details = json!({
-        "connection_name": identity.name,
-        "name": channel_name(&connection, channel),
-        "node": api.management.node_info.name,
-        "number": channel.0,
-        "peer_host": identity.peer_host,
-        "peer_port": identity.peer_port,
-        "user": identity.user,
-    });
-    put_given_name(&mut details, identity);
-    details
 }
 
 /// Ends the consumers of a queue with a tag, or the one of a channel. Who does not monitor ends its own.

@@ -1,6 +1,6 @@
 //! The `deliveries`, `publishes`, `incoming` and `outgoing` of channels, exchanges and queues.
 
-use super::clients::channel_details;
+use super::client_details::channel_details;
 use crate::Api;
 use crate::stats::Ranges;
 use broker::{ChannelCounters, Connection, Counts};

@@ -33,7 +33,7 @@ pub(crate) fn single_node(_: &Call) -> Outcome {
 
 pub(crate) fn alarms(call: &Call) -> Outcome {
     if !call.param("node").is_empty() {
-        super::node::check_node(call)?;
+        call.check_node()?;
     }
     let management = &call.api.management;
     let node = &management.node_info.name;

@@ -199,13 +199,8 @@ pub(crate) fn list(call: &Call) -> Outcome {
     call.list(vec![node_object(call)?])
 }
 
-/// Refuses a node that is not this one, which is all of its cluster.
-pub(super) fn check_node(call: &Call) -> Result<(), Refusal> {
-    if call.is_of(call.param("node")) { Ok(()) } else { Err(Refusal::not_found()) }
-}
-
 pub(crate) fn get(call: &Call) -> Outcome {
-    check_node(call)?;
+    call.check_node()?;
     call.one(&node_object(call)?)
 }
 
@@ -219,7 +214,7 @@ const MEMORY_PARTS: &str = "\
 
 /// Messages are told apart, everything else is `other_proc`; in bytes, or shares of `whole`.
 fn memory_of(call: &Call, total: Value, share: impl Fn(u64) -> Value) -> Outcome {
-    check_node(call)?;
+    call.check_node()?;
     let used = memory_used_bytes().unwrap_or_default();
     let messages = call.api.management.broker.figures().message_bytes();
     let mut parts = json!({"queue_procs": share(messages), "total": total});
@@ -245,7 +240,7 @@ pub(crate) fn memory_relative(call: &Call) -> Outcome {
 
 /// The memory of Erlang's tables. COMPAT: a node here has none.
 pub(crate) fn memory_ets(call: &Call) -> Outcome {
-    check_node(call)?;
+    call.check_node()?;
     Ok(Answer::Json(json!({"ets_tables_memory": {"total": 0}})))
 }
 
@@ -313,7 +308,7 @@ pub(crate) async fn hash_password(call: &Call) -> Outcome {
 }
 
 pub(crate) fn auth_attempts(call: &Call) -> Outcome {
-    check_node(call)?;
+    call.check_node()?;
     let attempts = call.api.throttle.attempts().into_iter();
     call.list(attempts.map(|(protocol, it)| attempts_row(protocol, it)).collect())
 }
@@ -328,7 +323,7 @@ fn attempts_row(protocol: &str, it: auth::Attempts) -> Value {
 }
 
 pub(crate) fn auth_attempts_by_source(call: &Call) -> Outcome {
-    check_node(call)?;
+    call.check_node()?;
     let row = |((address, user, protocol), it): (auth::LoginSource, _)| {
         let mut row = attempts_row(protocol, it);
         put_field(&mut row, "remote_address", json!(address));
@@ -339,7 +334,7 @@ pub(crate) fn auth_attempts_by_source(call: &Call) -> Outcome {
 }
 
 pub(crate) async fn forget_auth_attempts(call: &Call) -> Outcome {
-    check_node(call)?;
+    call.check_node()?;
     call.api.throttle.forget_attempts();
     Ok(Answer::NoContent)
 }
@@ -360,7 +355,7 @@ pub(crate) async fn nothing(_: &Call) -> Outcome {
 
 /// Answers as [`nothing`] does, of a node that is here. COMPAT: another node is an error.
 pub(crate) async fn nothing_at(call: &Call) -> Outcome {
-    check_node(call)?;
+    call.check_node()?;
     Ok(Answer::NoContent)
 }
 

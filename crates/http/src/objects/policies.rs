@@ -1,6 +1,7 @@
 //! Policies, operator policies and parameters.
 
-use super::{bulk, explain, vhosts};
+use super::removal::is_confirmed;
+use super::{explain, vhosts};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::refusal::Refusal;
 use meta::PolicyScope;
@@ -52,7 +53,7 @@ pub(crate) async fn set_operator(call: &Call) -> Outcome {
 async fn set_of(call: &Call, change: Define) -> Outcome {
     let request = call.request()?;
     if request.value("expected").is_some() {
-        bulk::is_confirmed(&request, explain::effects(call, change)?.len() as u64)?;
+        is_confirmed(&request, explain::effects(call, change)?.len() as u64)?;
     }
     call.api.management.define(change, &request).await?;
     Ok(Answer::NoContent)

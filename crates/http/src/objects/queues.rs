@@ -1,7 +1,8 @@
 //! Queues: what they show, and their declaration, deletion and purge.
 
 use super::flows::{ByQueue, Flows};
-use super::{arguments, bulk, field, flag, optional_text, put_field, short, text, undo, vhosts};
+use super::removal::{Removal, is_confirmed, removed};
+use super::{arguments, field, flag, optional_text, put_field, short, text, undo, vhosts};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::list::{Arrangement, Listing, Row, RowSet};
 use crate::objects::{clients, health};
@@ -343,36 +344,12 @@ pub(crate) async fn declare(call: &Call) -> Outcome {
     Ok(Answer::NoContent)
 }
 
-/// The way in which a queue's messages are taken away.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Taking {
-    Purge,
-    Delete { if_unused: bool, if_empty: bool },
-}
-
-impl Taking {
-    pub(super) fn delete(request: &Request) -> Self {
-        let wants = |dashed, plain| request.flag(dashed) || request.flag(plain);
-        Self::Delete {
-            if_unused: wants("if-unused", "if_unused"),
-            if_empty: wants("if-empty", "if_empty"),
-        }
-    }
-}
-
-/// The figures of what is taken away.
-pub(super) fn taken(n_ready: u64, n_unacked: u64, n_consumers: u64) -> Value {
-    json!({
-        "messages_ready": n_ready, "messages_unacknowledged": n_unacked, "consumers": n_consumers,
-    })
-}
-
 /// Takes messages away as an operator or a user wants: whatever does so, with one queue or many, does it by
 /// this. Operators are told how many, everybody how to bring them back.
 pub(super) async fn take_away(
     call: &Call,
     name: &str,
-    how: Taking,
+    how: Removal,
 ) -> Result<(Value, Option<UndoEntry>), Refusal> {
     if let Some(TakenAway { n_messages, undo }) = undo::take(call, name, how).await? {
         let shown = undo.as_ref().map(undo::shown);
@@ -382,13 +359,13 @@ pub(super) async fn take_away(
 }
 
 /// Takes messages away for good.
-async fn take_plainly(call: &Call, name: &str, how: Taking) -> Result<Value, Refusal> {
+async fn take_plainly(call: &Call, name: &str, how: Removal) -> Result<Value, Refusal> {
     let management = &call.api.management;
     if call.caller.is_local() {
         let vhost = call.param("vhost");
         return Ok(match how {
-            Taking::Purge => operations::purge_queue(management, vhost, name).await?,
-            Taking::Delete { if_unused, if_empty } => {
+            Removal::Purge => operations::purge_queue(management, vhost, name).await?,
+            Removal::Delete { if_unused, if_empty } => {
                 let conditions = DeleteConditions { if_unused, if_empty };
                 operations::delete_queue(management, vhost, name, conditions).await?
             }
@@ -396,8 +373,8 @@ async fn take_plainly(call: &Call, name: &str, how: Taking) -> Result<Value, Ref
     }
     let (queue, of) = (short(name)?, Flag::from_bool);
     let op = match how {
-        Taking::Purge => Op::PurgeQueue { queue },
-        Taking::Delete { if_unused, if_empty } => {
+        Removal::Purge => Op::PurgeQueue { queue },
+        Removal::Delete { if_unused, if_empty } => {
             Op::DeleteQueue { queue, if_unused: of(if_unused), if_empty: of(if_empty) }
         }
     };
@@ -406,17 +383,17 @@ async fn take_plainly(call: &Call, name: &str, how: Taking) -> Result<Value, Ref
 
 /// Takes messages of the queue of the address away: `dry_run` only tells how many would go, and with
 /// `expected` they go if so many would.
-async fn take_one(call: &Call, request: &Request, how: Taking) -> Outcome {
+async fn take_one(call: &Call, request: &Request, how: Removal) -> Outcome {
     let (is_dry, is_checked) = (request.flag("dry_run"), request.value("expected").is_some());
     if is_dry || is_checked {
         let found = found(call)?;
         let stat = found.queues.first().map(QueueRef::stat).unwrap_or_default();
         let n = match how {
-            Taking::Purge => stat.n_ready,
-            Taking::Delete { .. } => stat.n_ready + stat.n_unacked,
+            Removal::Purge => stat.n_ready,
+            Removal::Delete { .. } => stat.n_ready + stat.n_unacked,
         };
-        if !bulk::is_confirmed(request, n)? {
-            let mut told = taken(stat.n_ready, stat.n_unacked, stat.n_consumers);
+        if !is_confirmed(request, n)? {
+            let mut told = removed(stat.n_ready, stat.n_unacked, stat.n_consumers);
             put_field(&mut told, "undo", undo::offer_for(call, &found.queues, how));
             return Ok(Answer::Json(told));
         }
@@ -435,14 +412,14 @@ fn taking_request(call: &Call) -> Result<Request, Refusal> {
 
 pub(crate) async fn delete(call: &Call) -> Outcome {
     let request = taking_request(call)?;
-    take_one(call, &request, Taking::delete(&request)).await
+    take_one(call, &request, Removal::delete(&request)).await
 }
 
 pub(crate) async fn purge(call: &Call) -> Outcome {
     if !call.caller.is_local() {
         found(call)?;
     }
-    take_one(call, &taking_request(call)?, Taking::Purge).await
+    take_one(call, &taking_request(call)?, Removal::Purge).await
 }
 
 /// Refuses an action on a queue. COMPAT: none of the actions that RabbitMQ once had is left.

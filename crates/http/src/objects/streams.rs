@@ -1,6 +1,6 @@
 //! Streams: their publishers, consumers, what they track.
 
-use super::clients::connection_details;
+use super::client_details::connection_details;
 use super::{field, put_field};
 use crate::call::{Answer, Call, Outcome};
 use crate::refusal::Refusal;

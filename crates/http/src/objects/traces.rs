@@ -1,6 +1,5 @@
 //! Traces to files, and the files.
 
-use super::node::check_node;
 use super::{check_keys, optional_text, short, text};
 use crate::call::{Answer, Call, Outcome, Take};
 use crate::caller::log_in;
@@ -16,7 +15,7 @@ use std::time::UNIX_EPOCH;
 
 /// Refuses an address that names another node.
 fn check_named_node(call: &Call) -> Result<(), Refusal> {
-    if call.param("node").is_empty() { Ok(()) } else { check_node(call) }
+    if call.param("node").is_empty() { Ok(()) } else { call.check_node() }
 }
 
 fn key(call: &Call) -> Key {

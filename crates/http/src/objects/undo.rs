@@ -1,6 +1,7 @@
 //! All that was purged, deleted and removed by HTTP, for as long as it can be brought back.
 
-use super::{permitted, put_field, queues};
+use super::removal::Removal;
+use super::{permitted, put_field};
 use crate::Api;
 use crate::call::{Answer, Call, Outcome};
 use crate::jobs::{Job, JobState};
@@ -44,7 +45,7 @@ pub(crate) fn offer(call: &Call, n_messages: u64, bytes: u64) -> Value {
 }
 
 /// Whether the messages that `queues` would lose could be brought back, and how long; `null` if not.
-pub(super) fn offer_for(call: &Call, queues: &[QueueRef], how: queues::Taking) -> Value {
+pub(super) fn offer_for(call: &Call, queues: &[QueueRef], how: Removal) -> Value {
     let (mut n_messages, mut bytes, mut n_never) = (0, 0, 0);
     for queue in queues {
         let stat = queue.stat();
@@ -54,7 +55,7 @@ pub(super) fn offer_for(call: &Call, queues: &[QueueRef], how: queues::Taking) -
             None => {
                 bytes += stat.message_bytes;
                 n_messages += stat.n_ready;
-                if matches!(how, queues::Taking::Delete { .. }) {
+                if matches!(how, Removal::Delete { .. }) {
                     n_messages += stat.n_unacked;
                 }
             }
@@ -71,9 +72,9 @@ pub(super) fn offer_for(call: &Call, queues: &[QueueRef], how: queues::Taking) -
 }
 
 /// The data of a stream that could be brought back, if any; the outer `None` for other queues.
-fn stream_of(call: &Call, queue: &QueueRef, how: queues::Taking) -> Option<Option<KeptStream>> {
+fn stream_of(call: &Call, queue: &QueueRef, how: Removal) -> Option<Option<KeptStream>> {
     let undo = call.api.management.broker.operations().undo();
-    let is_deleted = matches!(how, queues::Taking::Delete { .. });
+    let is_deleted = matches!(how, Removal::Delete { .. });
     let is_stream = matches!(queue, QueueRef::Stream(_));
     is_stream.then(|| undo.kept_stream(queue).filter(|_| is_deleted))
 }
@@ -129,11 +130,11 @@ pub(crate) async fn take_out(
 pub(super) async fn take(
     call: &Call,
     name: &str,
-    how: queues::Taking,
+    how: Removal,
 ) -> Result<Option<TakenAway>, Refusal> {
     let permission = match how {
-        queues::Taking::Purge => Permission::Read,
-        queues::Taking::Delete { .. } => Permission::Configure,
+        Removal::Purge => Permission::Read,
+        Removal::Delete { .. } => Permission::Configure,
     };
     if let Some(queue) = call.api.management.broker.queue(call.param("vhost"), name) {
         queue.loaded().await;
@@ -150,8 +151,8 @@ pub(super) async fn take(
         return Ok(None);
     }
     match how {
-        queues::Taking::Purge => take_out(call, queue, Taking::Purge).await.map(Some),
-        queues::Taking::Delete { if_unused, if_empty } => {
+        Removal::Purge => take_out(call, queue, Taking::Purge).await.map(Some),
+        Removal::Delete { if_unused, if_empty } => {
             delete(call, queue, DeleteConditions { if_unused, if_empty }).await
         }
     }

@@ -1,6 +1,6 @@
 //! Reasons why a queue does not drain: what its consumers hold and wait for, and what else is waited for.
 
-use super::clients::{channel_details, connection_details};
+use super::client_details::{channel_details, connection_details};
 use super::consumer_states::{Channel, Holdings, State};
 use crate::Api;
 use crate::call::{Answer, Call, Outcome, vhost};

@@ -1,6 +1,6 @@
 //! Keys that exist in RabbitMQ, and the nearest name to one that does not.
 
-use super::{option, tls};
+use super::{options, tls};
 use stdx::{edit_distance, words};
 
 const LIST: &str = include_str!("known-keys.txt");
@@ -127,7 +127,7 @@ pub(super) fn is_known(key: &[String]) -> bool {
 /// The known key most like `key`; of equally near ones the first that Leveret acts on.
 pub(super) fn nearest(key: &[String]) -> String {
     let wanted = key.join(".");
-    option::all()
+    options::all()
         .flat_map(|option| [Some(option.key()), option.alias])
         .flatten()
         .chain(known_keys())
@@ -152,6 +152,7 @@ fn with_names_of(pattern: &str, key: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::lookup;
 
     fn key(text: &str) -> Vec<String> {
         text.split('.').map(str::to_owned).collect()
@@ -162,14 +163,14 @@ mod tests {
         for start in WITHOUT_EFFECT.iter().flat_map(|(starts, _)| words(starts)) {
             let keys: Vec<&str> = known_keys().filter(|key| covers(start, key)).collect();
             assert!(!keys.is_empty(), "{start}");
-            for declared in option::all() {
+            for declared in options::all() {
                 assert!(!keys.contains(&declared.key()), "{}", declared.key());
             }
         }
         let whole = ["http_dispatch.", "management", "prometheus.", "quorum_queue.", "raft."];
         let is_left = |key: &&str| whole.iter().any(|start| key.starts_with(start));
         let is_silent =
-            |at: &&str| without_effect(at).is_none() && option::find(&key(at)).is_none();
+            |at: &&str| without_effect(at).is_none() && lookup::find(&key(at)).is_none();
         let left: Vec<&str> = known_keys().filter(is_left).filter(is_silent).collect();
         assert_eq!(left, [""; 0]);
     }
@@ -207,7 +208,7 @@ mod tests {
             "rabbit.default_consumer_prefetch_of_channel",
             "track_auth_attempt_source",
         ];
-        for option in option::all().filter(|option| !ours.contains(&option.key())) {
+        for option in options::all().filter(|option| !ours.contains(&option.key())) {
             for name in [Some(option.key()), option.alias].into_iter().flatten() {
                 assert!(is_known(&key(name)), "{name}");
             }

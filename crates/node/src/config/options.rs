@@ -12,6 +12,15 @@ use meta::{
     ApplyTo, DefaultLimits, DefaultPolicy, DefaultUser, HashAlgorithm, QueueKind, QueueVersion,
 };
 
+/// Every option, in the order of the documentation.
+pub(super) fn all() -> impl Iterator<Item = &'static ConfigOption> {
+    OPTIONS
+        .iter()
+        .chain(log::OPTIONS.iter().copied().flatten())
+        .chain(tls::OPTIONS)
+        .chain(http::OPTIONS.iter().copied().flatten())
+}
+
 /// A number whose range the option's row has already checked.
 fn fits<T: TryFrom<u64>>(number: u64) -> T {
     T::try_from(number).ok().expect("the option's range is that of its field")

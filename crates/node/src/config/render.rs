@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use super::environment::{Effect, VARIABLES, Variable};
 use super::known;
-use super::option::{self, ConfigOption};
+use super::option::ConfigOption;
+use super::options;
 use stdx::words;
 
 /// The groups of options on the page of the documentation and in the sample file: the first key of each,
@@ -35,7 +36,7 @@ const EXPECT: &str = "writing to a String does not fail";
 /// The text of `leveret server --help-config`.
 pub(crate) fn help_text() -> String {
     let mut out = String::new();
-    for option in option::all() {
+    for option in options::all() {
         writeln!(out, "{}", option.line).expect(EXPECT);
         if let Some(alias) = option.alias {
             writeln!(out, "    Alias: `{alias}`.").expect(EXPECT);
@@ -54,7 +55,7 @@ pub(crate) fn markdown() -> String {
     }
     out.push_str("- [Keys without effect](#keys-without-effect)\n");
     out.push_str("- [Environment variables](#environment-variables)\n");
-    for option in option::all() {
+    for option in options::all() {
         if let Some(title) = group_begun_by(option) {
             writeln!(out, "\n## {title}").expect(EXPECT);
         }
@@ -92,7 +93,7 @@ fn write_variable(out: &mut String, variable: &Variable) {
 /// The file `docs/rabbitmq.conf.example`: every option, commented out.
 pub(crate) fn sample() -> String {
     let mut out = String::from(SAMPLE_HEAD);
-    for option in option::all() {
+    for option in options::all() {
         if let Some(title) = group_begun_by(option) {
             writeln!(out, "\n\n## ---- {title} ----").expect(EXPECT);
         }
@@ -204,14 +205,14 @@ mod tests {
     #[test]
     fn every_group_begins_with_an_option() {
         for (first, title) in GROUPS {
-            assert!(option::all().any(|option| option.key() == *first), "{title}");
+            assert!(options::all().any(|option| option.key() == *first), "{title}");
         }
     }
 
     #[test]
     fn the_help_text_has_every_option() {
         let help = help_text();
-        for option in option::all() {
+        for option in options::all() {
             assert!(help.lines().any(|line| line.starts_with(option.key())), "{}", option.key());
         }
     }

@@ -1,6 +1,6 @@
 use std::io::Write as _;
 
-use super::option;
+use super::options;
 use super::*;
 use meta::ApplyTo;
 
@@ -55,7 +55,7 @@ fn an_empty_file_is_the_default() {
 
 #[test]
 fn each_documented_default_is_the_default() {
-    for option in option::all().filter(|option| !option.default().is_empty()) {
+    for option in options::all().filter(|option| !option.default().is_empty()) {
         let key = option.key().replace("$name", "default");
         let text = format!("{key} = {}", option.default());
         assert_eq!(config(&text), Config::standard(), "{text}");

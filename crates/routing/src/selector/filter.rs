@@ -4,9 +4,9 @@ use std::fmt::{Display, Formatter};
 
 use message::MessageRef;
 
-use super::json::Paths;
+use super::sql::{self, Extent};
 use super::subject::Subject;
-use super::{Expression, Steps, TEXT_BYTES_MAX, sql};
+use super::{Expression, Steps, TEXT_BYTES_MAX};
 
 /// The part of a body that a filter looks at, in bytes.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -68,14 +68,6 @@ impl<'a> Candidate<'a> {
 pub struct Filter {
     expression: Expression,
     extent: Extent,
-}
-
-/// The reach of a filter.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Extent {
-    pub(super) reads_body: bool,
-    pub(super) n_patterns: usize,
-    pub(super) paths: Paths,
 }
 
 impl Filter {

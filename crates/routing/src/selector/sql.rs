@@ -19,8 +19,7 @@
 //! ```
 
 use super::field::{self, Field};
-use super::filter::Extent;
-use super::json::{DEPTH_MAX, Step};
+use super::json::{DEPTH_MAX, Paths, Step};
 use super::negated_if;
 use pattern::Limits;
 
@@ -34,6 +33,14 @@ pub(super) struct Refused {
     /// The place, in bytes.
     pub(super) at: usize,
     pub(super) reason: String,
+}
+
+/// The reach of a filter: the parts of a message that it reads.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Extent {
+    pub(super) reads_body: bool,
+    pub(super) n_patterns: usize,
+    pub(super) paths: Paths,
 }
 
 pub(super) fn selector(text: &str) -> Result<Expression, Refused> {

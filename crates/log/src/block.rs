@@ -32,7 +32,7 @@
 //! In blocks of version 1, which are read and no longer written, entries have no owner.
 
 use crate::position::Owner;
-use crc_fast::{CrcAlgorithm, checksum};
+use segments::crc32c;
 
 /// Bytes in front of a block's payload.
 pub const BLOCK_HEADER_BYTES: usize = 52;
@@ -162,13 +162,6 @@ fn block_crc(block: &[u8]) -> u32 {
     crc32c(block.get(UNCHECKED_BYTES..).unwrap_or_default())
 }
 
-/// CRC32C of `bytes`.
-#[must_use]
-pub fn crc32c(bytes: &[u8]) -> u32 {
-    // The algorithm is 32 bits wide; the crate returns every width in a u64.
-    u32::try_from(checksum(CrcAlgorithm::Crc32Iscsi, bytes)).unwrap_or(u32::MAX)
-}
-
 /// Appends one entry; the caller has checked that the length fits.
 pub(crate) fn put_entry(buffer: &mut Vec<u8>, owner: Owner, kind: u8, parts: &[&[u8]], bytes: u32) {
     let mut header = [kind; ENTRY_HEADER_BYTES];
@@ -251,11 +244,6 @@ mod tests {
             assert!(BlockHeader::read(&block) != Ok(header) || !crc_matches(&block), "bit {bit}");
             block[bit / 8] ^= 1 << (bit % 8);
         }
-    }
-
-    #[test]
-    fn the_checksum_is_crc32c() {
-        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
     }
 
     #[test]

@@ -1,10 +1,5 @@
 //! Places in the log.
 
-/// Position of an entry: 1 for the log's first entry, rising by one, also over restarts; 0 is before
-/// everything.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Lsn(pub u64);
-
 /// The one an entry is about, by a number of the caller's: the log only keeps owners apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner(pub u64);

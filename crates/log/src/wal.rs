@@ -12,6 +12,7 @@
 //!   superfluous is itself synced; a freed file is renamed and overwritten.
 //! - The first failed write or sync ends the log: nothing is reported durable after it.
 
+use std::borrow::Cow;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -22,10 +23,10 @@ use std::time::Duration;
 
 use stdx::{Histogram, HistogramCounts};
 
-use crate::disk::Disk;
-use crate::error::{LogError, Refused, Result};
-use crate::position::{EntryAddress, Lsn, NodeId, Owner, SegmentId};
-use crate::stamp::{Stamp, Stamper};
+use crate::position::{EntryAddress, NodeId, Owner, SegmentId};
+use segments::Disk;
+use segments::{LogError, Lsn, Result};
+use segments::{Stamp, Stamper};
 
 mod buffer;
 mod commit;
@@ -81,6 +82,10 @@ pub struct Entry<'a> {
     /// The caller's bytes.
     pub payload: &'a [u8],
 }
+
+/// The reason why the caller of [`Wal::open`] cannot accept an entry.
+#[derive(Debug)]
+pub struct Refused(pub Cow<'static, str>);
 
 /// A listener for durability.
 ///

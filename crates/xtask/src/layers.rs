@@ -20,7 +20,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("routing", &["message", "pattern", "stdx"]),
     ("queue", &["message"]),
     ("meta", &["routing", "message"]),
-    ("log", &["stdx"]),
+    ("segments", &["stdx"]),
+    ("log", &["segments"]),
     ("store", &["log", "message"]),
     ("chunk-log", &["log", "streamproto"]),
     ("session", &["message"]),
@@ -57,8 +58,8 @@ const IO_PACKAGES: &[&str] = &["tokio", "socket2", "rustix", "axum"];
 
 /// Crates that may use those, and read clocks.
 pub(crate) const IO_CRATES: &[&str] = &[
-    "log", "tls", "auth", "net", "mgmt", "http", "node", "ctl", "client", "perf", "bench",
-    "testing", "sim",
+    "segments", "log", "tls", "auth", "net", "mgmt", "http", "node", "ctl", "client", "perf",
+    "bench", "testing", "sim",
 ];
 
 /// Wake tasks, and so may use tokio; open nothing themselves.

@@ -9,7 +9,7 @@ use super::buffer::Work;
 use super::segment::SegmentFiles;
 use super::waiters::Need;
 use super::{CommitListener, Durability, SYNC_MICROS, Shared};
-use crate::error::{LogError, Result};
+use segments::{LogError, Result};
 
 /// The size below which a buffer keeps its memory for good.
 const SHRINK_ABOVE_BYTES: usize = 256 << 10;

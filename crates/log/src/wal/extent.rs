@@ -22,11 +22,11 @@
 //! itself: it holds after the death of the process, and after a loss of power it is one more chance.
 
 use super::{Lsn, NodeId, SegmentId};
-use crate::block::crc32c;
-use crate::disk::{Disk, DiskFile, OpenMode};
-use crate::error::{IoContext, LogError, Result};
-use crate::files::read_file;
-use crate::snapshot::replace_file;
+use segments::crc32c;
+use segments::read_file;
+use segments::replace_file;
+use segments::{Disk, DiskFile, OpenMode};
+use segments::{IoContext, LogError, Result};
 
 /// The file's name, in the root of the data directory.
 pub const LOG_FILE: &str = "leveret-log";
@@ -184,7 +184,7 @@ impl ExtentFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory_disk::{CrashOutcome, MemoryDisk};
+    use testing::{CrashOutcome, MemoryDisk};
 
     fn extent(n: u64) -> Extent {
         let (oldest, newest, synced) = (SegmentId(n), SegmentId(n + 1), Lsn(10 * n));

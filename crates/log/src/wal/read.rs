@@ -6,7 +6,7 @@
 use super::recovery::SegmentReader;
 use super::{Entry, EntryAddress, Wal};
 use crate::block::{BLOCK_ALIGN, BlockHeader};
-use crate::error::{LogError, Result};
+use segments::{LogError, Result};
 
 impl Wal {
     /// Shows `take` the entry at `at`, which must be durable and needed: of others the segment may be

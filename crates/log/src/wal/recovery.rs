@@ -21,15 +21,15 @@ use std::sync::Arc;
 use super::extent::{Extent, ExtentFile, LOG_FILE, Told};
 use super::segment::{FileName, Found, SegmentFiles};
 use super::table::Segment;
-use super::{Entry, EntryAddress, Lsn, NodeId, SegmentId, WalOptions};
+use super::{Entry, EntryAddress, Lsn, NodeId, Refused, SegmentId, WalOptions};
 use crate::block::{
     BLOCK_ALIGN, BLOCK_HEADER_BYTES, BlockHeader, BlockType, MAGIC, NotABlock, RawEntry, VERSION,
     crc_matches, next_block_at, split_entry,
 };
-use crate::disk::{Disk, DiskFile, OpenMode};
-use crate::error::{IoContext, LogError, Refused, Result};
-use crate::files::list_if_there;
-use crate::stamp::Stamp;
+use segments::Stamp;
+use segments::list_if_there;
+use segments::{Disk, DiskFile, OpenMode};
+use segments::{IoContext, LogError, Result};
 
 /// Bytes read in front of a place whose block is looked for.
 const LOOK_BACK_BYTES: u64 = 256 << 10;

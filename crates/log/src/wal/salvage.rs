@@ -10,9 +10,9 @@ use super::recovery::{SegmentReader, Visit, check_presence};
 use super::segment::FileName;
 use super::{Lsn, NodeId, SegmentId, WalOptions};
 use crate::block::{BLOCK_ALIGN, BlockHeader, BlockType, next_block_at};
-use crate::disk::Disk;
-use crate::error::Result;
-use crate::files::list_if_there;
+use segments::Disk;
+use segments::Result;
+use segments::list_if_there;
 
 /// The findings of a look at a damaged log.
 #[derive(Clone, Debug, Default)]

@@ -10,8 +10,8 @@ use super::buffer::Pending;
 use super::extent::{Extent, ExtentFile};
 use super::{Lsn, SegmentId, WalOptions};
 use crate::block::{BLOCK_HEADER_BYTES, BlockHeader, BlockType, FIRST_BLOCK_AT, next_block_at};
-use crate::disk::{Disk, DiskFile, OpenMode};
-use crate::error::{IoContext, Result};
+use segments::{Disk, DiskFile, OpenMode};
+use segments::{IoContext, Result};
 
 /// A file that has never been written grows by this many zeroes at a time: a sync in front of its
 /// end then has no file length and no block allocation to make durable. Measured: a commit to a new

@@ -3,7 +3,6 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "another error fails the test")]
 
 mod missing;
-mod reserve;
 mod simulation;
 mod threads;
 mod wal;

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::io;
 
-use crate::position::Lsn;
+use crate::stamp::Lsn;
 
-/// Every error of this crate. None of them is worth a retry on the same open log.
+/// Every error of files and of the log. None of them is worth a retry on the same open file.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// The operating system refused an operation on `file`.
@@ -96,11 +96,8 @@ pub enum LogError {
     },
 }
 
-/// The reason why the caller of [`crate::Wal::open`] cannot accept an entry.
-#[derive(Debug)]
-pub struct Refused(pub Cow<'static, str>);
-
-pub(crate) type Result<T> = std::result::Result<T, LogError>;
+/// The result of operations on files.
+pub type Result<T> = std::result::Result<T, LogError>;
 
 /// Adds the operation and the file to an operating system error.
 pub trait IoContext<T> {

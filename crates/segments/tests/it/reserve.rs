@@ -1,6 +1,6 @@
 //! The disk that keeps space back, and that waits for file descriptors.
 
-use log::{Disk, FileKind, FileTraffic, OpenMode, RESERVE_FILE, ReservedDisk, Scarcity};
+use segments::{Disk, FileKind, FileTraffic, OpenMode, RESERVE_FILE, ReservedDisk, Scarcity};
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
 use testing::{Fault, MemoryDisk};

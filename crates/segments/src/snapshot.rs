@@ -12,7 +12,7 @@
 
 use std::io;
 
-use crate::block::crc32c;
+use crate::checksum::crc32c;
 use crate::disk::{Disk, OpenMode};
 use crate::error::{IoContext, LogError, Result};
 use crate::files::read_file;

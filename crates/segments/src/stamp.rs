@@ -2,7 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::position::Lsn;
+/// Position of an entry: 1 for the log's first entry, rising by one, also over restarts; 0 is before
+/// everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lsn(pub u64);
 
 /// Length of a stamp in a file.
 pub const STAMP_BYTES: usize = 16;
@@ -53,12 +56,14 @@ impl Stamper {
         Stamp { identity: self.identity.load(Ordering::Relaxed), synced }
     }
 
-    pub(crate) fn begin(&self, stamp: Stamp) {
+    /// Begins with a log as it was opened.
+    pub fn begin(&self, stamp: Stamp) {
         self.identity.store(stamp.identity, Ordering::Relaxed);
         self.synced(stamp.synced);
     }
 
-    pub(crate) fn synced(&self, upto: Lsn) {
+    /// Notes that the log is synced up to an entry.
+    pub fn synced(&self, upto: Lsn) {
         self.synced.store(upto.0, Ordering::Release);
     }
 }

@@ -1,0 +1,5 @@
+//! Files of a data directory on a simulated disk.
+#![expect(clippy::unwrap_used, reason = "a test's helpers may panic")]
+
+mod reserve;
+mod snapshots;

@@ -6,6 +6,7 @@ mod beside;
 mod clients;
 mod deny;
 mod dist;
+mod doc_tests;
 mod glossary;
 mod instructions;
 mod layers;

@@ -1,7 +1,7 @@
 //! The checks that neither rustfmt nor clippy has.
 
 use crate::repository::{files, read};
-use crate::{clients, glossary, layers, links, quotes, sizes, subjects, wording};
+use crate::{clients, doc_tests, glossary, layers, links, quotes, sizes, subjects, wording};
 
 /// Crates besides those of `layers::IO_CRATES` that may read files and clocks: this one.
 const TOOLS: &[&str] = &["xtask"];
@@ -24,6 +24,7 @@ pub(crate) fn all() -> anyhow::Result<Vec<String>> {
     problems.extend(clippy_copies(&files)?);
     problems.extend(lib_headers(&files)?);
     problems.extend(misplaced(&read(MAP)?, &files));
+    problems.extend(doc_tests::problems(&files)?);
     Ok(problems)
 }
 

@@ -3,6 +3,7 @@
 //! Start reading at [`main`], then `steps`.
 
 mod beside;
+mod circles;
 mod clients;
 mod deny;
 mod dist;
@@ -28,11 +29,11 @@ use dist::Targets;
 use std::process::ExitCode;
 
 const HELP: &str = "\
-cargo xtask check    format, lints, tidiness, and the tests that need nothing but cargo
-cargo xtask test     all of check, then the package, the instructions and the interop suites of the published
-                     binary, which is built beside
+cargo xtask check    format, lints, tidiness, dependencies: no tests, for every commit
+cargo xtask test     all of check, links of the sources, all tests, then the package, the instructions and the
+                     interop suites of the published binary, which is built beside
 cargo xtask tidy [--lower]
-                     only tidiness: layers, sizes, circles of modules, wording, words of docs/glossary.md,
+                     only tidiness: layers, sizes, circles, names of types, wording, words of docs/glossary.md,
                      subjects of commits, clippy.toml copies, file names; --lower writes down the sizes and counts
                      that have fallen
 cargo xtask layers   only the layers

@@ -14,20 +14,21 @@ use crate::{clients, deny, dist, instructions, quotes, repository, tidy};
 /// Lines of a failed step that are printed once more.
 const LAST_LINES: usize = 12;
 
-/// Format, lints, links, tidiness, dependencies, tests. Whether all passed.
+/// Format, lints, tidiness, dependencies. Whether all passed.
 pub(crate) fn check() -> bool {
     let mut sum = Sum::default();
     sources(&mut sum);
-    tests(&mut sum);
     sum.close()
 }
 
-/// All of `check`, then the interop suites. Whether all passed.
+/// All of `check`, then links, tests and the interop suites. Whether all passed.
 pub(crate) fn test() -> bool {
     let mut sum = Sum::default();
     let program = std::env::current_exe().unwrap_or_default();
     let binary = dist::is_for_this_machine().then(|| Beside::task(&program, "dist", &["--host"]));
     sources(&mut sum);
+    sum.step("links", || run(links()));
+    sum.step("build", || run(cargo(&["build", "--workspace", "--all-targets", "--locked"])));
     // Only now: some of it takes cargo's lock, for which the build of the tests would have to wait.
     let suites = Beside::preparing_suites();
     tests(&mut sum);
@@ -99,16 +100,13 @@ fn write_help(option: &str, path: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {path}"))
 }
 
-/// The steps before the tests, with the build of what these run.
+/// The steps that read the sources and build no program.
 fn sources(sum: &mut Sum) {
     sum.step("format", || run(cargo(&["fmt", "--all", "--check"])));
-    let all = ["--workspace", "--all-targets", "--locked"];
-    let lints = [&["clippy"], all.as_slice(), &["--", "-D", "warnings"]].concat();
+    let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     sum.step("lints", || run(cargo(&lints)));
-    sum.step("links", || run(links()));
     sum.step("tidiness", || tidy::all().map(|problems| print_problems(&problems)));
     sum.step("dependencies", || deny::problems().map(|problems| print_problems(&problems)));
-    sum.step("build", || run(cargo(&[&["build"], all.as_slice()].concat())));
 }
 
 fn tests(sum: &mut Sum) {

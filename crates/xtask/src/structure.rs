@@ -1,18 +1,22 @@
-//! Types with more than one job, and modules of a crate that use each other in a circle: counted
-//! from the sources of the product's crates, and held against the same list as sizes.
+//! Types with more than one job, names that many types have, and files and modules of a crate that use each
+//! other in a circle: counted from the sources of the product's crates, and held against the same list as
+//! sizes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 use syn::visit::Visit;
 
-use crate::repository;
 use crate::sizes::Measures;
+use crate::{circles, repository};
 
 /// Fields of a type from which it needs a line in the list.
 const FIELDS_MAX: usize = 12;
 /// Inherent methods of a type from which it needs a line in the list.
 const METHODS_MAX: usize = 25;
+
+/// Types of one name from which the name needs a line in the list.
+const NAMESAKES_MAX: usize = 2;
 
 /// The type whose fields are those of the specification, however many.
 const SPECIFIED: &str = "amqp091::Properties";
@@ -20,21 +24,35 @@ const SPECIFIED: &str = "amqp091::Properties";
 /// Crates that are tools or tests: their types may be as they like.
 const TOOLS: &[&str] = &["bench", "counting", "instructions", "perf", "sim", "testing", "xtask"];
 
-/// Adds the product's types above the limits, and the modules in circles of each of its crates.
+/// Adds the product's types and names above the limits, and what is in circles in each of its crates.
 pub(crate) fn measure(found: &mut Measures) -> anyhow::Result<()> {
+    let mut namesakes: BTreeMap<String, usize> = BTreeMap::new();
     for (name, sources) in crates(&repository::files()?)? {
-        for (kind, what, number) in Structure::read(&sources).above_the_limits() {
-            let place = format!("{name}{what}");
+        let structure = Structure::read(&sources);
+        for (kind, of, number) in structure.above_the_limits() {
+            let place = format!("{name}::{of}");
             if place != SPECIFIED {
                 found.insert((kind, place), number);
             }
         }
+        for (_, defined) in structure.fields.keys() {
+            *namesakes.entry(defined.clone()).or_default() += 1;
+        }
+        for (module, n_files) in circles::files(&sources) {
+            found.insert(("circle", format!("{name}/{}", module.join("/"))), n_files);
+        }
+        let n_top_modules = circles::n_top_modules(&sources);
+        if n_top_modules > 0 {
+            found.insert(("modules-in-circles", name), n_top_modules);
+        }
     }
+    let many = namesakes.into_iter().filter(|(_, n_types)| *n_types > NAMESAKES_MAX);
+    found.extend(many.map(|(name, n_types)| (("namesakes", name), n_types)));
     Ok(())
 }
 
 /// A crate's sources by the paths of their modules; `lib.rs` and `main.rs` are the empty path.
-type Sources = BTreeMap<Vec<String>, syn::File>;
+pub(crate) type Sources = BTreeMap<Vec<String>, syn::File>;
 
 fn crates(files: &[String]) -> anyhow::Result<BTreeMap<String, Sources>> {
     let mut crates: BTreeMap<String, Sources> = BTreeMap::new();
@@ -56,28 +74,20 @@ fn place(file: &str) -> Option<(&str, Vec<String>)> {
     (!is_left_out).then_some((name, if is_root { Vec::new() } else { path }))
 }
 
-/// The types of a crate and which of its top modules use which.
+/// The types of a crate.
 #[derive(Default)]
 struct Structure {
     /// Fields by the type's module and name.
     fields: BTreeMap<(Vec<String>, String), usize>,
     /// Inherent methods by the module of their block and the type's name.
     methods: Vec<(Vec<String>, String, usize)>,
-    uses: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Structure {
     fn read(sources: &Sources) -> Self {
         let mut structure = Self::default();
-        let tops: BTreeSet<&String> = sources.keys().filter_map(|path| path.first()).collect();
         for (path, file) in sources {
-            let mut reader = Reader { structure: &mut structure, path, used: BTreeSet::new() };
-            reader.visit_file(file);
-            let used = reader.used;
-            if let Some(top) = path.first() {
-                let used = used.into_iter().filter(|used| tops.contains(used) && used != top);
-                structure.uses.entry(top.clone()).or_default().extend(used);
-            }
+            Reader { structure: &mut structure, path }.visit_file(file);
         }
         structure
     }
@@ -85,16 +95,12 @@ impl Structure {
     fn above_the_limits(&self) -> Vec<(&'static str, String, usize)> {
         let mut above = Vec::new();
         for ((_, name), fields) in self.fields.iter().filter(|(_, n)| **n > FIELDS_MAX) {
-            above.push(("fields", format!("::{name}"), *fields));
+            above.push(("fields", name.clone(), *fields));
         }
         for (name, methods) in self.methods_by_type() {
             if methods > METHODS_MAX {
-                above.push(("methods", format!("::{name}"), methods));
+                above.push(("methods", name.to_owned(), methods));
             }
-        }
-        let in_circles = self.uses.keys().filter(|top| self.reaches(top).contains(top)).count();
-        if in_circles > 0 {
-            above.push(("modules-in-circles", String::new(), in_circles));
         }
         above
     }
@@ -111,15 +117,6 @@ impl Structure {
         }
         sums.into_iter().map(|((_, name), methods)| (name, methods)).collect()
     }
-
-    fn reaches<'a>(&'a self, from: &'a String) -> BTreeSet<&'a String> {
-        let (mut reached, mut todo) = (BTreeSet::new(), vec![from]);
-        while let Some(top) = todo.pop() {
-            let next = self.uses.get(top).into_iter().flatten();
-            todo.extend(next.filter(|next| reached.insert(*next)));
-        }
-        reached
-    }
 }
 
 fn in_common(one: &[String], other: &[String]) -> usize {
@@ -130,8 +127,6 @@ fn in_common(one: &[String], other: &[String]) -> usize {
 struct Reader<'a> {
     structure: &'a mut Structure,
     path: &'a [String],
-    /// First names behind `crate::`.
-    used: BTreeSet<String>,
 }
 
 impl<'ast> Visit<'ast> for Reader<'_> {
@@ -166,36 +161,10 @@ impl<'ast> Visit<'ast> for Reader<'_> {
         }
         syn::visit::visit_item_impl(self, item);
     }
-
-    fn visit_path(&mut self, path: &'ast syn::Path) {
-        let mut segments = path.segments.iter();
-        if segments.next().is_some_and(|first| first.ident == "crate") {
-            self.used.extend(segments.next().map(|second| second.ident.to_string()));
-        }
-        syn::visit::visit_path(self, path);
-    }
-
-    fn visit_use_path(&mut self, path: &'ast syn::UsePath) {
-        if path.ident == "crate" {
-            self.used.extend(first_names(&path.tree));
-        }
-        syn::visit::visit_use_path(self, path);
-    }
-}
-
-/// The names a tree of `use` begins with.
-fn first_names(tree: &syn::UseTree) -> Vec<String> {
-    match tree {
-        syn::UseTree::Path(path) => vec![path.ident.to_string()],
-        syn::UseTree::Name(name) => vec![name.ident.to_string()],
-        syn::UseTree::Rename(rename) => vec![rename.ident.to_string()],
-        syn::UseTree::Group(group) => group.items.iter().flat_map(first_names).collect(),
-        syn::UseTree::Glob(_) => Vec::new(),
-    }
 }
 
 /// `#[cfg(test)]` and what contains it.
-fn is_for_tests(attribute: &syn::Attribute) -> bool {
+pub(crate) fn is_for_tests(attribute: &syn::Attribute) -> bool {
     attribute.path().is_ident("cfg")
         && matches!(&attribute.meta, syn::Meta::List(list)
             if list.tokens.to_string().split(|c: char| !c.is_alphanumeric()).any(|word| word == "test"))
@@ -222,7 +191,7 @@ mod tests {
         let methods = |n| format!("impl super::S {{ {} }}", many(n, "fn m#() {}"));
         assert_eq!(above(&[("s.rs", &fields(12)), ("s/more.rs", &methods(25))]), []);
         let large = [("s.rs", &*fields(13)), ("s/x.rs", &*methods(20)), ("s/y.rs", &*methods(6))];
-        let expected = [("fields", "::S".to_owned(), 13), ("methods", "::S".to_owned(), 26)];
+        let expected = [("fields", "S".to_owned(), 13), ("methods", "S".to_owned(), 26)];
         assert_eq!(above(&large), expected);
     }
 
@@ -230,19 +199,5 @@ mod tests {
     fn types_of_one_name_are_told_apart() {
         let both = format!("struct S; impl S {{ {} }}", many(20, "fn m#() {}"));
         assert_eq!(above(&[("one.rs", &both), ("other.rs", &both)]), []);
-    }
-
-    #[test]
-    fn circles_are_found_and_tests_are_left_out() {
-        let circle = [
-            ("a.rs", "use crate::{b::X, c};"),
-            ("b/deep.rs", "fn f() { crate::c::g() }"),
-            ("c.rs", "use crate::a::Y;"),
-            ("d.rs", "use crate::a::Y; use crate::lib_item;"),
-        ];
-        assert_eq!(above(&circle), [("modules-in-circles", String::new(), 3)]);
-        let only_in_tests =
-            [("a.rs", "use crate::b;"), ("b.rs", "#[cfg(test)] mod tests { use crate::a; }")];
-        assert_eq!(above(&only_in_tests), []);
     }
 }

@@ -19,7 +19,7 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
 /// Every metric that any sample has, over those that have it. Without ratios.
 pub(crate) fn figures(samples: &[Sample]) -> BTreeMap<Metric, Figure> {
     let mut figures = BTreeMap::new();
-    for metric in Metric::ALL {
+    for &metric in Metric::ALL {
         let values: Vec<f64> =
             samples.iter().filter_map(|sample| sample.values.get(&metric).copied()).collect();
         if let Some(median) = median(&values) {

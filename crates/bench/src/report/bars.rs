@@ -2,7 +2,6 @@
 //! where a bar's length would mean nothing, a thin stem with a dot takes its place.
 
 use crate::report::axis::Axis;
-use crate::report::captions;
 use crate::report::figure::{Figure, Ratio, Row, Value, published_text};
 use crate::report::markup::Markup;
 use crate::report::number::{percent, ratio, rounded, tick_text};
@@ -18,7 +17,7 @@ pub(crate) fn draw(out: &mut Markup, figure: &Figure<'_>, is_log: bool) {
     let class = if figure.has_p99() { "bars with-p99" } else { "bars" };
     let chart = out.element("div").class(class).attr("data-stops", "").attr("role", "group");
     let chart = chart.attr("style", format_args!("--ratios:{}", ratios.len()));
-    chart.attr("aria-label", captions::noun(figure.metric)).with(|out| {
+    chart.attr("aria-label", figure.metric.noun()).with(|out| {
         if !ratios.is_empty() {
             draw_head(out, &ratios);
         }
@@ -85,7 +84,7 @@ fn draw_row(
 
 fn draw_value(out: &mut Markup, figure: &Figure<'_>, value: &Value<'_>, axis: &Axis, y: usize) {
     let Some(spread) = value.spread else {
-        let word = value.missing.map_or_else(|| captions::absent(figure.metric), |(word, _)| word);
+        let word = value.missing.map_or_else(|| figure.metric.absent(), |(word, _)| word);
         out.element("text").class("none").attr("x", 4).attr("y", y + 4).text(word);
         return;
     };
@@ -183,5 +182,5 @@ pub(crate) fn axis_name(figure: &Figure<'_>, axis: &Axis) -> String {
     let has_goal = figure.rows.iter().any(|row| row.goal(figure.metric).is_some());
     let goal = if has_goal { "; dashed: aim" } else { "" };
     let p99 = if figure.has_p99() { "; ring: 99th percentile" } else { "" };
-    format!("{}{scale} ({better} is better{goal}{p99})", captions::noun(figure.metric))
+    format!("{}{scale} ({better} is better{goal}{p99})", figure.metric.noun())
 }

@@ -1,6 +1,5 @@
 //! Details to judge or repeat the run: machine, versions, commands, and what went wrong.
 
-use crate::report::captions::noun;
 use crate::report::figure::published_text;
 use crate::report::markup::Markup;
 use crate::report::names::{self, Name};
@@ -142,7 +141,7 @@ fn draw_published(out: &mut Markup, scenario: &Scenario) {
                         out.element("tr").with(|out| {
                             out.element("th").attr("scope", "row").text(&row.name);
                             out.element("td").text(&published.by);
-                            out.element("td").text(noun(published.metric));
+                            out.element("td").text(published.metric.noun());
                             out.element("td").class("number").text(value);
                         });
                     }

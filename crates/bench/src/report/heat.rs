@@ -2,7 +2,7 @@
 //! and one per ratio.
 
 use crate::report::axis::Axis;
-use crate::report::captions::noun;
+
 use crate::report::figure::{Figure, Ratio, Row};
 use crate::report::markup::Markup;
 use crate::report::number::{compact, percent, ratio};
@@ -21,7 +21,7 @@ pub(crate) fn draw(out: &mut Markup, figure: &Figure<'_>, sweep: &Sweep<'_>) {
         for (at, column) in figure.columns.iter().enumerate() {
             let medians = figure.rows.iter().filter_map(|row| row.values.get(at)?.spread);
             let axis = Axis::of(medians.map(|it| it.median), figure.metric.unit(), true);
-            let caption = format!("{}: {}", column.text, noun(figure.metric));
+            let caption = format!("{}: {}", column.text, figure.metric.noun());
             draw_table(out, figure, sweep, &caption, &column.class, |row| {
                 let spread = row.values.get(at)?.spread?;
                 Some((axis.at(spread.median), compact(spread.median, figure.metric.unit())))

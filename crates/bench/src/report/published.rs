@@ -2,7 +2,6 @@
 //! first, then of every broker its first variant divided by its last. Machines differ; ratios can be
 //! compared.
 
-use crate::report::captions::noun;
 use crate::report::markup::Markup;
 use crate::report::names::Name;
 use crate::report::number::{ratio, text};
@@ -141,7 +140,7 @@ fn draw_row(
     out.element("tr").with(|out| {
         out.element("th").attr("scope", "row").with(|out| {
             out.text(&row.name);
-            out.element("small").text(noun(metric));
+            out.element("small").text(metric.noun());
         });
         for (head, value) in values {
             let shown = value.map_or_else(none, |value| text(value, metric.unit()));

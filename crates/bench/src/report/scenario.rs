@@ -192,14 +192,14 @@ fn draw_picture(
         for (at, metric) in metrics.iter().enumerate() {
             let radio = out.element("input").attr("type", "radio").attr("name", id);
             let radio = radio.attr("id", format_args!("{id}-{at}")).class("pick");
-            let radio = radio.attr("data-metric", captions::button(*metric));
+            let radio = radio.attr("data-metric", metric.button());
             let radio = if at == 0 { radio.attr("checked", "checked") } else { radio };
             radio.void();
         }
         out.element("div").class("tabs").with(|out| {
             for (at, metric) in metrics.iter().enumerate() {
                 let label = out.element("label").attr("for", format_args!("{id}-{at}"));
-                label.text(captions::button(*metric));
+                label.text(metric.button());
             }
         });
         out.element("div").class("sheets").with(|out| {
@@ -212,7 +212,7 @@ fn draw_picture(
                 out.element("div").class("sheet").with(|out| {
                     draw_sheet(out, &figure, picture);
                     if !others.is_empty() {
-                        let (why, rows) = (captions::absent(*metric), others.join(", "));
+                        let (why, rows) = (metric.absent(), others.join(", "));
                         let line = out.element("p").class("what");
                         line.text(format_args!("Not shown ({why}): {rows}"));
                     }
@@ -224,7 +224,7 @@ fn draw_picture(
 
 fn draw_sheet(out: &mut Markup, figure: &Figure<'_>, picture: &Picture<'_>) {
     let chart = picture.chart(figure.metric);
-    let title = chart.map_or_else(|| captions::noun(figure.metric), |chart| chart.title.as_str());
+    let title = chart.map_or_else(|| figure.metric.noun(), |chart| chart.title.as_str());
     match captions::finding(figure) {
         Some(finding) => {
             out.element("h3").text(finding);

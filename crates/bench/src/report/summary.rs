@@ -2,7 +2,7 @@
 
 use crate::report::axis::Axis;
 use crate::report::bars::{draw_foot, stop, upright};
-use crate::report::captions::noun;
+
 use crate::report::figure::{Figure, Quotient};
 use crate::report::markup::Markup;
 use crate::report::names::{self, Name};
@@ -111,7 +111,7 @@ fn draw_scenario(
         out.element("div").class("bar-label").with(|out| {
             let link = out.element("a").attr("href", format_args!("#scenario-{at}"));
             link.text(&scenario.title);
-            out.element("small").text(noun(metric));
+            out.element("small").text(metric.noun());
         });
         let svg = out.element("svg").class("bar-plot").attr("height", lines.len() * LINE_PX + 12);
         svg.with(|out| {

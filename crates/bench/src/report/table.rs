@@ -1,6 +1,5 @@
 //! The numbers under a chart.
 
-use crate::report::captions::{self, noun};
 use crate::report::figure::{Figure, Row, Value};
 use crate::report::markup::Markup;
 use crate::report::number;
@@ -58,7 +57,7 @@ pub(crate) fn draw(out: &mut Markup, figure: &Figure<'_>) {
 
 fn caption(figure: &Figure<'_>) -> String {
     let p99 = if figure.has_p99() { "; p99: 99th percentile" } else { "" };
-    let noun = noun(figure.metric);
+    let noun = figure.metric.noun();
     format!("{noun}: median of the repeats, below it the least and the greatest{p99}")
 }
 
@@ -74,7 +73,7 @@ fn is_best(figure: &Figure<'_>, row: &Row<'_>, value: &Value<'_>) -> bool {
 /// `head` stands in front of the value on a screen too narrow for columns.
 fn draw_value(out: &mut Markup, figure: &Figure<'_>, value: &Value<'_>, head: &str, is_best: bool) {
     let Some(spread) = &value.spread else {
-        let (word, reason) = value.missing.unwrap_or_else(|| (captions::absent(figure.metric), ""));
+        let (word, reason) = value.missing.unwrap_or_else(|| (figure.metric.absent(), ""));
         let cell = out.element("td").class("none").attr("data-head", head);
         return cell.attr("title", reason).text(word);
     };

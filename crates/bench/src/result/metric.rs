@@ -1,207 +1,161 @@
-//! Metrics: names, units, and which direction is good.
+//! Metrics: names, units, words, and which direction is good.
 
 use serde::{Deserialize, Serialize};
 
 use super::Point;
 
-/// Something measured. Its name in JSON is the variant's in snake case.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Metric {
+/// Declares the metrics, a row each: variant, unit, the reason why a row that was measured may have none of
+/// it, then its words: a title, those on a button, and those within a sentence.
+macro_rules! metrics {
+    ($($(#[$doc:meta])* $name:ident: $unit:ident, $absent:ident, $title:literal, $button:literal, $noun:literal;)*) => {
+        /// Something measured. Its name in JSON is the variant's in snake case.
+        #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Metric {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Metric {
+            /// All of them, in the order a table shows them.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            const fn row(self) -> Row {
+                match self {
+                    $(Self::$name => Row {
+                        unit: Unit::$unit,
+                        absent: $absent,
+                        title: $title,
+                        button: $button,
+                        noun: $noun,
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+const NO_CPU_TIME: &str = "CPU time unknown, or below 50 ms";
+const NO_PROCESS: &str = "no process on this machine";
+const NO_CONSUMER: &str = "nothing is consumed";
+const NO_BYSTANDER: &str = "no bystander";
+const UNCOUNTABLE: &str = "not to be counted on this machine, or of a load that ends";
+const NO_CONFIRMS: &str = "nothing is confirmed";
+const NO_PUBLISHER: &str = "nothing is published";
+const NO_OPERATIONS: &str = "no operations";
+const NO_CHUNKS: &str = "no chunks are delivered";
+const UNCOUNTED: &str = "not counted by the broker, or nothing read";
+const NO_REFERENCE: &str = "nothing to compare it with";
+const NOT_MEASURED: &str = "not measured";
+
+#[rustfmt::skip]
+metrics! {
     /// Messages per second; one that is published and delivered counts once.
-    Rate,
+    Rate: PerSecond, NOT_MEASURED, "messages", "per second", "messages per second";
     /// Messages published per second.
-    SendRate,
+    SendRate: PerSecond, NO_PUBLISHER, "published", "published/s", "published messages per second";
     /// Messages delivered per second.
-    ReceiveRate,
+    ReceiveRate: PerSecond, NO_CONSUMER, "delivered", "delivered/s", "delivered messages per second";
     /// Bytes of bodies per second, counted as in [`Self::Rate`].
-    ByteRate,
+    ByteRate: BytesPerSecond, NOT_MEASURED, "bytes", "bytes/s", "bytes per second";
     /// Messages per second of the broker's CPU time.
-    PerCpuSecond,
+    PerCpuSecond: PerCpuSecond, NO_CPU_TIME, "messages per CPU-second", "per CPU-second", "messages per CPU-second";
     /// Microseconds of the broker's CPU time per message.
-    CpuPerMessage,
+    CpuPerMessage: Microseconds, NO_CPU_TIME, "CPU per message", "CPU per message", "CPU time per message";
     /// The broker's memory at the end, bytes.
-    Memory,
+    Memory: Bytes, NO_PROCESS, "memory", "memory", "memory";
     /// The most memory the broker held meanwhile, bytes.
-    MemoryPeak,
+    MemoryPeak: Bytes, NO_PROCESS, "most memory", "peak memory", "peak memory";
     /// Bytes of the broker's memory per thing that was made.
-    MemoryEach,
+    MemoryEach: Bytes, NO_PROCESS, "memory each", "memory each", "memory each";
     /// Bytes the broker gave to the disk per message.
-    WrittenEach,
+    WrittenEach: Bytes, NO_PROCESS, "written to disk per message", "disk per message", "bytes written to disk per message";
     /// Microseconds from publisher to consumer: the mean.
-    LatencyMean,
+    LatencyMean: Microseconds, NO_CONSUMER, "latency, mean", "mean latency", "mean latency";
     /// The same, the median.
-    LatencyMedian,
+    LatencyMedian: Microseconds, NO_CONSUMER, "latency, median", "latency", "median latency";
     /// The same, 99th percentile.
-    LatencyP99,
+    LatencyP99: Microseconds, NO_CONSUMER, "latency, 99 %", "latency 99 %", "99th percentile latency";
     /// The same, 99.9th percentile.
-    LatencyP999,
+    LatencyP999: Microseconds, NO_CONSUMER, "latency, 99.9 %", "latency 99.9 %", "99.9th percentile latency";
     /// The same, the longest.
-    LatencyMax,
+    LatencyMax: Microseconds, NO_CONSUMER, "latency, longest", "longest latency", "longest latency";
     /// Microseconds from publish to confirm: the mean.
-    ConfirmMean,
+    ConfirmMean: Microseconds, NO_CONFIRMS, "confirm latency, mean", "mean confirm latency", "mean confirm latency";
     /// The same, the median.
-    ConfirmMedian,
+    ConfirmMedian: Microseconds, NO_CONFIRMS, "confirm latency, median", "confirm latency", "median confirm latency";
     /// The same, 99th percentile.
-    ConfirmP99,
+    ConfirmP99: Microseconds, NO_CONFIRMS, "confirm latency, 99 %", "confirm latency 99 %", "99th percentile confirm latency";
     /// Latency of somebody who sends little meanwhile, 99th percentile.
-    BystanderP99,
+    BystanderP99: Microseconds, NO_BYSTANDER, "bystander, 99 %", "bystander 99 %", "99th percentile latency of the bystander";
     /// The same, the longest.
-    BystanderMax,
+    BystanderMax: Microseconds, NO_BYSTANDER, "bystander, longest", "bystander longest", "longest latency of the bystander";
     /// Context switches of the broker's threads per message, voluntary or not.
-    SwitchesPerMessage,
+    SwitchesPerMessage: Count, UNCOUNTABLE, "context switches per message", "switches", "context switches per message";
     /// System calls of the broker per message.
-    CallsPerMessage,
+    CallsPerMessage: Count, UNCOUNTABLE, "system calls per message", "system calls", "system calls per message";
     /// Things done per second: connections opened, queues declared.
-    OperationRate,
+    OperationRate: PerSecond, NO_OPERATIONS, "operations", "operations/s", "operations per second";
     /// Microseconds such a thing takes: the median.
-    OperationMedian,
+    OperationMedian: Microseconds, NO_OPERATIONS, "operation, median", "operation time", "median time per operation";
     /// The same, 99th percentile.
-    OperationP99,
+    OperationP99: Microseconds, NO_OPERATIONS, "operation, 99 %", "operation time 99 %", "99th percentile time per operation";
     /// Microseconds of the broker's CPU time per such thing.
-    CpuPerOperation,
+    CpuPerOperation: Microseconds, NO_CPU_TIME, "CPU per operation", "CPU per operation", "CPU time per operation";
     /// The longest time in which nothing moved, seconds.
-    LongestPause,
+    LongestPause: Seconds, NOT_MEASURED, "longest pause", "longest pause", "longest pause";
     /// Duration, seconds.
-    Duration,
+    Duration: Seconds, NOT_MEASURED, "duration", "duration", "duration";
     /// Messages of a stream's chunk that was delivered: the mean.
-    ChunkSize,
+    ChunkSize: Count, NO_CHUNKS, "messages per chunk", "chunk size", "messages per chunk";
     /// Writes of the broker to sockets, by its own count, as the next four.
-    SocketWrites,
+    SocketWrites: Count, UNCOUNTED, "writes to sockets", "socket writes", "writes to sockets";
     /// Reads of the files of streams.
-    FileReads,
+    FileReads: Count, UNCOUNTED, "reads of files", "file reads", "reads of streams' files";
     /// Bytes they brought.
-    FileReadBytes,
+    FileReadBytes: Bytes, UNCOUNTED, "read from files", "bytes read", "bytes read of streams' files";
     /// Chunks that consumers were given by such a read: the mean.
-    ChunksPerRead,
+    ChunksPerRead: Count, UNCOUNTED, "chunks per read", "chunks per read", "chunks per read";
     /// Chunks that came with a read for an earlier one.
-    ChunksReadAhead,
+    ChunksReadAhead: Count, UNCOUNTED, "chunks read ahead", "read ahead", "chunks read ahead";
     /// The row's first metric divided by that of the row it is relative to, on the same column.
-    Relative,
+    Relative: Times, NO_REFERENCE, "relative", "relative", "share of the reference row's rate";
     /// The row's first metric divided by that of the column that is the scenario's base.
-    Gain,
+    Gain: Times, NO_REFERENCE, "gain", "gain", "times what the base has";
+}
+
+/// A metric's row in the table.
+struct Row {
+    unit: Unit,
+    absent: &'static str,
+    title: &'static str,
+    button: &'static str,
+    noun: &'static str,
 }
 
 impl Metric {
-    /// All of them, in the order a table shows them.
-    pub const ALL: [Self; 36] = [
-        Self::Rate,
-        Self::SendRate,
-        Self::ReceiveRate,
-        Self::ByteRate,
-        Self::PerCpuSecond,
-        Self::CpuPerMessage,
-        Self::Memory,
-        Self::MemoryPeak,
-        Self::MemoryEach,
-        Self::WrittenEach,
-        Self::LatencyMean,
-        Self::LatencyMedian,
-        Self::LatencyP99,
-        Self::LatencyP999,
-        Self::LatencyMax,
-        Self::ConfirmMean,
-        Self::ConfirmMedian,
-        Self::ConfirmP99,
-        Self::BystanderP99,
-        Self::BystanderMax,
-        Self::SwitchesPerMessage,
-        Self::CallsPerMessage,
-        Self::OperationRate,
-        Self::OperationMedian,
-        Self::OperationP99,
-        Self::CpuPerOperation,
-        Self::LongestPause,
-        Self::Duration,
-        Self::ChunkSize,
-        Self::SocketWrites,
-        Self::FileReads,
-        Self::FileReadBytes,
-        Self::ChunksPerRead,
-        Self::ChunksReadAhead,
-        Self::Relative,
-        Self::Gain,
-    ];
-
     /// For headings and axes, without the unit.
     pub fn title(self) -> &'static str {
-        match self {
-            Self::Rate => "messages",
-            Self::SendRate => "published",
-            Self::ReceiveRate => "delivered",
-            Self::ByteRate => "bytes",
-            Self::PerCpuSecond => "messages per CPU-second",
-            Self::CpuPerMessage => "CPU per message",
-            Self::Memory => "memory",
-            Self::MemoryPeak => "most memory",
-            Self::MemoryEach => "memory each",
-            Self::WrittenEach => "written to disk per message",
-            Self::LatencyMean => "latency, mean",
-            Self::LatencyMedian => "latency, median",
-            Self::LatencyP99 => "latency, 99 %",
-            Self::LatencyP999 => "latency, 99.9 %",
-            Self::LatencyMax => "latency, longest",
-            Self::ConfirmMean => "confirm latency, mean",
-            Self::ConfirmMedian => "confirm latency, median",
-            Self::ConfirmP99 => "confirm latency, 99 %",
-            Self::BystanderP99 => "bystander, 99 %",
-            Self::BystanderMax => "bystander, longest",
-            Self::SwitchesPerMessage => "context switches per message",
-            Self::CallsPerMessage => "system calls per message",
-            Self::OperationRate => "operations",
-            Self::OperationMedian => "operation, median",
-            Self::OperationP99 => "operation, 99 %",
-            Self::CpuPerOperation => "CPU per operation",
-            Self::LongestPause => "longest pause",
-            Self::Duration => "duration",
-            Self::ChunkSize => "messages per chunk",
-            Self::SocketWrites => "writes to sockets",
-            Self::FileReads => "reads of files",
-            Self::FileReadBytes => "read from files",
-            Self::ChunksPerRead => "chunks per read",
-            Self::ChunksReadAhead => "chunks read ahead",
-            Self::Relative => "relative",
-            Self::Gain => "gain",
-        }
+        self.row().title
+    }
+
+    /// Within a sentence and beside an axis.
+    pub(crate) fn noun(self) -> &'static str {
+        self.row().noun
+    }
+
+    /// On a button.
+    pub(crate) fn button(self) -> &'static str {
+        self.row().button
+    }
+
+    /// The reason why a row that was measured has no value of it.
+    pub(crate) fn absent(self) -> &'static str {
+        self.row().absent
     }
 
     /// The unit of its values. A report may scale them: `12.3 M/s`, `1.5 ms`.
     pub fn unit(self) -> Unit {
-        match self {
-            Self::Rate | Self::SendRate | Self::ReceiveRate | Self::OperationRate => {
-                Unit::PerSecond
-            }
-            Self::ByteRate => Unit::BytesPerSecond,
-            Self::PerCpuSecond => Unit::PerCpuSecond,
-            Self::CpuPerMessage
-            | Self::LatencyMean
-            | Self::LatencyMedian
-            | Self::LatencyP99
-            | Self::LatencyP999
-            | Self::LatencyMax
-            | Self::ConfirmMean
-            | Self::ConfirmMedian
-            | Self::ConfirmP99
-            | Self::BystanderP99
-            | Self::BystanderMax
-            | Self::OperationMedian
-            | Self::OperationP99
-            | Self::CpuPerOperation => Unit::Microseconds,
-            Self::Memory
-            | Self::MemoryPeak
-            | Self::MemoryEach
-            | Self::WrittenEach
-            | Self::FileReadBytes => Unit::Bytes,
-            Self::LongestPause | Self::Duration => Unit::Seconds,
-            Self::SwitchesPerMessage
-            | Self::CallsPerMessage
-            | Self::ChunkSize
-            | Self::SocketWrites
-            | Self::FileReads
-            | Self::ChunksPerRead
-            | Self::ChunksReadAhead => Unit::Count,
-            Self::Relative | Self::Gain => Unit::Times,
-        }
+        self.row().unit
     }
 
     /// Whether more is better, for colours and aims.
@@ -218,43 +172,18 @@ impl Metric {
 
     /// The part of a series that shows this metric over time, if there is one.
     pub fn of_point(self, point: &Point) -> Option<f64> {
-        match self {
-            Self::Rate => point.received_per_second.or(point.sent_per_second),
-            Self::SendRate => point.sent_per_second,
-            Self::ReceiveRate => point.received_per_second,
-            Self::LatencyMean => point.latency_mean_us,
-            Self::LatencyMedian => point.latency_us,
-            Self::ConfirmMean => point.confirm_latency_mean_us,
-            Self::ConfirmMedian => point.confirm_latency_us,
-            Self::Memory | Self::MemoryPeak => point.rss_bytes,
-            Self::ByteRate
-            | Self::PerCpuSecond
-            | Self::CpuPerMessage
-            | Self::MemoryEach
-            | Self::WrittenEach
-            | Self::LatencyP99
-            | Self::LatencyP999
-            | Self::LatencyMax
-            | Self::ConfirmP99
-            | Self::BystanderP99
-            | Self::BystanderMax
-            | Self::SwitchesPerMessage
-            | Self::CallsPerMessage
-            | Self::OperationRate
-            | Self::OperationMedian
-            | Self::OperationP99
-            | Self::CpuPerOperation
-            | Self::LongestPause
-            | Self::Duration
-            | Self::ChunkSize
-            | Self::SocketWrites
-            | Self::FileReads
-            | Self::FileReadBytes
-            | Self::ChunksPerRead
-            | Self::ChunksReadAhead
-            | Self::Relative
-            | Self::Gain => None,
-        }
+        let shown = [
+            (Self::Rate, point.received_per_second.or(point.sent_per_second)),
+            (Self::SendRate, point.sent_per_second),
+            (Self::ReceiveRate, point.received_per_second),
+            (Self::LatencyMean, point.latency_mean_us),
+            (Self::LatencyMedian, point.latency_us),
+            (Self::ConfirmMean, point.confirm_latency_mean_us),
+            (Self::ConfirmMedian, point.confirm_latency_us),
+            (Self::Memory, point.rss_bytes),
+            (Self::MemoryPeak, point.rss_bytes),
+        ];
+        shown.into_iter().find(|(metric, _)| *metric == self).and_then(|(_, value)| value)
     }
 }
 

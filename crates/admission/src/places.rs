@@ -27,9 +27,24 @@ pub struct Places {
 #[derive(Debug, Default)]
 struct Taken {
     next: u64,
-    lost: HashMap<u64, (Arc<Notify>, IpAddr)>,
+    by_number: HashMap<u64, Socket>,
     all: Numbers,
     of: HashMap<IpAddr, Numbers>,
+}
+
+/// A socket that has a place.
+#[derive(Debug)]
+struct Socket {
+    /// Notified when the socket has to go.
+    lost: Arc<Notify>,
+    network: IpAddr,
+}
+
+/// The outcome of adding a socket.
+struct Added {
+    number: u64,
+    /// The notification of the socket that has lost its place to this one.
+    displaced: Option<Arc<Notify>>,
 }
 
 /// Numbers of sockets that nothing was heard of, and of others; the oldest are the least.
@@ -70,25 +85,20 @@ impl Numbers {
 }
 
 impl Taken {
-    /// Adds a silent socket: returns its number, and whom to notify if a socket has to go for there are more
-    /// than `max`.
-    fn add(
-        &mut self,
-        (lost, address): (Arc<Notify>, IpAddr),
-        max: usize,
-    ) -> (u64, Option<Arc<Notify>>) {
+    /// Adds a silent socket; another one has to go if there are more than `max` then.
+    fn add(&mut self, socket: Socket, max: usize) -> Added {
         let number = self.next;
         self.next += 1;
-        self.lost.insert(number, (lost, address));
+        let its = self.of.entry(socket.network).or_default();
+        self.by_number.insert(number, socket);
         self.all.silent.insert(number);
-        let its = self.of.entry(address).or_default();
         its.silent.insert(number);
         if self.all.len() <= max {
-            return (number, None);
+            return Added { number, displaced: None };
         }
         let more = if its.len() > max / ADDRESSES_MIN { its } else { &self.all };
         let oldest = more.oldest();
-        (number, oldest.and_then(|oldest| self.remove(oldest)))
+        Added { number, displaced: oldest.and_then(|oldest| self.remove(oldest)) }
     }
 
     /// Takes away the oldest socket of the larger half.
@@ -98,20 +108,20 @@ impl Taken {
     }
 
     fn note(&mut self, number: u64, what: fn(&mut Numbers, u64)) {
-        let Some((_, address)) = self.lost.get(&number) else { return };
+        let Some(socket) = self.by_number.get(&number) else { return };
         what(&mut self.all, number);
-        if let Some(its) = self.of.get_mut(address) {
+        if let Some(its) = self.of.get_mut(&socket.network) {
             what(its, number);
         }
     }
 
     fn remove(&mut self, number: u64) -> Option<Arc<Notify>> {
-        let (lost, address) = self.lost.remove(&number)?;
+        let Socket { lost, network } = self.by_number.remove(&number)?;
         self.all.remove(number);
-        if let Some(its) = self.of.get_mut(&address) {
+        if let Some(its) = self.of.get_mut(&network) {
             its.remove(number);
             if its.len() == 0 {
-                self.of.remove(&address);
+                self.of.remove(&network);
             }
         }
         Some(lost)
@@ -137,8 +147,8 @@ impl Places {
     /// there are too many.
     pub fn take(self: &Arc<Self>, network: IpAddr) -> Place {
         let lost = Arc::new(Notify::new());
-        let newcomer = (Arc::clone(&lost), network);
-        let (number, displaced) = stdx::lock(&self.taken).add(newcomer, self.max);
+        let newcomer = Socket { lost: Arc::clone(&lost), network };
+        let Added { number, displaced } = stdx::lock(&self.taken).add(newcomer, self.max);
         if let Some(displaced) = displaced {
             displaced.notify_one();
         }
@@ -157,7 +167,7 @@ impl Places {
         let none = Taken { next: taken.next, ..Taken::default() };
         let all = std::mem::replace(&mut *taken, none);
         drop(taken);
-        all.lost.into_values().for_each(|(lost, _)| lost.notify_one());
+        all.by_number.into_values().for_each(|socket| socket.lost.notify_one());
     }
 }
 
@@ -216,7 +226,7 @@ mod tests {
         assert!(!is_lost(&third) && !is_lost(&fourth));
         drop((third, fourth));
         let taken = stdx::lock(&all.taken);
-        assert!(taken.lost.is_empty() && taken.of.is_empty() && taken.all.len() == 0);
+        assert!(taken.by_number.is_empty() && taken.of.is_empty() && taken.all.len() == 0);
     }
 
     #[test]

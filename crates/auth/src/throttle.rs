@@ -63,6 +63,19 @@ struct Counted {
 /// The source of a login: an address, the name that was given, the protocol.
 pub type LoginSource = (IpAddr, String, &'static str);
 
+/// A login that was tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt<'a> {
+    /// The protocol's name in metrics.
+    pub protocol: &'static str,
+    /// The client's address.
+    pub peer: IpAddr,
+    /// The user's name as the client gave it.
+    pub user: &'a [u8],
+    /// Whether the login was accepted.
+    pub is_accepted: bool,
+}
+
 /// Counts of logins that were tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attempts {
@@ -132,8 +145,9 @@ impl LoginThrottle {
         Ok(result)
     }
 
-    /// Counts a login over a protocol of that name.
-    pub fn count(&self, protocol: &'static str, (peer, user): (IpAddr, &[u8]), is_accepted: bool) {
+    /// Counts a login that was tried.
+    pub fn count(&self, attempt: Attempt<'_>) {
+        let Attempt { protocol, peer, user, is_accepted } = attempt;
         let mut counted = stdx::lock(&self.attempts);
         let Counted { by_protocol, by_source, tracks_sources } = &mut *counted;
         by_protocol.entry(protocol).or_default().add(is_accepted);
@@ -317,17 +331,26 @@ mod tests {
         n
     }
 
+    const fn tried<'a>(
+        protocol: &'static str,
+        peer: IpAddr,
+        user: &'a [u8],
+        is_accepted: bool,
+    ) -> Attempt<'a> {
+        Attempt { protocol, peer, user, is_accepted }
+    }
+
     #[test]
     fn logins_are_counted_by_source_where_that_is_asked_for_and_not_without_bound() {
         let (throttle, peer) = (LoginThrottle::default(), IpAddr::from([10, 0, 0, 1]));
-        throttle.count("amqp091", (peer, b"ann"), true);
+        throttle.count(tried("amqp091", peer, b"ann", true));
         assert!(throttle.attempts_by_source().is_empty());
         throttle.track_sources();
         let mapped = IpAddr::from([0, 0, 0, 0, 0, 0xffff, 0x0a00, 1]);
-        throttle.count("amqp091", (mapped, b"ann"), true);
-        throttle.count("amqp091", (peer, b"ann"), false);
+        throttle.count(tried("amqp091", mapped, b"ann", true));
+        throttle.count(tried("amqp091", peer, b"ann", false));
         for n in 0..2 * SOURCES_MAX {
-            throttle.count("http", (peer, n.to_string().as_bytes()), false);
+            throttle.count(tried("http", peer, n.to_string().as_bytes(), false));
         }
         let by_source = throttle.attempts_by_source();
         let of_ann = by_source.get(&(peer, "ann".to_owned(), "amqp091"));

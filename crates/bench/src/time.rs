@@ -2,12 +2,13 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use stdx::Civil;
+use stdx::{Civil, Date};
 
 /// As in `2026-01-31T12:00:00Z`.
 pub(crate) fn utc(at: SystemTime) -> String {
     let seconds = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let Civil { date: (year, month, day), time: (hour, minute, second) } = Civil::at(seconds);
+    let Civil { date: Date { year, month, day }, time: (hour, minute, second) } =
+        Civil::at(seconds);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 

@@ -3,7 +3,7 @@
 use crate::annotations::{self, Annotated, short, text};
 use crate::deaths;
 use crate::encode::TYPE_AMQP10;
-use crate::head::LastHead;
+use crate::head::{ConvertedHead, LastHead, Origin};
 use crate::ids::{NO_TEXT, decimal, id_header, id_text, reply_queue};
 use crate::values::{put_entry, seconds};
 use amqp10::{Header, MapRef, Properties, Section, Sections, ValueRef};
@@ -14,15 +14,6 @@ use message::{Annotations, Body, MessageRef};
 
 const DELIVERY_MODE_TRANSIENT: u8 = 1;
 const OFFSET: &str = "x-stream-offset";
-
-/// The place where a stored message stands.
-#[derive(Clone, Copy, Debug)]
-pub struct Origin<'a> {
-    /// The name of the stream: the routing key of a message that does not say its own.
-    pub stream: &'a [u8],
-    /// The message's offset, for the header `x-stream-offset`.
-    pub offset: u64,
-}
 
 /// The memory of conversions of a stream's messages, one after the other.
 #[derive(Debug, Default)]
@@ -45,7 +36,7 @@ pub fn decode_amqp10<'a>(
     buffer: &'a mut DecodeBuffer,
 ) -> MessageRef<'a> {
     match buffer.head.body_behind(stored) {
-        Some(body) => buffer.head.message(body, (origin.stream, origin.offset), &mut buffer.out),
+        Some(body) => buffer.head.message(body, origin, &mut buffer.out),
         None => convert(stored, origin, buffer),
     }
 }
@@ -66,7 +57,8 @@ fn convert<'a>(
     }
     let persistent = delivery_mode == Some(DELIVERY_MODE_PERSISTENT);
     let exchange = annotated.exchange.unwrap_or_default();
-    head.remember(stored.head, (exchange, annotated.routing_key), (offset_at, persistent));
+    let routing_key = annotated.routing_key;
+    head.remember(stored.head, ConvertedHead { exchange, routing_key, offset_at, persistent });
     let (properties, joined) = out.split_at(properties_bytes);
     let body = match stored.body {
         StoredBody::Data(bytes) | StoredBody::Sections(bytes) => bytes,
@@ -74,7 +66,7 @@ fn convert<'a>(
     };
     MessageRef {
         exchange,
-        routing_key: annotated.routing_key.unwrap_or(origin.stream),
+        routing_key: routing_key.unwrap_or(origin.stream),
         properties,
         body: Body::Borrowed(body),
         persistent,

@@ -43,9 +43,11 @@ pub fn encode_amqp10(message: &MessageRef<'_>, out: &mut Vec<u8>) {
         put_annotations(items, message, source, headers);
     });
     put_properties(source, out);
-    if headers.iter().any(is_application_property) {
+    if headers.iter().any(|(name, value)| is_application_property(name, value)) {
         amqp10::put_application_properties(out, |items| {
-            for (name, value) in headers.iter().filter(|entry| is_application_property(*entry)) {
+            for (name, value) in
+                headers.iter().filter(|(name, value)| is_application_property(name, *value))
+            {
                 items.put(ValueRef::Str(&String::from_utf8_lossy(name)));
                 put_amqp10(items, value);
             }
@@ -59,7 +61,7 @@ pub fn encode_amqp10(message: &MessageRef<'_>, out: &mut Vec<u8>) {
     }
 }
 
-fn is_application_property((name, value): (&[u8], amqp091::ValueRef<'_>)) -> bool {
+fn is_application_property(name: &[u8], value: amqp091::ValueRef<'_>) -> bool {
     use amqp091::ValueRef::{Array, Table};
     !name.starts_with(b"x-") && !matches!(value, Array(_) | Table(_))
 }

@@ -6,6 +6,15 @@ use message::{Annotations, Body, MessageRef};
 /// More bytes are not remembered.
 const HEAD_BYTES_MAX: usize = 1024;
 
+/// The place where a stored message stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'a> {
+    /// The name of the stream: the routing key of a message that does not say its own.
+    pub stream: &'a [u8],
+    /// The message's offset, for the header `x-stream-offset`.
+    pub offset: u64,
+}
+
 /// The sections, and all of their message but for body and offset.
 #[derive(Debug, Default)]
 pub(crate) struct LastHead {
@@ -20,14 +29,19 @@ pub(crate) struct LastHead {
     persistent: bool,
 }
 
+/// A message but for its body.
+pub(crate) struct ConvertedHead<'a> {
+    pub(crate) exchange: &'a [u8],
+    pub(crate) routing_key: Option<&'a [u8]>,
+    /// The place of the offset in the properties.
+    pub(crate) offset_at: usize,
+    pub(crate) persistent: bool,
+}
+
 impl LastHead {
-    /// Remembers the sections of a message, or nothing for `None`.
-    pub(crate) fn remember(
-        &mut self,
-        stored: Option<&[u8]>,
-        (exchange, routing_key): (&[u8], Option<&[u8]>),
-        (offset_at, persistent): (usize, bool),
-    ) {
+    /// Remembers the sections of a message and what they became, or nothing for `None`.
+    pub(crate) fn remember(&mut self, stored: Option<&[u8]>, became: ConvertedHead<'_>) {
+        let ConvertedHead { exchange, routing_key, offset_at, persistent } = became;
         let stored = stored.filter(|stored| stored.len() <= HEAD_BYTES_MAX);
         self.is_known = stored.is_some();
         let Some(stored) = stored else { return };
@@ -56,16 +70,16 @@ impl LastHead {
     pub(crate) fn message<'a>(
         &'a self,
         body: &'a [u8],
-        (stream, offset): (&'a [u8], u64),
+        origin: Origin<'a>,
         properties: &'a mut Vec<u8>,
     ) -> MessageRef<'a> {
         if let Some(at) = properties.get_mut(self.offset_at..).and_then(<[u8]>::first_chunk_mut) {
-            *at = offset.to_be_bytes();
+            *at = origin.offset.to_be_bytes();
         }
         let (exchange, routing_key) = self.names.split_at(self.exchange_bytes);
         MessageRef {
             exchange,
-            routing_key: if self.has_routing_key { routing_key } else { stream },
+            routing_key: if self.has_routing_key { routing_key } else { origin.stream },
             properties,
             body: Body::Borrowed(body),
             persistent: self.persistent,

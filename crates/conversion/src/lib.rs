@@ -23,5 +23,6 @@ mod head;
 mod ids;
 mod values;
 
-pub use decode::{DecodeBuffer, Origin, decode_amqp10};
+pub use decode::{DecodeBuffer, decode_amqp10};
 pub use encode::{encode_amqp10, stream_filter_value};
+pub use head::Origin;

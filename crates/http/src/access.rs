@@ -9,7 +9,7 @@ use axum::middleware::{Next, from_fn};
 use axum::response::Response;
 use axum::{Extension, Router};
 use std::sync::Arc;
-use stdx::{Civil, Now};
+use stdx::{Civil, Date, Now};
 
 /// The target of the log's lines.
 pub const ACCESS: &str = "http_access";
@@ -76,7 +76,7 @@ fn quoted(text: &str) -> String {
 fn time(now: Now) -> String {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let Civil { date: (year, month, day), time: (hour, minute, second) } =
+    let Civil { date: Date { year, month, day }, time: (hour, minute, second) } =
         Civil::at(now.unix_ms / 1_000);
     let month = usize::try_from(month).ok().and_then(|month| MONTHS.get(month.checked_sub(1)?));
     let month = month.unwrap_or(&"");

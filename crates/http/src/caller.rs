@@ -5,7 +5,7 @@ use crate::Api;
 use crate::connection::{Peer, PeerLine};
 use crate::origins;
 use crate::refusal::Refusal;
-use auth::{AuthenticatedUser, Credentials, Refused};
+use auth::{Attempt, AuthenticatedUser, Credentials, Refused};
 use axum::http::{HeaderMap, StatusCode, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -189,7 +189,8 @@ pub(crate) async fn log_in(
     let login = api.management.authenticator.login(credentials, Some(from), &view.meta);
     let now_ms = || api.now().monotonic_ms;
     let Ok(result) = api.throttle.in_turn((from, username), now_ms, pause, login).await;
-    api.throttle.count("http", (from, username), result.is_ok());
+    let is_accepted = result.is_ok();
+    api.throttle.count(Attempt { protocol: "http", peer: from, user: username, is_accepted });
     result.map(|user| Caller::of(user, peer)).map_err(|refused| of((api, from), &refused))
 }
 

@@ -9,7 +9,7 @@ use log::{DataDir, Disk, FORMAT_FILE, LOG_FILE, RealDisk};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use stdx::Civil;
+use stdx::{Civil, Date};
 
 /// The directory of repaired files, inside that of the originals until it takes their place.
 const ANEW: &str = "anew";
@@ -77,7 +77,8 @@ fn tell(found: &Repair, out: &mut dyn Write) -> std::io::Result<()> {
 /// A new directory for the originals.
 fn place_aside(dir: &Path) -> anyhow::Result<PathBuf> {
     let seconds = wall::since_1970().as_secs();
-    let Civil { date: (year, month, day), time: (hour, minute, second) } = Civil::at(seconds);
+    let Civil { date: Date { year, month, day }, time: (hour, minute, second) } =
+        Civil::at(seconds);
     let name =
         format!("{ASIDE_PREFIX}{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z");
     let aside = dir.join(name);

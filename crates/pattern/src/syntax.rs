@@ -223,7 +223,7 @@ impl<'t> Reader<'t> {
                 '+' => (1, None),
                 '?' => (0, Some(1)),
                 '{' => match bounds(self.text.rest)? {
-                    Some((min, max, len)) => {
+                    Some(Bounds { min, max, len }) => {
                         self.text.rest = self.text.rest.get(len - 1..).unwrap_or_default();
                         (min, max)
                     }
@@ -507,8 +507,15 @@ fn not(items: Vec<Item>) -> Node {
     Node::Class(Class { negated: true, items, case: Case::Heeded })
 }
 
-/// `{n}`, `{n,}` or `{n,m}`: its bounds and length; none for a bracket that stands for itself.
-fn bounds(rest: &str) -> Result<Option<(u32, Option<u32>, usize)>, Refused> {
+/// The bounds of a repetition, `{n}`, `{n,}` or `{n,m}`, and the bytes they are written in.
+struct Bounds {
+    min: u32,
+    max: Option<u32>,
+    len: usize,
+}
+
+/// Reads the bounds of a repetition; none for a bracket that stands for itself.
+fn bounds(rest: &str) -> Result<Option<Bounds>, Refused> {
     let Some((inside, _)) = rest.get(1..).and_then(|rest| rest.split_once('}')) else {
         return Ok(None);
     };
@@ -524,5 +531,5 @@ fn bounds(rest: &str) -> Result<Option<(u32, Option<u32>, usize)>, Refused> {
     if max.is_some_and(|max| max < min) {
         return Err("numbers out of order in {} quantifier".to_owned());
     }
-    Ok(Some((min, max, inside.len() + 2)))
+    Ok(Some(Bounds { min, max, len: inside.len() + 2 }))
 }

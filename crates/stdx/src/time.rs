@@ -7,11 +7,22 @@ pub struct Now {
     pub unix_ms: u64,
 }
 
+/// A day of the Gregorian calendar, in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Date {
+    /// Years since the year 0.
+    pub year: u64,
+    /// 1 for January.
+    pub month: u64,
+    /// 1 for the month's first.
+    pub day: u64,
+}
+
 /// A date and time of day, in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Civil {
-    /// Year, month and day.
-    pub date: (u64, u64, u64),
+    /// The day.
+    pub date: Date,
     /// Hour, minute and second.
     pub time: (u64, u64, u64),
 }
@@ -28,15 +39,15 @@ impl Civil {
 /// `2026-11-26T15:22:53.123+00:00`, in UTC, with this between date and time.
 #[must_use]
 pub fn date_time(unix_ms: u64, between: char) -> String {
-    let Civil { date: (year, month, day), time: (hour, minute, second) } =
+    let Civil { date: Date { year, month, day }, time: (hour, minute, second) } =
         Civil::at(unix_ms / 1_000);
     let ms = unix_ms % 1_000;
     format!("{year:04}-{month:02}-{day:02}{between}{hour:02}:{minute:02}:{second:02}.{ms:03}+00:00")
 }
 
-/// Year, month and day `days` days after 1970-01-01. Counts years from March, so that a leap day is a
+/// The date `days` days after 1970-01-01. Counts years from March, so that a leap day is a
 /// year's last.
-const fn civil_date(days: u64) -> (u64, u64, u64) {
+const fn civil_date(days: u64) -> Date {
     const DAYS_PER_400_YEARS: u64 = 146_097;
     const DAYS_FROM_0000_03_01_TO_1970: u64 = 719_468;
     let days = days + DAYS_FROM_0000_03_01_TO_1970;
@@ -49,7 +60,7 @@ const fn civil_date(days: u64) -> (u64, u64, u64) {
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     let year = era * 400 + year_of_era + if month <= 2 { 1 } else { 0 };
-    (year, month, day)
+    Date { year, month, day }
 }
 
 #[cfg(test)]
@@ -58,10 +69,11 @@ mod tests {
 
     #[test]
     fn days_are_dates() {
-        assert_eq!(civil_date(0), (1970, 1, 1));
-        assert_eq!(civil_date(11_016), (2000, 2, 29));
-        assert_eq!(civil_date(20_778), (2026, 11, 21));
-        let noon = Civil { date: (2000, 2, 29), time: (12, 34, 56) };
+        let date = |year, month, day| Date { year, month, day };
+        assert_eq!(civil_date(0), date(1970, 1, 1));
+        assert_eq!(civil_date(11_016), date(2000, 2, 29));
+        assert_eq!(civil_date(20_778), date(2026, 11, 21));
+        let noon = Civil { date: date(2000, 2, 29), time: (12, 34, 56) };
         assert_eq!(Civil::at(951_827_696), noon);
         assert_eq!(date_time(951_827_696_007, ' '), "2000-02-29 12:34:56.007+00:00");
     }

@@ -52,5 +52,5 @@ pub fn client_config(options: &Options) -> Result<Arc<ClientConfig>, Errors> {
     let config = builder.with_client_auth_cert(chain, key);
     config
         .map(Arc::new)
-        .map_err(|error| Errors(vec![not_a_pair(options, "", (certfile, keyfile), &error)]))
+        .map_err(|error| Errors(vec![not_a_pair(options, "", certfile, keyfile, &error)]))
 }

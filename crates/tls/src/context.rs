@@ -103,7 +103,7 @@ fn load(options: &Options) -> Result<Loaded, Errors> {
     };
     let provider = Arc::new(provider);
     let mut warnings = Vec::new();
-    let identities = identities(options, &provider, (&mut errors, &mut warnings));
+    let identities = identities(options, &provider, &mut errors, &mut warnings);
     let verifier = verifier(options, &provider, &mut warnings);
     let (Some(verifier), Some(versions), Some((identities, certificates)), true) =
         (errors.note(verifier), versions, identities, errors.0.is_empty())
@@ -182,7 +182,8 @@ impl ResolvesServerCert for Identities {
 fn identities(
     options: &Options,
     provider: &CryptoProvider,
-    (errors, warnings): (&mut Errors, &mut Vec<Error>),
+    errors: &mut Errors,
+    warnings: &mut Vec<Error>,
 ) -> Option<(Identities, Vec<(PathBuf, Certificate)>)> {
     let mut certificates = Vec::new();
     // `sni` is the part of the keys that names an additional certificate.
@@ -200,7 +201,7 @@ fn identities(
         let (chain, key) = (errors.note(chain), errors.note(files::key(options, &of_key, keyfile)));
         let ((chain, parsed), key) = (chain?, key?);
         let key = certified_key((chain, key), &parsed, provider)
-            .map_err(|error| not_a_pair(options, sni, (certfile, keyfile), &error));
+            .map_err(|error| not_a_pair(options, sni, certfile, keyfile, &error));
         let key = errors.note(key)?;
         let hosts: Vec<String> = parsed.hosts().map(str::to_ascii_lowercase).collect();
         certificates.push((certfile.clone(), parsed));
@@ -220,7 +221,8 @@ fn identities(
 pub(crate) fn not_a_pair(
     options: &Options,
     sni: &str,
-    (certfile, keyfile): (&Path, &Path),
+    certfile: &Path,
+    keyfile: &Path,
     error: &rustls::Error,
 ) -> Error {
     if let rustls::Error::InvalidCertificate(_) = error {

@@ -112,32 +112,31 @@ impl<'a> ArrayRef<'a> {
     /// The descriptor that each element has.
     #[must_use]
     pub fn descriptor(&self) -> Option<Descriptor<'a>> {
-        self.elements().ok()?.0
+        self.elements().ok()?.descriptor
     }
 
     /// The elements in order, without their descriptors.
     pub fn iter(&self) -> impl Iterator<Item = ValueRef<'a>> + use<'a> {
-        let mut elements = self.elements().ok().map(|(_, code, reader)| (code, reader));
+        let mut elements = self.elements().ok();
         (0..self.n_elements).map_while(move |_| {
-            let (code, reader) = elements.as_mut()?;
+            let Elements { code, reader, .. } = elements.as_mut()?;
             ValueRef::read_as(*code, reader).ok()
         })
     }
 
-    /// The descriptor, the constructor, and what is behind it.
-    fn elements(&self) -> Result<(Option<Descriptor<'a>>, u8, Reader<'a>), DecodeError> {
+    fn elements(&self) -> Result<Elements<'a>, DecodeError> {
         let mut reader = Reader(self.content);
         let first = reader.u8()?;
         if first != code::DESCRIBED {
-            return Ok((None, first, reader));
+            return Ok(Elements { descriptor: None, code: first, reader });
         }
-        let descriptor = Descriptor::read(&mut reader)?;
+        let descriptor = Some(Descriptor::read(&mut reader)?);
         let code = reader.u8()?;
-        Ok((Some(descriptor), code, reader))
+        Ok(Elements { descriptor, code, reader })
     }
 
     fn validate(&self, levels: usize) -> Result<(), DecodeError> {
-        let (_, code, mut reader) = self.elements()?;
+        let Elements { code, mut reader, .. } = self.elements()?;
         if code >> 4 == 0x4 && self.n_elements > EMPTY_ELEMENTS_MAX {
             return Err(DecodeError::TooManyElements);
         }
@@ -146,6 +145,14 @@ impl<'a> ArrayRef<'a> {
         }
         if reader.is_empty() { Ok(()) } else { Err(DecodeError::Count) }
     }
+}
+
+/// The content of an array: what all elements have, and the elements' bytes.
+struct Elements<'a> {
+    descriptor: Option<Descriptor<'a>>,
+    /// The constructor.
+    code: u8,
+    reader: Reader<'a>,
 }
 
 /// A value's descriptor: what it is, by number or by name (part 1, 1.5).

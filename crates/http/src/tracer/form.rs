@@ -7,7 +7,7 @@ use meta::definitions::table_to_json;
 use serde_json::{Value as Json, json};
 use session::{Table, Value};
 use std::fmt::Write as _;
-use stdx::Civil;
+use stdx::{Civil, Date};
 
 /// A form of a trace's lines.
 #[derive(Clone, Copy, Debug)]
@@ -124,7 +124,7 @@ impl Traced<'_> {
 
 /// The time as `2026-11-26 5:12:33:045`, in UTC. COMPAT: RabbitMQ's form.
 fn time(unix_ms: u64) -> String {
-    let Civil { date: (year, month, day), time: (hour, minute, second) } =
+    let Civil { date: Date { year, month, day }, time: (hour, minute, second) } =
         Civil::at(unix_ms / 1_000);
     let millis = unix_ms % 1_000;
     format!("{year}-{month:02}-{day:02} {hour}:{minute:02}:{second:02}:{millis:03}")

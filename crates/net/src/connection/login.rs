@@ -4,7 +4,7 @@ use super::{Disconnect, Task, canonical};
 use crate::front::Front;
 use crate::server::Server;
 use admission::Place;
-use auth::{AuthenticatedUser, Credentials, NoName, Refused};
+use auth::{Attempt, AuthenticatedUser, Credentials, NoName, Refused};
 use broker::{Identity, Interrupt, Session, TlsPeer};
 use edge::{AuthFailure, Login, Mechanism, Proof, TaskOutbox};
 use session::{Error, ErrorKind, Table};
@@ -69,9 +69,12 @@ impl Entry {
 impl Task {
     pub(super) async fn authenticate(&mut self, login: Login) -> Result<(), Disconnect> {
         let result = self.check(&login).await?;
-        let source = (self.name.client_ip(), login.user.as_bytes());
-        let protocol = self.front.counted_as();
-        self.server.strangers.throttle.count(protocol, source, result.is_ok());
+        self.server.strangers.throttle.count(Attempt {
+            protocol: self.front.counted_as(),
+            peer: self.name.client_ip(),
+            user: login.user.as_bytes(),
+            is_accepted: result.is_ok(),
+        });
         let refused = result.as_ref().err().map(ToString::to_string);
         let connection = self.name.to_string();
         let from = (connection.as_str(), self.front.told_as());

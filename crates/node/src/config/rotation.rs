@@ -54,7 +54,7 @@ impl Period {
             }
             Self::Month(day, hour) => {
                 let begun_s = unix_s.saturating_sub((*day - 1) * DAY_S + hour * HOUR_S);
-                let (year, month, _) = stdx::Civil::at(begun_s).date;
+                let stdx::Date { year, month, .. } = stdx::Civil::at(begun_s).date;
                 year * 12 + month
             }
         }

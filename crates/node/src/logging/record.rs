@@ -4,7 +4,7 @@ use crate::config::{Category, Formatter};
 use crate::wall;
 use serde_json::{Map, Value, json};
 use std::fmt::{Debug, Write as _};
-use stdx::Civil;
+use stdx::{Civil, Date};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level};
 
@@ -71,7 +71,7 @@ impl Record {
 
     /// The time as `2026-11-21 08:00:00.123456+00:00`, in UTC, with `between` between date and time.
     pub(super) fn time(&self, between: char) -> String {
-        let Civil { date: (year, month, day), time: (hour, minute, second) } =
+        let Civil { date: Date { year, month, day }, time: (hour, minute, second) } =
             Civil::at(self.unix_micros / 1_000_000);
         let micros = self.unix_micros % 1_000_000;
         format!(

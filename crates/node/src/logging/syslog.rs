@@ -9,7 +9,7 @@ use std::io::{self, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use stdx::Civil;
+use stdx::{Civil, Date};
 
 /// Longest wait for a server: lines for other places wait meanwhile.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -103,7 +103,7 @@ impl Syslog {
             let time = record.time('T');
             return format!("<{priority}>1 {time} {host} {identity} {id} - - {text}");
         }
-        let Civil { date: (_, month, day), time: (hour, minute, second) } =
+        let Civil { date: Date { month, day, .. }, time: (hour, minute, second) } =
             Civil::at(record.unix_micros / 1_000_000);
         let month = MONTHS.iter().zip(1..).find(|(_, number)| *number == month);
         let month = month.map_or("Jan", |(name, _)| name);

@@ -1,7 +1,7 @@
 //! Lines as PerfTest has them, and what is added to them at the end of a run.
 
 use hdrhistogram::Histogram;
-use stdx::Civil;
+use stdx::{Civil, Date};
 
 use super::{
     Broker, Interval, Printer, Resends, RunError, Shown, Summary, float, min_ns, n_messages,
@@ -160,7 +160,8 @@ pub(super) fn rate(rate: f64) -> String {
 /// `2025/04/08 16:54:19`, in UTC.
 fn date_time(wall_ms: u64) -> String {
     let seconds = wall_ms / 1000;
-    let Civil { date: (year, month, day), time: (hour, minute, second) } = Civil::at(seconds);
+    let Civil { date: Date { year, month, day }, time: (hour, minute, second) } =
+        Civil::at(seconds);
     format!("{year:04}/{month:02}/{day:02} {hour:02}:{minute:02}:{second:02}")
 }
 

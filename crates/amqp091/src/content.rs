@@ -18,7 +18,7 @@ pub use writer::PropertiesWriter;
 use crate::error::WireError;
 use crate::frame::{FrameKind, body_payload_bytes_max, frame_header, put_frame};
 use crate::spec::{CLASS_BASIC, FRAME_END};
-use crate::wire::Reader;
+use crate::wire::WireCursor;
 
 /// Octets of a content header's payload in front of the properties.
 pub const HEADER_FIXED_BYTES: usize = 12;
@@ -41,7 +41,7 @@ impl<'a> ContentHeader<'a> {
     /// Another class than basic, a weight, malformed properties.
     #[inline]
     pub fn decode(payload: &'a [u8]) -> Result<Self, WireError> {
-        let mut reader = Reader::new(payload);
+        let mut reader = WireCursor::new(payload);
         let (Ok(class_id), Ok(weight), Ok(body_size)) = (reader.u16(), reader.u16(), reader.u64())
         else {
             return Err(WireError::ShortPayload);

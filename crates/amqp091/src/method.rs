@@ -21,7 +21,7 @@ use crate::error::{FieldError, WireError};
 use crate::frame::{FrameKind, put_frame};
 pub use crate::method_id::MethodId;
 use crate::table::TableRef;
-use crate::wire::Reader;
+use crate::wire::WireCursor;
 
 use fields::{FieldReader, FieldWriter};
 
@@ -252,7 +252,7 @@ pub fn peek_id(payload: &[u8]) -> Result<MethodId, WireError> {
 
 #[inline]
 fn split_id(payload: &[u8]) -> Result<(MethodId, FieldReader<'_>), WireError> {
-    let mut reader = Reader::new(payload);
+    let mut reader = WireCursor::new(payload);
     let (Ok(class), Ok(method)) = (reader.u16(), reader.u16()) else {
         return Err(WireError::ShortPayload);
     };

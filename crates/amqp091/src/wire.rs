@@ -5,11 +5,11 @@ use crate::short_string::ShortString;
 
 /// Reads primitives from the front of a byte slice; nothing is read that is not there.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a> {
+pub(crate) struct WireCursor<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> WireCursor<'a> {
     pub(crate) const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }

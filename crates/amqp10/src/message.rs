@@ -10,7 +10,7 @@ use crate::code;
 use crate::encode::{Items, put_described, put_list, put_map};
 use crate::error::DecodeError;
 use crate::properties::Properties;
-use crate::reader::{Reader, Width};
+use crate::reader::{ValueCursor, Width};
 use crate::value::{DEPTH_MAX, Descriptor, ListRef, MapRef, ValueRef};
 
 const HEADER: u64 = 0x70;
@@ -190,13 +190,13 @@ fn code_of(descriptor: Descriptor<'_>) -> Option<u64> {
 
 /// The sections of a message, read one after the other and validated as they are.
 #[derive(Clone, Copy, Debug)]
-pub struct Sections<'a>(Reader<'a>);
+pub struct Sections<'a>(ValueCursor<'a>);
 
 impl<'a> Sections<'a> {
     /// Reads the sections of an encoded message.
     #[must_use]
     pub const fn new(message: &'a [u8]) -> Self {
-        Self(Reader(message))
+        Self(ValueCursor(message))
     }
 
     /// The bytes that were not read yet.
@@ -207,7 +207,7 @@ impl<'a> Sections<'a> {
     fn read(&mut self) -> Result<Section<'a>, DecodeError> {
         // The form that nearly all peers write.
         if let [code::DESCRIBED, code::U64_SMALL, section, value @ ..] = self.0.0 {
-            self.0 = Reader(value);
+            self.0 = ValueCursor(value);
             let value = ValueRef::read_valid(&mut self.0, DEPTH_MAX - 1)?;
             return Section::from_value(Descriptor::Code(u64::from(*section)), value);
         }
@@ -227,7 +227,7 @@ impl<'a> Iterator for Sections<'a> {
         }
         let section = self.read();
         if section.is_err() {
-            self.0 = Reader(&[]);
+            self.0 = ValueCursor(&[]);
         }
         Some(section)
     }
@@ -245,7 +245,7 @@ pub fn sole_data(sections: &[u8]) -> Option<&[u8]> {
         code::BINARY32 => Width::Four,
         _ => return None,
     };
-    let mut reader = Reader(bytes);
+    let mut reader = ValueCursor(bytes);
     let bytes = reader.counted(width).ok()?;
     reader.is_empty().then_some(bytes)
 }

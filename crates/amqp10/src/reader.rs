@@ -11,9 +11,9 @@ pub(crate) enum Width {
 
 /// Bytes that are read from the front.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+pub(crate) struct ValueCursor<'a>(pub(crate) &'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> ValueCursor<'a> {
     #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -10,7 +10,7 @@ pub use collection::{ArrayRef, DescribedRef, Descriptor, ListRef, MapRef};
 
 use crate::code;
 use crate::error::DecodeError;
-use crate::reader::{Reader, Width};
+use crate::reader::{ValueCursor, Width};
 
 /// The depth to which values may nest: lists, maps, arrays and descriptors. A section's descriptor is one, so
 /// that its map holds what a table of AMQP 0-9-1 may hold (32, the table itself being one).
@@ -78,20 +78,23 @@ impl<'a> ValueRef<'a> {
     /// # Errors
     /// The first thing that is wrong.
     pub fn decode(input: &'a [u8]) -> Result<(Self, usize), DecodeError> {
-        let mut reader = Reader(input);
+        let mut reader = ValueCursor(input);
         let value = Self::read_valid(&mut reader, DEPTH_MAX)?;
         Ok((value, input.len() - reader.0.len()))
     }
 
     /// Reads a value and validates what is in it.
-    pub(crate) fn read_valid(reader: &mut Reader<'a>, levels: usize) -> Result<Self, DecodeError> {
+    pub(crate) fn read_valid(
+        reader: &mut ValueCursor<'a>,
+        levels: usize,
+    ) -> Result<Self, DecodeError> {
         let value = Self::read(reader, levels)?;
         collection::validate(&value, levels)?;
         Ok(value)
     }
 
     /// Reads a value, and of what is in it only how long it is.
-    pub(crate) fn read(reader: &mut Reader<'a>, levels: usize) -> Result<Self, DecodeError> {
+    pub(crate) fn read(reader: &mut ValueCursor<'a>, levels: usize) -> Result<Self, DecodeError> {
         match reader.u8()? {
             code::DESCRIBED => DescribedRef::read(reader, levels).map(Self::Described),
             code => Self::read_as(code, reader),
@@ -99,14 +102,14 @@ impl<'a> ValueRef<'a> {
     }
 
     /// Reads a value whose constructor was read before.
-    pub(crate) fn read_as(code: u8, reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+    pub(crate) fn read_as(code: u8, reader: &mut ValueCursor<'a>) -> Result<Self, DecodeError> {
         match code >> 4 {
             0x4..=0x9 => Self::read_fixed(code, reader),
             _ => Self::read_variable(code, reader),
         }
     }
 
-    fn read_fixed(code: u8, reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+    fn read_fixed(code: u8, reader: &mut ValueCursor<'a>) -> Result<Self, DecodeError> {
         Ok(match code {
             code::NULL => Self::Null,
             code::TRUE => Self::Bool(true),
@@ -143,7 +146,7 @@ impl<'a> ValueRef<'a> {
         })
     }
 
-    fn read_variable(code: u8, reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+    fn read_variable(code: u8, reader: &mut ValueCursor<'a>) -> Result<Self, DecodeError> {
         let width = if matches!(code >> 4, 0xB | 0xD | 0xF) { Width::Four } else { Width::One };
         Ok(match code {
             code::BINARY8 | code::BINARY32 => Self::Binary(reader.counted(width)?),

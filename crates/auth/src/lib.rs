@@ -6,7 +6,7 @@
 mod internal;
 mod throttle;
 
-pub use throttle::{Admission, Attempt, Attempts, LoginSource, LoginThrottle, network};
+pub use throttle::{Attempt, Attempts, LoginAdmission, LoginSource, LoginThrottle, network};
 
 use meta::{Name, State};
 use std::net::IpAddr;

@@ -35,7 +35,7 @@ const SOURCES_MAX: usize = 10_000;
 
 /// The treatment of a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
+pub enum LoginAdmission {
     /// The password is to be looked at after this many milliseconds.
     After(u64),
     /// Too many wait already: the login is to be refused after this many milliseconds, whatever the password
@@ -130,9 +130,9 @@ impl LoginThrottle {
         login: impl Future<Output = Result<AuthenticatedUser, Refused>>,
     ) -> Result<Result<AuthenticatedUser, Refused>, E> {
         match self.admit(peer, user, now_ms()) {
-            Admission::After(0) => {}
-            Admission::After(wait_ms) => pause(wait_ms).await?,
-            Admission::RefuseAfter(wait_ms) => {
+            LoginAdmission::After(0) => {}
+            LoginAdmission::After(wait_ms) => pause(wait_ms).await?,
+            LoginAdmission::RefuseAfter(wait_ms) => {
                 pause(wait_ms).await?;
                 return Ok(Err(Refused::TooManyFailures(shown(user))));
             }
@@ -183,7 +183,7 @@ impl LoginThrottle {
     }
 
     /// A user wants to log in from `peer`: reserves its turn.
-    pub fn admit(&self, peer: IpAddr, user: &[u8], now_ms: u64) -> Admission {
+    pub fn admit(&self, peer: IpAddr, user: &[u8], now_ms: u64) -> LoginAdmission {
         let (address, pair) = self.keys(peer, user);
         let mut records = stdx::lock(&self.records);
         let Records { addresses, users, known } = &mut *records;
@@ -198,7 +198,7 @@ impl LoginThrottle {
         let turn_ms = now_ms.max(next_ms(&of_user)).max(next_ms(&of_address));
         let wait_ms = turn_ms - now_ms;
         if wait_ms > WAIT_MAX_MS {
-            return Admission::RefuseAfter(WAIT_MAX_MS);
+            return LoginAdmission::RefuseAfter(WAIT_MAX_MS);
         }
         if let Some(failures) = of_user {
             failures.next_ms = turn_ms + failures.delay_ms(FAILURES_FREE_OF_USER);
@@ -206,7 +206,7 @@ impl LoginThrottle {
         if let Some(failures) = of_address {
             failures.next_ms = turn_ms + failures.delay_ms(FAILURES_FREE_OF_ADDRESS);
         }
-        Admission::After(wait_ms)
+        LoginAdmission::After(wait_ms)
     }
 
     /// The login was refused.
@@ -322,8 +322,8 @@ mod tests {
         while now_ms < ms {
             let user = user(n);
             match throttle.admit(HERE, user.as_bytes(), now_ms) {
-                Admission::After(wait_ms) => now_ms += wait_ms,
-                Admission::RefuseAfter(_) => panic!("nobody else waits"),
+                LoginAdmission::After(wait_ms) => now_ms += wait_ms,
+                LoginAdmission::RefuseAfter(_) => panic!("nobody else waits"),
             }
             throttle.failed(HERE, user.as_bytes(), now_ms);
             n += 1;
@@ -366,11 +366,11 @@ mod tests {
         let n = guesses(&throttle, |_| "ann".to_owned(), 60_000);
         // Ten in the first second and a bit, then one a second.
         assert!((60..75).contains(&n), "{n} guesses in a minute");
-        assert_eq!(throttle.admit(ELSEWHERE, b"ann", 60_000), Admission::After(0));
+        assert_eq!(throttle.admit(ELSEWHERE, b"ann", 60_000), LoginAdmission::After(0));
         // Nor does a user of the same address that is known there, but one that is not.
         throttle.succeeded(HERE, b"bob");
-        assert_eq!(throttle.admit(HERE, b"bob", 60_000), Admission::After(0));
-        assert!(matches!(throttle.admit(HERE, b"eve", 60_000), Admission::After(1..)));
+        assert_eq!(throttle.admit(HERE, b"bob", 60_000), LoginAdmission::After(0));
+        assert!(matches!(throttle.admit(HERE, b"eve", 60_000), LoginAdmission::After(1..)));
     }
 
     #[test]
@@ -385,7 +385,7 @@ mod tests {
         let throttle = LoginThrottle::default();
         guesses(&throttle, |_| "ann".to_owned(), 10_000);
         let admitted = (0..1_000).map(|_| throttle.admit(HERE, b"ann", 10_000));
-        let n = admitted.filter(|admission| matches!(admission, Admission::After(_))).count();
+        let n = admitted.filter(|admission| matches!(admission, LoginAdmission::After(_))).count();
         assert!((4..=6).contains(&n), "{n} of 1,000 passwords are looked at within five seconds");
     }
 
@@ -394,15 +394,15 @@ mod tests {
         let throttle = LoginThrottle::default();
         for now_ms in 0..2 {
             throttle.failed(HERE, b"ann", now_ms);
-            assert_eq!(throttle.admit(HERE, b"ann", now_ms), Admission::After(0));
+            assert_eq!(throttle.admit(HERE, b"ann", now_ms), LoginAdmission::After(0));
         }
         throttle.failed(HERE, b"ann", 2);
-        assert_eq!(throttle.admit(HERE, b"ann", 2), Admission::After(10));
+        assert_eq!(throttle.admit(HERE, b"ann", 2), LoginAdmission::After(10));
         throttle.succeeded(HERE, b"ann");
-        assert_eq!(throttle.admit(HERE, b"ann", 3), Admission::After(0));
+        assert_eq!(throttle.admit(HERE, b"ann", 3), LoginAdmission::After(0));
         guesses(&throttle, |_| "ann".to_owned(), 10_000);
         let later_ms = 12_000 + FORGOTTEN_AFTER_MS;
-        assert_eq!(throttle.admit(HERE, b"ann", later_ms), Admission::After(0));
+        assert_eq!(throttle.admit(HERE, b"ann", later_ms), LoginAdmission::After(0));
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub enum Next<T> {
 /// The inbox of a background thread: what it is to do, behind one lock.
 #[derive(Debug)]
 pub struct Inbox<P> {
-    state: Mutex<State<P>>,
+    state: Mutex<PendingWork<P>>,
     wanted: Condvar,
     /// The excess, in bytes: publishers wait while it is not below its limit.
     excess_bytes: AtomicU64,
@@ -45,7 +45,7 @@ pub struct Inbox<P> {
 }
 
 #[derive(Debug, Default)]
-struct State<P> {
+struct PendingWork<P> {
     pending: P,
     /// Publishers that wait for capacity.
     waiting: Vec<Waker>,
@@ -164,7 +164,7 @@ impl<P: Pending> Inbox<P> {
             || self.has_capacity_in(&stdx::lock(&self.state))
     }
 
-    fn has_capacity_in(&self, state: &State<P>) -> bool {
+    fn has_capacity_in(&self, state: &PendingWork<P>) -> bool {
         let is_below = self.excess_bytes() < self.excess_bytes_max;
         is_below || state.has_ended || !state.pending.may_give_capacity()
     }
@@ -204,7 +204,7 @@ impl<P: Pending> Inbox<P> {
 
     /// Ends the inbox: nothing is done any more, and nobody waits. Returns what was still to be done.
     pub fn end(&self) -> P {
-        let ended = State { pending: P::default(), waiting: Vec::new(), has_ended: true };
+        let ended = PendingWork { pending: P::default(), waiting: Vec::new(), has_ended: true };
         let left = std::mem::replace(&mut *stdx::lock(&self.state), ended);
         self.wanted.notify_all();
         left.waiting.into_iter().for_each(Waker::wake);

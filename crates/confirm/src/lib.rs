@@ -115,7 +115,7 @@ pub enum CommitBy {
 
 /// A run that waits until the log is durable up to `upto`.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct PendingConfirm {
     upto: Lsn,
     run: Run,
 }
@@ -126,13 +126,13 @@ struct Waiting {
 /// after [`ConfirmQueue::forget`] no confirm of that channel is on its way.
 pub struct ConfirmQueue {
     outbox: Arc<dyn Outbox>,
-    state: Mutex<State>,
+    state: Mutex<PendingConfirms>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PendingConfirms {
     /// Runs that wait for the log, in rising order of `upto`.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<PendingConfirm>,
     watched: bool,
     /// Runs that wait for journals, by ticket.
     apart: BTreeMap<u64, MultiSync>,
@@ -209,7 +209,7 @@ impl Publisher {
     }
 
     /// Locks the state; none if the channel has been closed.
-    fn lock_open(&self) -> Option<MutexGuard<'_, State>> {
+    fn lock_open(&self) -> Option<MutexGuard<'_, PendingConfirms>> {
         let state = stdx::lock(&self.confirms.state);
         let open = state.open.get(&self.channel);
         open.is_some_and(|open| std::ptr::eq(open.as_ptr(), self)).then_some(state)
@@ -260,10 +260,10 @@ impl ConfirmQueue {
             let mut state = stdx::lock(&self.state);
             // Publishes to a queue with a journal may wait for a slightly earlier end than those before.
             let upto = state.waiting.back().map_or(upto, |last| last.upto.max(upto));
-            state.waiting.extend(runs.into_iter().map(|run| Waiting { upto, run }));
+            state.waiting.extend(runs.into_iter().map(|run| PendingConfirm { upto, run }));
             let newly_watched = !state.waiting.is_empty() && !state.watched;
             state.watched |= newly_watched;
-            let is_one = |waiting: &Waiting| waiting.run.len() == 1;
+            let is_one = |waiting: &PendingConfirm| waiting.run.len() == 1;
             (state.waiting.len() == 1 && state.waiting.iter().all(is_one), newly_watched)
         };
         match (newly_watched, is_alone) {
@@ -291,12 +291,12 @@ impl ConfirmQueue {
             state.apart.insert(ticket, MultiSync { n_awaited, runs });
             ticket
         };
-        let part = || Part { confirms: Arc::clone(self), ticket, upto: Lsn(0) };
+        let part = || TicketPart { confirms: Arc::clone(self), ticket, upto: Lsn(0) };
         for (journal, note) in &awaited.journals {
             journal.wait(*note, Box::new(part()));
         }
         if let Some(upto) = awaited.log {
-            wal.watch(Arc::new(Part { upto, ..part() }));
+            wal.watch(Arc::new(TicketPart { upto, ..part() }));
         }
     }
 
@@ -350,9 +350,9 @@ impl CommitListener for ConfirmQueue {
         let mut waker = None;
         if n_done > 0 {
             stdx::walk::step("confirm");
-            let State { waiting, parts, .. } = &mut *state;
+            let PendingConfirms { waiting, parts, .. } = &mut *state;
             waker = self.outbox.batch(&mut |sink: &mut dyn Sink| {
-                for Waiting { run, .. } in waiting.drain(..n_done) {
+                for PendingConfirm { run, .. } in waiting.drain(..n_done) {
                     let _n_alone = parts.answer(sink, run, Confirmation::Ack);
                 }
             });
@@ -368,13 +368,13 @@ impl CommitListener for ConfirmQueue {
 }
 
 /// A ticket's wait for the log or one journal.
-struct Part {
+struct TicketPart {
     confirms: Arc<ConfirmQueue>,
     ticket: u64,
     upto: Lsn,
 }
 
-impl CommitListener for Part {
+impl CommitListener for TicketPart {
     fn durable(&self, upto: Lsn) -> bool {
         if upto < self.upto {
             return true;
@@ -386,7 +386,7 @@ impl CommitListener for Part {
     }
 }
 
-impl JournalSynced for Part {
+impl JournalSynced for TicketPart {
     fn synced(self: Box<Self>) -> Option<Waker> {
         self.confirms.part_done(self.ticket)
     }

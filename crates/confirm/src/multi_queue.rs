@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 
 /// Publishes of a connection that several parties have yet to answer, by channel and number.
 #[derive(Debug, Default)]
-pub(super) struct MultiQueueConfirms(BTreeMap<(ChannelId, u64), Part>);
+pub(super) struct MultiQueueConfirms(BTreeMap<(ChannelId, u64), Unanswered>);
 
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct Unanswered {
     n_left: u32,
     /// Whether the publisher was told of a refusal already.
     is_refused: bool,
@@ -60,7 +60,7 @@ impl MultiQueueConfirms {
     /// Adds `n` parts to a publish beside the caller's.
     pub(super) fn add(&mut self, channel: ChannelId, sequence: u64, n: u32) {
         let part = self.0.entry((channel, sequence));
-        part.or_insert(Part { n_left: 1, is_refused: false }).n_left += n;
+        part.or_insert(Unanswered { n_left: 1, is_refused: false }).n_left += n;
     }
 
     /// Whether several parties have a part in a publish.

@@ -4,7 +4,7 @@
 
 use crate::cost;
 use crate::linear::class_text;
-use crate::syntax::{Assertion, Case, Look, Node, Parsed, Repetition};
+use crate::syntax::{Assertion, Case, Lookaround, Node, ParsedPattern, Repetition};
 use crate::{OutOfSteps, PatternError};
 use regex_syntax::hir::{self, HirKind};
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ enum Operation {
     BackReference(usize, Case),
     IsSet(usize, bool),
     /// Looks for what follows, as far as [`Operation::Match`]; it goes on at the place.
-    Look(Look, usize),
+    Lookaround(Lookaround, usize),
     /// Matches what follows, as far as [`Operation::Match`], in the first way that there is.
     Atomic(usize),
     Match,
@@ -55,7 +55,7 @@ struct Compiler {
 
 impl Program {
     /// Compiles a tree. Its classes take `cost_us_max` at most.
-    pub(crate) fn new(parsed: &Parsed, cost_us_max: u64) -> Result<Self, PatternError> {
+    pub(crate) fn new(parsed: &ParsedPattern, cost_us_max: u64) -> Result<Self, PatternError> {
         let n_slots = (parsed.n_groups + 1) * 2;
         let mut compiler = Compiler { n_slots, cost_left_us: cost_us_max, ..Compiler::default() };
         compiler.put(&parsed.node)?;
@@ -125,11 +125,11 @@ impl Compiler {
             Node::Concat(all) => all.iter().try_for_each(|node| self.put(node))?,
             Node::Alternate(all) => self.alternate(all)?,
             Node::Repeat(inner, repetition) => self.repeat(inner, *repetition)?,
-            Node::Look(look, inner) => {
+            Node::Lookaround(look, inner) => {
                 let at = self.push(Operation::Match)?;
                 self.put(inner)?;
                 self.push(Operation::Match)?;
-                self.set(at, Operation::Look(*look, self.here()));
+                self.set(at, Operation::Lookaround(*look, self.here()));
             }
             Node::Atomic(inner) => {
                 let at = self.push(Operation::Match)?;
@@ -239,7 +239,7 @@ impl Compiler {
 }
 
 /// A thing to go back to when a way comes to nothing.
-enum Choice {
+enum BacktrackPoint {
     Way(usize, usize),
     /// The value that a slot had.
     Slot(usize, Option<usize>),
@@ -250,7 +250,7 @@ struct Machine<'m> {
     program: &'m Program,
     input: &'m [u8],
     slots: Vec<Option<usize>>,
-    stack: Vec<Choice>,
+    stack: Vec<BacktrackPoint>,
     n_left: usize,
 }
 
@@ -272,7 +272,9 @@ impl Machine<'_> {
                 if self.stack.len() > base {
                     let kept = self.stack.split_off(base);
                     self.n_left = self.n_left.checked_sub(kept.len()).ok_or(OutOfSteps)?;
-                    self.stack.extend(kept.into_iter().filter(|it| matches!(it, Choice::Slot(..))));
+                    self.stack.extend(
+                        kept.into_iter().filter(|it| matches!(it, BacktrackPoint::Slot(..))),
+                    );
                 }
                 return Ok(Some(at));
             }
@@ -288,8 +290,8 @@ impl Machine<'_> {
     fn back(&mut self, base: usize) -> Option<(usize, usize)> {
         while self.stack.len() > base {
             match self.stack.pop()? {
-                Choice::Way(pc, at) => return Some((pc, at)),
-                Choice::Slot(slot, value) => {
+                BacktrackPoint::Way(pc, at) => return Some((pc, at)),
+                BacktrackPoint::Slot(slot, value) => {
                     if let Some(found) = self.slots.get_mut(slot) {
                         *found = value;
                     }
@@ -301,7 +303,7 @@ impl Machine<'_> {
 
     fn save(&mut self, slot: usize, at: Option<usize>) {
         if let Some(found) = self.slots.get_mut(slot) {
-            self.stack.push(Choice::Slot(slot, *found));
+            self.stack.push(BacktrackPoint::Slot(slot, *found));
             *found = at;
         }
     }
@@ -326,7 +328,7 @@ impl Machine<'_> {
                 .and_then(|(char, len)| self.is_in(char, class).then_some((pc + 1, at + len))),
             Operation::Assert(assertion) => goes_on(holds(assertion, self.input, at)),
             Operation::Split(first, second) => {
-                self.stack.push(Choice::Way(second, at));
+                self.stack.push(BacktrackPoint::Way(second, at));
                 Some((first, at))
             }
             Operation::Jump(to) => Some((to, at)),
@@ -353,7 +355,7 @@ impl Machine<'_> {
             Operation::IsSet(group, is_set) => {
                 goes_on(self.slot(group * 2 + 1).is_some() == is_set)
             }
-            Operation::Look(look, next) => {
+            Operation::Lookaround(look, next) => {
                 let base = self.stack.len();
                 let is_found = self.looks(look.ahead, pc + 1, at)?;
                 if look.negated {

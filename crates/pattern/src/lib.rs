@@ -15,7 +15,7 @@ mod syntax;
 
 use backtrack::Program;
 use cache::Cache;
-use linear::Written;
+use linear::WrittenTree;
 use regex_automata::meta::Regex;
 use std::fmt;
 use std::sync::Arc;
@@ -143,7 +143,7 @@ impl Pattern {
             return Ok(Self::new(text, Engine::Everything, 0));
         }
         let parsed = syntax::parse(text, ignores_case).map_err(PatternError::Syntax)?;
-        let Some(written) = Written::of(&parsed.node) else {
+        let Some(written) = WrittenTree::of(&parsed.node) else {
             let program = Program::new(&parsed, limits.classes_us_max)?;
             return Self::new(text, Engine::Backtracking(program), 0).checked(limits);
         };

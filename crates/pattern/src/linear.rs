@@ -40,7 +40,7 @@ pub(crate) fn compile(text: &str, program_bytes_max: usize) -> Result<Regex, Pat
 
 /// A tree, written.
 #[derive(Default)]
-pub(crate) struct Written {
+pub(crate) struct WrittenTree {
     pub(crate) text: String,
     /// The time that the text's classes take to be compiled.
     pub(crate) cost_us: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Written {
     pub(crate) program_bytes_min: usize,
 }
 
-impl Written {
+impl WrittenTree {
     /// Writes a tree; none if it has what the engine does not know.
     pub(crate) fn of(node: &Node) -> Option<Self> {
         let mut written = Self::default();
@@ -101,7 +101,7 @@ impl Written {
                 // Writing to a text does not fail.
                 return write!(self.text, "{{{min},{max}}}").is_ok();
             }
-            Node::Look(..) | Node::Atomic(_) | Node::BackReference(..) | Node::IsSet(..) => {
+            Node::Lookaround(..) | Node::Atomic(_) | Node::BackReference(..) | Node::IsSet(..) => {
                 return false;
             }
         }

@@ -31,7 +31,7 @@ pub(crate) enum Node {
     Concat(Vec<Self>),
     Alternate(Vec<Self>),
     Repeat(Box<Self>, Repetition),
-    Look(Look, Box<Self>),
+    Lookaround(Lookaround, Box<Self>),
     Atomic(Box<Self>),
     /// The text of the group.
     BackReference(usize, Case),
@@ -50,7 +50,7 @@ pub(crate) enum Assertion {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct Lookaround {
     pub(crate) ahead: bool,
     pub(crate) negated: bool,
 }
@@ -63,7 +63,7 @@ pub(crate) struct Repetition {
 }
 
 /// An expression that was read.
-pub(crate) struct Parsed {
+pub(crate) struct ParsedPattern {
     pub(crate) node: Node,
     pub(crate) n_groups: usize,
 }
@@ -78,7 +78,7 @@ struct Flags {
     is_swapped: bool,
 }
 
-struct Reader<'t> {
+struct SyntaxCursor<'t> {
     text: Scanner<'t>,
     flags: Flags,
     depth: usize,
@@ -93,8 +93,8 @@ struct Reader<'t> {
 /// Numbers from here on stand for names whose groups come later.
 const LATER: usize = usize::MAX / 2;
 
-pub(crate) fn parse(text: &str, ignores_case: bool) -> Result<Parsed, Refused> {
-    let mut reader = Reader {
+pub(crate) fn parse(text: &str, ignores_case: bool) -> Result<ParsedPattern, Refused> {
+    let mut reader = SyntaxCursor {
         text: Scanner::new(text),
         flags: Flags { ignores_case, ..Flags::default() },
         depth: 0,
@@ -117,7 +117,7 @@ pub(crate) fn parse(text: &str, ignores_case: bool) -> Result<Parsed, Refused> {
         resolved.insert(at, group);
     }
     resolve(&mut node, &resolved);
-    Ok(Parsed { node, n_groups: reader.n_groups })
+    Ok(ParsedPattern { node, n_groups: reader.n_groups })
 }
 
 /// Writes the numbers of groups into what refers to them.
@@ -128,7 +128,7 @@ fn resolve(node: &mut Node, groups: &BTreeMap<usize, usize>) {
         }
         Node::Capture(_, inner)
         | Node::Repeat(inner, _)
-        | Node::Look(_, inner)
+        | Node::Lookaround(_, inner)
         | Node::Atomic(inner) => resolve(inner, groups),
         Node::Concat(nodes) | Node::Alternate(nodes) => {
             nodes.iter_mut().for_each(|node| resolve(node, groups));
@@ -137,7 +137,7 @@ fn resolve(node: &mut Node, groups: &BTreeMap<usize, usize>) {
     }
 }
 
-impl<'t> Reader<'t> {
+impl<'t> SyntaxCursor<'t> {
     const fn case(&self) -> Case {
         if self.flags.ignores_case { Case::Ignored } else { Case::Heeded }
     }
@@ -275,15 +275,15 @@ impl<'t> Reader<'t> {
         if !self.text.eats("?") {
             return self.capture(None).map(Some);
         }
-        const LOOKS: [(&str, Look); 4] = [
-            ("<=", Look { ahead: false, negated: false }),
-            ("<!", Look { ahead: false, negated: true }),
-            ("=", Look { ahead: true, negated: false }),
-            ("!", Look { ahead: true, negated: true }),
+        const LOOKS: [(&str, Lookaround); 4] = [
+            ("<=", Lookaround { ahead: false, negated: false }),
+            ("<!", Lookaround { ahead: false, negated: true }),
+            ("=", Lookaround { ahead: true, negated: false }),
+            ("!", Lookaround { ahead: true, negated: true }),
         ];
         for (mark, look) in LOOKS {
             if self.text.eats(mark) {
-                return Ok(Some(Node::Look(look, Box::new(self.inner()?))));
+                return Ok(Some(Node::Lookaround(look, Box::new(self.inner()?))));
             }
         }
         if self.text.eats(">") {
@@ -379,8 +379,8 @@ impl<'t> Reader<'t> {
             Node::IsSet(self.group_of(name), true)
         };
         let otherwise = match &condition {
-            Node::Look(look, inner) => {
-                Node::Look(Look { negated: !look.negated, ..*look }, inner.clone())
+            Node::Lookaround(look, inner) => {
+                Node::Lookaround(Lookaround { negated: !look.negated, ..*look }, inner.clone())
             }
             Node::IsSet(group, _) => Node::IsSet(*group, false),
             Node::Empty
@@ -439,7 +439,7 @@ impl<'t> Reader<'t> {
                 let repetition = Repetition { min: 0, max: Some(1), is_lazy: false };
                 let newline = Node::Repeat(Box::new(Node::Char('\n', Case::Heeded)), repetition);
                 let end = Node::Concat(vec![newline, Node::Assert(Assertion::End)]);
-                Ok(Node::Look(Look { ahead: true, negated: false }, Box::new(end)))
+                Ok(Node::Lookaround(Lookaround { ahead: true, negated: false }, Box::new(end)))
             }
             'b' => asserted(self, Assertion::WordBoundary),
             'B' => asserted(self, Assertion::NoWordBoundary),

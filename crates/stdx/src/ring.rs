@@ -10,11 +10,11 @@ use std::sync::Mutex;
 pub struct Ring<T> {
     items_max: usize,
     bytes_max: usize,
-    state: Mutex<State<T>>,
+    state: Mutex<RingState<T>>,
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct RingState<T> {
     /// Items with their bytes, the oldest first.
     items: VecDeque<(usize, T)>,
     n_bytes: usize,
@@ -36,7 +36,7 @@ pub struct RingItems<T> {
 impl<T: Clone> Ring<T> {
     /// Creates an empty ring.
     pub const fn new(items_max: usize, bytes_max: usize) -> Self {
-        let state = State { items: VecDeque::new(), n_bytes: 0, n_items: 0 };
+        let state = RingState { items: VecDeque::new(), n_bytes: 0, n_items: 0 };
         Self { items_max, bytes_max, state: Mutex::new(state) }
     }
 

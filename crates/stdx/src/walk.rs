@@ -7,11 +7,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static IS_RECORDED: AtomicBool = AtomicBool::new(false);
-static STEPS: Mutex<Vec<Step>> = Mutex::new(Vec::new());
+static STEPS: Mutex<Vec<WalkStep>> = Mutex::new(Vec::new());
 
 /// A step that was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct WalkStep {
     /// The name in the table.
     pub name: &'static str,
     /// The file with the mark, as the compiler was given it.
@@ -25,7 +25,7 @@ pub fn step(name: &'static str) {
     if cfg!(debug_assertions) && IS_RECORDED.load(Ordering::Relaxed) {
         let mut steps = lock(&STEPS);
         if !steps.iter().any(|step| step.name == name) {
-            steps.push(Step { name, file: Location::caller().file() });
+            steps.push(WalkStep { name, file: Location::caller().file() });
         }
     }
 }
@@ -36,7 +36,7 @@ pub fn record() {
 }
 
 /// The steps done since [`record`], each where it was done first. No more are noted.
-pub fn take() -> Vec<Step> {
+pub fn take() -> Vec<WalkStep> {
     IS_RECORDED.store(false, Ordering::Relaxed);
     std::mem::take(&mut lock(&STEPS))
 }

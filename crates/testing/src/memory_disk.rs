@@ -45,11 +45,11 @@ pub enum CrashOutcome {
 /// A disk in memory. Clones are handles to the same disk.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryDisk {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DiskState>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct DiskState {
     dirs: BTreeSet<String>,
     names: BTreeMap<String, usize>,
     synced_names: BTreeMap<String, usize>,
@@ -155,7 +155,7 @@ impl MemoryDisk {
         // A directory that was removed is there again with a file in it.
         let mut dirs = state.dirs.clone();
         names.keys().for_each(|name| add_dirs(&mut dirs, parent(name)));
-        let next = State {
+        let next = DiskState {
             dirs,
             names,
             synced_names,
@@ -187,7 +187,7 @@ impl MemoryDisk {
         state.names.iter().map(|(name, idx)| (name.clone(), length(idx))).collect()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DiskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -314,7 +314,7 @@ fn not_found() -> io::Error {
     io::ErrorKind::NotFound.into()
 }
 
-impl State {
+impl DiskState {
     fn alive(&self) -> io::Result<()> {
         if self.dead { Err(power_is_off()) } else { Ok(()) }
     }

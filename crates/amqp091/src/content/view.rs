@@ -3,7 +3,7 @@
 use super::Properties;
 use crate::error::FieldError;
 use crate::table::{ShortString, TableRef};
-use crate::wire::Reader;
+use crate::wire::WireCursor;
 use std::borrow::Cow;
 
 /// The layout of a property's value.
@@ -95,7 +95,7 @@ impl<'a> PropertiesRef<'a> {
     }
 
     fn parse_all(raw: &'a [u8]) -> Result<Self, FieldError> {
-        let mut reader = Reader::new(raw);
+        let mut reader = WireCursor::new(raw);
         let flags = reader.u16()?;
         if flags & CONTINUED_FLAG != 0 {
             return Err(FieldError::FlagsContinued);
@@ -236,7 +236,7 @@ impl<'a> PropertiesRef<'a> {
         let flags = if headers.is_some() { flags | HEADERS } else { flags };
         out.extend_from_slice(&flags.to_be_bytes());
         let values = self.raw.get(2..).unwrap_or_default();
-        let mut after = Reader::new(values);
+        let mut after = WireCursor::new(values);
         // Reading cannot fail once the bytes were checked; of other bytes a part is dropped.
         let before = skip(&mut after, self.flags & (CONTENT_TYPE | CONTENT_ENCODING))
             .map_or(0, |()| values.len() - after.rest().len());
@@ -250,11 +250,11 @@ impl<'a> PropertiesRef<'a> {
 
     /// A reader at the value of the property with this flag, if it is present.
     #[inline]
-    fn at(&self, flag: u16) -> Option<Reader<'a>> {
+    fn at(&self, flag: u16) -> Option<WireCursor<'a>> {
         if self.flags & flag == 0 {
             return None;
         }
-        let mut reader = Reader::new(self.raw.get(2..)?);
+        let mut reader = WireCursor::new(self.raw.get(2..)?);
         // The flags above this one belong to the values before it.
         skip(&mut reader, self.flags & !(flag | (flag - 1))).ok()?;
         Some(reader)
@@ -269,7 +269,7 @@ impl Default for PropertiesRef<'_> {
 
 /// Skips the values of all properties in `flags`, which are those at the front of what is left.
 #[inline]
-fn skip(reader: &mut Reader<'_>, mut flags: u16) -> Result<(), FieldError> {
+fn skip(reader: &mut WireCursor<'_>, mut flags: u16) -> Result<(), FieldError> {
     while let Some(layout) =
         usize::try_from(flags.leading_zeros()).ok().and_then(|at| LAYOUTS.get(at))
     {

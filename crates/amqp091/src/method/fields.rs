@@ -3,19 +3,19 @@
 
 use crate::error::FieldError;
 use crate::table::TableRef;
-use crate::wire::{self, Reader};
+use crate::wire::{self, WireCursor};
 
 /// Reads the fields of one method.
 #[derive(Debug)]
 pub(super) struct FieldReader<'a> {
-    reader: Reader<'a>,
+    reader: WireCursor<'a>,
     bits: u8,
     n_bits_left: u8,
 }
 
 impl<'a> FieldReader<'a> {
     #[inline]
-    pub(super) const fn new(reader: Reader<'a>) -> Self {
+    pub(super) const fn new(reader: WireCursor<'a>) -> Self {
         Self { reader, bits: 0, n_bits_left: 0 }
     }
 
@@ -32,7 +32,7 @@ impl<'a> FieldReader<'a> {
     }
 
     #[inline]
-    fn whole(&mut self) -> &mut Reader<'a> {
+    fn whole(&mut self) -> &mut WireCursor<'a> {
         self.n_bits_left = 0;
         &mut self.reader
     }

@@ -5,7 +5,7 @@
 
 use super::{DEPTH_MAX, Decimal, ShortString, Table, Value};
 use crate::error::FieldError;
-use crate::wire::{self, Reader};
+use crate::wire::{self, WireCursor};
 
 /// A table in wire form (the entries, without the length in front).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl<'a> TableRef<'a> {
 
     /// Names and values in order.
     pub const fn iter(&self) -> TableIter<'a> {
-        TableIter(Reader::new(self.0))
+        TableIter(WireCursor::new(self.0))
     }
 
     /// The first value under `name`.
@@ -68,7 +68,7 @@ impl<'a> TableRef<'a> {
 
     fn to_owned_within(self, levels: usize) -> Result<Table, FieldError> {
         let levels = levels.checked_sub(1).ok_or(FieldError::TooDeep)?;
-        let mut reader = Reader::new(self.0);
+        let mut reader = WireCursor::new(self.0);
         let mut entries = Vec::new();
         while !reader.is_empty() {
             let name = ShortString::new(reader.short_str()?)?;
@@ -94,7 +94,7 @@ impl<'a> IntoIterator for TableRef<'a> {
 
 /// Names and values of a [`TableRef`].
 #[derive(Clone, Debug)]
-pub struct TableIter<'a>(Reader<'a>);
+pub struct TableIter<'a>(WireCursor<'a>);
 
 impl<'a> Iterator for TableIter<'a> {
     type Item = (&'a [u8], ValueRef<'a>);
@@ -117,12 +117,12 @@ impl<'a> ArrayRef<'a> {
 
     /// The elements in order.
     pub const fn iter(&self) -> ArrayIter<'a> {
-        ArrayIter(Reader::new(self.0))
+        ArrayIter(WireCursor::new(self.0))
     }
 
     fn to_owned_within(self, levels: usize) -> Result<Vec<Value>, FieldError> {
         let levels = levels.checked_sub(1).ok_or(FieldError::TooDeep)?;
-        let mut reader = Reader::new(self.0);
+        let mut reader = WireCursor::new(self.0);
         let mut values = Vec::new();
         while !reader.is_empty() {
             values.push(ValueRef::read(&mut reader)?.to_owned_within(levels)?);
@@ -142,7 +142,7 @@ impl<'a> IntoIterator for ArrayRef<'a> {
 
 /// The elements of an [`ArrayRef`].
 #[derive(Clone, Debug)]
-pub struct ArrayIter<'a>(Reader<'a>);
+pub struct ArrayIter<'a>(WireCursor<'a>);
 
 impl<'a> Iterator for ArrayIter<'a> {
     type Item = ValueRef<'a>;
@@ -177,7 +177,7 @@ pub enum ValueRef<'a> {
 
 impl<'a> ValueRef<'a> {
     /// Reads tag and value. What is nested inside is not looked at.
-    fn read(reader: &mut Reader<'a>) -> Result<Self, FieldError> {
+    fn read(reader: &mut WireCursor<'a>) -> Result<Self, FieldError> {
         Ok(match reader.u8()? {
             b'S' => Self::LongString(reader.long_str()?),
             b't' => Self::Bool(reader.u8()? != 0),
@@ -293,7 +293,7 @@ impl<'a> ValueRef<'a> {
 /// A container that is being walked through: what is left of it, and whether values have names.
 #[derive(Clone, Copy)]
 struct Open<'a> {
-    reader: Reader<'a>,
+    reader: WireCursor<'a>,
     has_names: bool,
 }
 
@@ -309,7 +309,7 @@ enum Passed<'a> {
 impl<'a> Passed<'a> {
     /// Passes over a value as [`ValueRef::read`] reads it.
     #[inline]
-    fn over(reader: &mut Reader<'a>) -> Result<Self, FieldError> {
+    fn over(reader: &mut WireCursor<'a>) -> Result<Self, FieldError> {
         let width = match reader.u8()? {
             b'S' | b'x' => {
                 reader.long_str()?;
@@ -321,11 +321,11 @@ impl<'a> Passed<'a> {
                 return Ok(Self::OtherForm);
             }
             b'A' => {
-                let reader = Reader::new(reader.long_str()?);
+                let reader = WireCursor::new(reader.long_str()?);
                 return Ok(Self::Container(Open { reader, has_names: false }));
             }
             b'F' => {
-                let reader = Reader::new(reader.long_str()?);
+                let reader = WireCursor::new(reader.long_str()?);
                 return Ok(Self::Container(Open { reader, has_names: true }));
             }
             b'V' => 0,
@@ -350,7 +350,7 @@ fn validate(entries: &[u8]) -> Result<bool, FieldError> {
     }
     let mut outer = [None; DEPTH_MAX - 1];
     let mut depth = 0_usize;
-    let mut open = Open { reader: Reader::new(entries), has_names: true };
+    let mut open = Open { reader: WireCursor::new(entries), has_names: true };
     loop {
         if open.reader.is_empty() {
             let Some(up) = depth.checked_sub(1) else { return Ok(is_canonical) };

@@ -3,7 +3,7 @@
 use super::{DEPTH_MAX, ValueRef};
 use crate::code;
 use crate::error::DecodeError;
-use crate::reader::{Reader, Width};
+use crate::reader::{ValueCursor, Width};
 
 /// The most elements of an array whose elements have no bytes of their own (nulls, zeros): as many as can be
 /// claimed in a few bytes, and would be worked off one by one.
@@ -20,8 +20,8 @@ impl<'a> ListRef<'a> {
     /// The list without items.
     pub const EMPTY: ListRef<'static> = ListRef { n_items: 0, items: &[] };
 
-    pub(crate) fn read(reader: &mut Reader<'a>, width: Width) -> Result<Self, DecodeError> {
-        let mut content = Reader(reader.counted(width)?);
+    pub(crate) fn read(reader: &mut ValueCursor<'a>, width: Width) -> Result<Self, DecodeError> {
+        let mut content = ValueCursor(reader.counted(width)?);
         let n_items = content.length(width)?;
         // Each item has a constructor at least.
         if n_items > content.0.len() {
@@ -42,7 +42,7 @@ impl<'a> ListRef<'a> {
 
     /// The items in order.
     pub fn iter(&self) -> impl Iterator<Item = ValueRef<'a>> + use<'a> {
-        let mut reader = Reader(self.items);
+        let mut reader = ValueCursor(self.items);
         (0..self.n_items).map_while(move |_| ValueRef::read(&mut reader, DEPTH_MAX).ok())
     }
 }
@@ -55,7 +55,7 @@ impl<'a> MapRef<'a> {
     /// The map without entries.
     pub const EMPTY: MapRef<'static> = MapRef(ListRef::EMPTY);
 
-    pub(crate) fn read(reader: &mut Reader<'a>, width: Width) -> Result<Self, DecodeError> {
+    pub(crate) fn read(reader: &mut ValueCursor<'a>, width: Width) -> Result<Self, DecodeError> {
         let items = ListRef::read(reader, width)?;
         if items.n_items % 2 == 0 { Ok(Self(items)) } else { Err(DecodeError::Count) }
     }
@@ -93,8 +93,8 @@ pub struct ArrayRef<'a> {
 }
 
 impl<'a> ArrayRef<'a> {
-    pub(crate) fn read(reader: &mut Reader<'a>, width: Width) -> Result<Self, DecodeError> {
-        let mut content = Reader(reader.counted(width)?);
+    pub(crate) fn read(reader: &mut ValueCursor<'a>, width: Width) -> Result<Self, DecodeError> {
+        let mut content = ValueCursor(reader.counted(width)?);
         let n_elements = content.length(width)?;
         Ok(Self { n_elements, content: content.0 })
     }
@@ -125,7 +125,7 @@ impl<'a> ArrayRef<'a> {
     }
 
     fn elements(&self) -> Result<Elements<'a>, DecodeError> {
-        let mut reader = Reader(self.content);
+        let mut reader = ValueCursor(self.content);
         let first = reader.u8()?;
         if first != code::DESCRIBED {
             return Ok(Elements { descriptor: None, code: first, reader });
@@ -152,7 +152,7 @@ struct Elements<'a> {
     descriptor: Option<Descriptor<'a>>,
     /// The constructor.
     code: u8,
-    reader: Reader<'a>,
+    reader: ValueCursor<'a>,
 }
 
 /// A value's descriptor: what it is, by number or by name (part 1, 1.5).
@@ -165,7 +165,7 @@ pub enum Descriptor<'a> {
 }
 
 impl<'a> Descriptor<'a> {
-    fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+    fn read(reader: &mut ValueCursor<'a>) -> Result<Self, DecodeError> {
         let code = reader.u8()?;
         match ValueRef::read_as(code, reader) {
             Ok(ValueRef::U64(code)) => Ok(Self::Code(code)),
@@ -185,7 +185,7 @@ pub struct DescribedRef<'a> {
 }
 
 impl<'a> DescribedRef<'a> {
-    pub(crate) fn read(reader: &mut Reader<'a>, levels: usize) -> Result<Self, DecodeError> {
+    pub(crate) fn read(reader: &mut ValueCursor<'a>, levels: usize) -> Result<Self, DecodeError> {
         let levels = levels.checked_sub(1).ok_or(DecodeError::TooDeep)?;
         let descriptor = Descriptor::read(reader)?;
         let before = *reader;
@@ -196,7 +196,7 @@ impl<'a> DescribedRef<'a> {
     /// The value.
     #[must_use]
     pub fn value(&self) -> ValueRef<'a> {
-        ValueRef::read(&mut Reader(self.value), DEPTH_MAX).unwrap_or(ValueRef::Null)
+        ValueRef::read(&mut ValueCursor(self.value), DEPTH_MAX).unwrap_or(ValueRef::Null)
     }
 }
 
@@ -208,14 +208,14 @@ pub(crate) fn validate(value: &ValueRef<'_>, levels: usize) -> Result<(), Decode
     } else if let ValueRef::Array(array) = value {
         array.validate(inner?)
     } else if let ValueRef::Described(described) = value {
-        ValueRef::read_valid(&mut Reader(described.value), inner?).map(|_| ())
+        ValueRef::read_valid(&mut ValueCursor(described.value), inner?).map(|_| ())
     } else {
         Ok(())
     }
 }
 
 fn validate_items(list: &ListRef<'_>, levels: usize) -> Result<(), DecodeError> {
-    let mut reader = Reader(list.items);
+    let mut reader = ValueCursor(list.items);
     for _ in 0..list.n_items {
         if !skip_plain(&mut reader)? {
             ValueRef::read_valid(&mut reader, levels)?;
@@ -226,7 +226,7 @@ fn validate_items(list: &ListRef<'_>, levels: usize) -> Result<(), DecodeError> 
 
 /// Skips a value that holds no others, as most items do not; `false` if the next item may be another.
 #[inline]
-fn skip_plain(reader: &mut Reader<'_>) -> Result<bool, DecodeError> {
+fn skip_plain(reader: &mut ValueCursor<'_>) -> Result<bool, DecodeError> {
     let [code, rest @ ..] = reader.0 else { return Ok(false) };
     let n_bytes = match *code {
         code::NULL | code::TRUE | code::FALSE | code::U32_ZERO | code::U64_ZERO => 0,
@@ -237,18 +237,18 @@ fn skip_plain(reader: &mut Reader<'_>) -> Result<bool, DecodeError> {
         _ => return skip_short_text(reader),
     };
     let (_, rest) = rest.split_at_checked(n_bytes).ok_or(DecodeError::Truncated)?;
-    *reader = Reader(rest);
+    *reader = ValueCursor(rest);
     Ok(true)
 }
 
 /// Skips a short string or symbol; `false` if the next item is another.
 #[inline]
-fn skip_short_text(reader: &mut Reader<'_>) -> Result<bool, DecodeError> {
+fn skip_short_text(reader: &mut ValueCursor<'_>) -> Result<bool, DecodeError> {
     let [code @ (code::STR8 | code::SYMBOL8), n, rest @ ..] = reader.0 else { return Ok(false) };
     let (text, rest) = rest.split_at_checked(usize::from(*n)).ok_or(DecodeError::Truncated)?;
     if !text.is_ascii() && (*code == code::SYMBOL8 || std::str::from_utf8(text).is_err()) {
         return Err(DecodeError::NotText);
     }
-    *reader = Reader(rest);
+    *reader = ValueCursor(rest);
     Ok(true)
 }

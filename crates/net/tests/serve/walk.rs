@@ -4,7 +4,7 @@ use crate::site::{Site, confirmed, delivery};
 use amqp091::method::{BasicAck, BasicQos};
 use std::collections::BTreeSet;
 use std::path::Path;
-use stdx::walk::{self, Step};
+use stdx::walk::{self, WalkStep};
 use testing::client::Client;
 
 /// A walk of more steps, or through more files, is too long to be remembered.
@@ -47,7 +47,7 @@ fn table() -> Vec<Row> {
 }
 
 /// One persistent message: published, confirmed, consumed and acknowledged.
-fn walk_of_one_message() -> Vec<Step> {
+fn walk_of_one_message() -> Vec<WalkStep> {
     let site = Site::start_alone();
     let mut publisher = Client::guest(site.address);
     publisher.declare("q");
@@ -68,7 +68,7 @@ fn walk_of_one_message() -> Vec<Step> {
 async fn a_message_takes_the_steps_of_the_table_in_their_order() {
     let table = table();
     let walk = walk_of_one_message();
-    let row_of = |step: &Step| {
+    let row_of = |step: &WalkStep| {
         let row = table.iter().find(|row| row.step == step.name);
         row.unwrap_or_else(|| panic!("{step:?} is no step of the table"))
     };

@@ -27,6 +27,7 @@ use crate::options::{BrokerOptions, Limits};
 use crate::timers::QueueTimers;
 use crate::undo::{Undo, UndoFiles};
 use classic::{ClassicService, Queue, WorkerHost};
+use content::{Journal, PagerHost};
 use meta::{Command, Done, MetaError, QueueDef, QueueId, QueueVersion};
 use std::sync::Arc;
 use stdx::Now;
@@ -212,16 +213,20 @@ impl WorkerHost for Broker {
         self.control_plane.queues_to_convert()
     }
 
-    fn queues_of_v1(&self) -> Vec<Arc<Queue>> {
+    fn wanted_version(&self, def: &QueueDef) -> QueueVersion {
+        self.control_plane.wanted_version(def)
+    }
+}
+
+impl PagerHost for Broker {
+    fn journals(&self) -> Vec<Arc<Journal>> {
         let is_v1 = |queue: &&Arc<Queue>| {
             let stat = queue.stat();
             stat.version == QueueVersion::V1 || stat.conversion.is_some()
         };
-        self.view().classic_queues().filter(is_v1).cloned().collect()
-    }
-
-    fn wanted_version(&self, def: &QueueDef) -> QueueVersion {
-        self.control_plane.wanted_version(def)
+        let queues_of_v1 = self.view();
+        let queues_of_v1 = queues_of_v1.classic_queues().filter(is_v1);
+        queues_of_v1.filter_map(|queue| queue.upkeep().journal()).collect()
     }
 
     fn pages_synced(&self) {

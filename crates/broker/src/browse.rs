@@ -2,7 +2,7 @@
 //! the caller waits for the disk. Permissions are checked elsewhere.
 
 use crate::queue_ref::QueueRef;
-use classic::{Looker, PagedQueue, See, Seen};
+use content::{Looker, PagedQueue, See, Seen};
 use message::{MessageRef, OwnedMessage};
 use queue::{DeliveryCounts, Standing};
 use queue_type::Holder;

@@ -19,7 +19,8 @@ use crate::options::BrokerOptions;
 use crate::queue_ref::QueueRef;
 use crate::slices::SLICE;
 use chunk_log::ChunkLogError;
-use classic::{Queue, Services, Storage};
+use classic::{ClassicService, Queue};
+use content::{Services, Storage};
 use log::{Appended, Lsn, Owner};
 use meta::{
     Command, Done, MetaError, Name, NodeLimits, Outcome, QueueDef, QueueId, QueueKind,
@@ -407,7 +408,7 @@ impl ControlPlane {
         let commands = made.iter().flat_map(|(_, outcome)| &outcome.log);
         let appended = definitions.log.append(&self.storage().wal, commands, |batch| {
             for (def, version) in new.iter().filter(|(_, version)| *version == QueueVersion::V1) {
-                classic::put_version(batch, def.id.0, *version);
+                content::records::put_version(batch, def.id.0, *version);
             }
         });
         let meta = &definitions.meta;
@@ -446,7 +447,7 @@ impl ControlPlane {
             // The command logged with the version has kept the segment until now.
             self.storage().wal.retain(appended.at.segment, Owner(def.id.0), 1);
             queue.files_version.note_logged(appended.at.segment);
-            services.make_files(Arc::clone(&queue));
+            ClassicService::make_files(services, Arc::clone(&queue));
         }
         queue
     }

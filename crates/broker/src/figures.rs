@@ -4,7 +4,7 @@ use crate::broker::Broker;
 use crate::connections::{Connection, Published};
 use crate::control_plane::View;
 use crate::queue_ref::QueueRef;
-use classic::{PAGES_DIR, QUEUES_DIR, SWAP_DIR};
+use content::{PAGES_DIR, QUEUES_DIR, SWAP_DIR};
 use log::FileKind;
 use message_store::VHOSTS_DIR;
 use meta::{ConnectionId, Name, QueueDef, QueueKind};
@@ -30,7 +30,7 @@ pub const FILE_KINDS: &[FileKind] = &[
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     /// Losses of classic and quorum queues; the lost messages include those of streams.
-    pub of_queues: classic::Losses,
+    pub of_queues: content::Losses,
     /// Bytes at the ends of streams' segments that were cut off.
     pub stream_cut_off_bytes: u64,
     /// Streams that are closed now, since something of them is missing.

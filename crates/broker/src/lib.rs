@@ -62,9 +62,9 @@ pub use crate::undoing::{
     BringingBack, Keeping, TakenAway, Taking, UndoEntries, UndoOffer, UndoRefused,
 };
 pub use classic::ClassicV1Stepper;
-pub use classic::PagerStepper;
 pub use classic::{Delayed, DelayedMessage};
-pub use classic::{PagerOptions, Seen, StorageOptions};
+pub use content::pager::PagerStepper;
+pub use content::{PagerOptions, Seen, StorageOptions};
 pub use log::FileTraffic;
 pub use message::Properties as MessageProperties;
 pub use queue::machine::DeadLetters;

@@ -8,7 +8,7 @@
 pub(crate) mod definitions;
 pub(crate) mod node;
 
-use classic::QueueEntry;
+use content::records::QueueEntry;
 use definitions::DefinitionEntry;
 use log::Owner;
 use node::NodeEntry;
@@ -31,9 +31,8 @@ pub(crate) fn parse<'a>(entry: &log::Entry<'a>) -> Result<Entry<'a>, RecordError
     match owner {
         DEFINITIONS => definitions::parse(entry.kind, payload).map(Entry::Definition),
         NODE => node::parse(entry.kind, payload).map(Entry::Node),
-        Owner(queue) => {
-            classic::parse_entry(entry.kind, payload).map(|about| Entry::Queue(queue, about))
-        }
+        Owner(queue) => content::records::parse_entry(entry.kind, payload)
+            .map(|about| Entry::Queue(queue, about)),
     }
 }
 

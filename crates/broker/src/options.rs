@@ -1,7 +1,7 @@
 //! The settings a broker has for its whole life.
 
 use crate::interceptors::Interceptors;
-use classic::StorageOptions;
+use content::StorageOptions;
 use meta::{NodeLimits, VhostDefaults};
 use stream::StreamOptions;
 

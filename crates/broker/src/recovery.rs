@@ -15,12 +15,12 @@ use crate::options::BrokerOptions;
 use crate::queue_ref::QueueRef;
 use crate::rules::{self, QueueTimersStepper};
 use crate::timers::QueueTimers;
+use ::content::pager::PagerStepper;
+use ::content::records::QueueEntry;
+use ::content::{PAGES_DIR, Restoring, Services, Storage, StorageOptions};
 use bytes::Bytes;
 use chunk_log::ChunkLogError;
-use classic::{
-    ClassicParts, ClassicService, ClassicV1Stepper, PAGES_DIR, PageScan, PagerStepper, Queue,
-    QueueEntry, Restoring, Services, Storage, StorageOptions, WorkerHost,
-};
+use classic::{ClassicParts, ClassicService, ClassicV1Stepper, PageScan, Queue, WorkerHost};
 use content::{Contents, Left, Logged};
 use log::{
     Disk, IoContext, LogError, Lsn, Owner, Refused, SegmentCounts, SegmentId, Stamp, Tail, Wal,
@@ -555,7 +555,8 @@ fn restore_message(
     let unreadable = "the log's entry cannot be read";
     let shared;
     let (message, stored) = if is_reference {
-        let (message, stored) = classic::parse_reference(record).map_err(|_| unreadable)?;
+        let (message, stored) =
+            ::content::records::parse_reference(record).map_err(|_| unreadable)?;
         if !restoring.retain_body(stored.blob) {
             return Err("its body is not in the body store");
         }

@@ -9,8 +9,8 @@ use crate::log_records::definitions::DefinitionEntry;
 use crate::log_records::{self, Entry};
 use crate::recovery::{Found, OpenError, Versions, read_definitions};
 use chunk_log::{STREAMS_FILE, StreamTable};
-use classic::PAGES_DIR;
-use classic::QueueEntry;
+use content::PAGES_DIR;
+use content::records::QueueEntry;
 use log::{Disk, LOG_FILE, LogError, Lsn, Salvaged, Stamp, Wal, WalFound, WalOptions};
 use meta::{Command, QueueDef, QueueId, QueueKind, QueueVersion, SnapshotOf, State};
 use routing::Name;
@@ -239,7 +239,7 @@ impl Survey {
             QueueEntry::Message { position, .. } => self.gaps.take_position(queue, position),
             QueueEntry::Reference { position, reference } => {
                 self.gaps.take_position(queue, position);
-                if let Ok((_, stored)) = classic::parse_reference(reference) {
+                if let Ok((_, stored)) = content::records::parse_reference(reference) {
                     *self.in_bodies.entry((queue, stored.blob.file)).or_default() += 1;
                 }
             }
@@ -323,7 +323,7 @@ impl Survey {
             if self.versions.of(def.id) != QueueVersion::V1 {
                 continue;
             }
-            let dir = classic::journals_dir_of(queue);
+            let dir = content::journals_dir_of(queue);
             if let Err(error) = promised.check(disk, &dir) {
                 repair.damage.push(error.to_string());
                 repair.lost.push(format!("{}: what its missing files had", named(&def)));
@@ -358,7 +358,7 @@ impl Survey {
         for def in self.meta.queues().iter() {
             let is_said = self.versions.segment_of(def.id).is_some();
             if self.versions.of(def.id) == QueueVersion::V1 && !is_said {
-                classic::append_version(wal, def.id.0, QueueVersion::V1);
+                content::records::append_version(wal, def.id.0, QueueVersion::V1);
             }
         }
     }
@@ -448,7 +448,7 @@ impl Survey {
                 self.has_page(queue, note.blob.file, note.has_bodies)
             }
             Ok(Entry::Queue(queue, QueueEntry::Reference { reference, .. })) => {
-                let parsed = classic::parse_reference(reference);
+                let parsed = content::records::parse_reference(reference);
                 parsed.is_ok_and(|(_, stored)| self.has_body(queue, stored.blob.file))
             }
             Ok(Entry::Definition(_) | Entry::Node(_)) | Err(_) => false,

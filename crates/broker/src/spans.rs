@@ -3,9 +3,9 @@
 //!
 //! Without a collector it costs one look at a flag for each batch.
 
-use classic::Given;
 use message::MessageRef;
 use meta::{ConnectionId, Name, QueueDef, QueueId};
+use queue_type::Given;
 use queue_type::Owner;
 use session::{ChannelId, Outcome, Settle};
 use std::collections::HashMap;

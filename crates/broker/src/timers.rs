@@ -12,11 +12,12 @@ pub(crate) use tracing::{Delivered, EXCHANGE as TRACE_EXCHANGE, Tracing};
 
 use crate::queue_ref::QueueRef;
 use background::{Inbox, Next, Poison};
-use classic::{AlarmTimes, Given, QueueHost, RuledQueue, Services, Storage};
 use confirm::DurabilityToken;
+use content::{Services, Storage};
 use log::{CommitListener, Lsn};
 use message::MessageRef;
 use meta::{QueueDef, QueueId};
+use queue_type::{AlarmTimes, Given, QueueHost, RuledQueue};
 use queue_type::{Owner, RejectedDeadLetters, SentLetters};
 use requests::Requests;
 use std::io;

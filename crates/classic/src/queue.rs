@@ -9,59 +9,46 @@ mod consumer;
 mod consumer_channel;
 mod consumer_timeout;
 mod consumers;
-mod content;
-mod content_upkeep;
-mod context;
-mod counters;
 mod delay_header;
 mod delayed;
 mod deliveries;
-mod durability;
 mod files_version;
 mod hand_over;
 mod host;
 mod inspection;
-mod journal_inbox;
+mod loading;
 mod membership;
 mod page_scan;
-mod pager_inbox;
 mod paging;
 mod policy;
 mod recover_pages;
 mod recovery;
 mod release;
-mod services;
 mod state;
 mod unfit;
 mod upkeep;
 mod version_change;
 
 pub use consumer::Consumer;
-pub use content::Content;
-pub use content_upkeep::{ContentUpkeep, Lost};
-pub use context::QueueContext;
 pub use delay_header::{DELAY, delay_ms_of};
 pub use delayed::{Delayed, DelayedMessage, HeldBack};
-pub(crate) use durability::V1Content;
 pub use files_version::FilesVersion;
-pub use host::{Given, PagedQueue, QueueHost, RuledQueue, WorkerHost};
+pub use host::WorkerHost;
 pub use inspection::Inspection;
-pub(crate) use journal_inbox::{JournalInbox, JournalWork, OPEN_JOURNALS_MAX, Removal, Task};
+pub(crate) use loading::V1Content;
 pub use page_scan::PageScan;
-pub(crate) use pager_inbox::{ImageWritten, Jobs, PagerInbox, Syncs};
-pub use paging::Paging;
-pub use policy::{AlarmTimes, LetterBatch, QueueAlarms, RecoveredDeliveryCounts, add_counts};
+pub use policy::RecoveredDeliveryCounts;
 pub(crate) use recover_pages::Filling;
-pub use recovery::{QueueRecovery, Restoring};
+pub use recovery::QueueRecovery;
 pub use release::{Release, Returning};
-pub use services::Services;
-pub use upkeep::{StopNote, Upkeep};
+pub use upkeep::Upkeep;
 pub(crate) use version_change::{CopyOutcome, LogPageOutcome, VersionChange};
 
 use confirm::DurabilityToken;
-pub use counters::QueueCounters;
+use content::{Durability, QueueContext, Services};
+
 use deliveries::Giving;
-use durability::Durability;
+use delivery::QueueCounters;
 use meta::{QueueDef, QueueSettings, QueueVersion};
 use queue::AckMode;
 use queue_type::{
@@ -96,13 +83,17 @@ impl Queue {
         version: QueueVersion,
     ) -> Arc<Self> {
         let durability = match version {
-            QueueVersion::V1 => Durability::loading(),
+            QueueVersion::V1 => Durability::unread_journal(),
             QueueVersion::V2 => Durability::new(def.durable),
         };
-        let is_loading = AtomicBool::new(durability.is_loading());
+        let is_loading = version == QueueVersion::V1;
         let files_version = FilesVersion::new(def.id, version);
         let confirm_on = settings.confirm.on;
-        let state = QueueState::new(durability, settings, services.storage.time.monotonic_ms());
+        let state = QueueState::new(
+            (durability, is_loading),
+            settings,
+            services.storage.time.monotonic_ms(),
+        );
         let state = Mutex::new(state);
         let counters = QueueCounters::default();
         let context = QueueContext::new(def, services);
@@ -110,7 +101,7 @@ impl Queue {
             me: Weak::clone(me),
             context,
             state,
-            is_loading,
+            is_loading: AtomicBool::new(is_loading),
             files_version,
             counters,
         });
@@ -154,7 +145,7 @@ impl Queue {
             confirms.settle(self, fifo, wakes);
             state.content.trim(&self.services.storage.pool);
             state.content.settle_journal(self);
-            self.counters.publish(&state, self);
+            self.count(&state);
             let is_pager_wanted = state.paging_turn().settle(&self.services, is_deleted, wakes);
             (result, is_pager_wanted, is_sending_wanted)
         };
@@ -162,9 +153,16 @@ impl Queue {
             self.services.host.send_letters_of(me);
         }
         if is_pager_wanted && let Some(me) = self.me.upgrade() {
-            self.services.pager.ask(me);
+            self.services.page_soon(me);
         }
         result
+    }
+
+    /// Has the figures told as of an operation that ends.
+    fn count(&self, state: &QueueState) {
+        let n_messages = (state.fifo.messages().n_ready(), state.fifo.consumers().n_held());
+        let n_consumers = state.fifo.consumers().n_active() as u64;
+        self.counters.note(n_messages, n_consumers, &state.content.backlog, self);
     }
 
     /// Whether the publisher that asks should let the consumers have their turn: the backlog is deep,

@@ -1,18 +1,15 @@
 //! The classic queues of a node as the broker holds them: their start, their threads, and the order in which
 //! they end.
 
-use crate::options::StorageOptions;
-use crate::pager::{self, PagerStepper};
-use crate::queue::{
-    JournalInbox, PageScan, PagerInbox, Queue, QueueHost, Services, Task, WorkerHost,
-};
-use crate::storage::Storage;
-use crate::v1::{self, ClassicV1Stepper};
+use crate::queue::{PageScan, Queue, WorkerHost};
+use crate::v1::{self, ClassicV1Stepper, Loading};
 use background::Poison;
+use content::pager::{self, PagerStepper};
+use content::{JournalInbox, PagerHost, PagerInbox, Services, Storage, StorageOptions, Task};
 use log::{Disk, Durability, LogError, Stamper, Wal, WalOptions};
 use message_store::MessageStores;
 use meta::Name;
-use queue_type::UsedQueues;
+use queue_type::{QueueHost, UsedQueues};
 use std::io;
 use std::sync::{Arc, Weak};
 use store::StoreError;
@@ -98,14 +95,16 @@ impl ClassicService {
     /// # Errors
     /// The system's.
     pub fn start_threads(&self, node: &Weak<dyn WorkerHost>) -> io::Result<()> {
-        pager::start(&self.services, Weak::clone(node))?;
+        let host: Weak<dyn PagerHost> = Weak::<dyn WorkerHost>::clone(node);
+        pager::start(&self.services, host)?;
         v1::start(&self.services, Weak::clone(node))
     }
 
     /// The work of these threads, to be done by the caller. For simulation.
     #[must_use]
     pub fn steppers(&self, node: &Weak<dyn WorkerHost>) -> (PagerStepper, ClassicV1Stepper) {
-        let pager = PagerStepper::new(&self.services, Weak::clone(node));
+        let host: Weak<dyn PagerHost> = Weak::<dyn WorkerHost>::clone(node);
+        let pager = PagerStepper::new(&self.services, host);
         (pager, ClassicV1Stepper::new(&self.services, Weak::clone(node)))
     }
 
@@ -113,11 +112,16 @@ impl ClassicService {
     /// stop; removes what others have left behind; and reads the page images of others.
     pub fn load_all(&self, queues: Vec<(Arc<Queue>, Option<u64>)>, to_read: Vec<PageScan>) {
         let journals = &self.services.journals;
-        to_read.into_iter().for_each(|scan| journals.add(Task::Read(scan)));
+        to_read.into_iter().for_each(|scan| self.services.fill(Box::new(scan)));
         journals.add(Task::Sweep(queues.iter().map(|(queue, _)| queue.id().0).collect()));
         for (queue, cursor) in queues {
-            self.services.load(queue, cursor);
+            self.services.fill(Box::new(Loading::new(queue, cursor)));
         }
+    }
+
+    /// Has the files of a new queue of version 1 made.
+    pub fn make_files(services: &Services, queue: Arc<Queue>) {
+        services.fill(Box::new(Loading::new(queue, None)));
     }
 
     /// Converts queues that should have another version than they have.

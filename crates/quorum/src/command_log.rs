@@ -1,6 +1,7 @@
 //! The log's entries of a queue's machine: its last written form, and the commands since.
 
-use classic::{QueueContext, append_machine};
+use content::QueueContext;
+use content::records::append_machine;
 use log::{Appended, Lsn, Owner, SegmentCounts, SegmentId};
 use queue::machine::Machine;
 use std::num::NonZeroU64;

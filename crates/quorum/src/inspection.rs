@@ -2,7 +2,7 @@
 
 use crate::command_log::LogFigures;
 use crate::queue::{QuorumQueue, n_taken_out};
-use classic::PagedQueue as _;
+use content::PagedQueue as _;
 use message::{MessageRef, Properties};
 use queue::Standing;
 use queue::machine::{Command, Facts, Items, NumberRange, VERSION};

@@ -9,7 +9,8 @@ use state::QueueState;
 use turn::Turn;
 mod confirms;
 mod consumer;
-mod delivery;
+
+mod hand_over;
 mod letters;
 mod members;
 mod paging;
@@ -27,15 +28,16 @@ pub use consumer::Consumer;
 pub use recovery::{LoggedMachine, QuorumRecovery};
 pub use release::Release;
 
-use classic::{PagedQueue, QueueContext, QueueCounters, RuledQueue, Services, StopNote};
 use confirm::DurabilityToken;
+use content::{PagedQueue, QueueContext, Services, StopNote};
+use delivery::QueueCounters;
 use log::SegmentId;
 use meta::{QueueDef, QueueSettings, QueueVersion};
 use queue::AckMode;
 use queue::machine::{Command, Promise};
 use queue_type::{
     AckTimeout, Attach, AttachRefused, ConsumerView, DeleteConditions, Owner, Publishes,
-    QueueRefused, QueueStat, RefusedItem, Wakes, wake_all,
+    QueueRefused, QueueStat, RefusedItem, RuledQueue, Wakes, wake_all,
 };
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;

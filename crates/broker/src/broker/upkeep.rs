@@ -2,7 +2,8 @@
 
 use super::Broker;
 use crate::control_plane::{ControlPlane, View};
-use classic::{ClassicService, Storage};
+use classic::ClassicService;
+use content::Storage;
 use log::Owner;
 use meta::QueueId;
 use std::sync::atomic::Ordering;

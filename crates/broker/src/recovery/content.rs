@@ -3,8 +3,8 @@
 //! Records are copied into chunks that are given back when nothing in them is left: what a start
 //! needs follows what is alive, not what the log holds, and costs no allocation per message.
 
-use classic::QueueEntry;
 use classic::RecoveredDeliveryCounts;
+use content::records::QueueEntry;
 use log::SegmentId;
 use meta::{QueueId, State};
 use queue::{DeliveryCounts, PositionRange};

@@ -3,8 +3,8 @@
 
 use super::{OpenError, Replay};
 use crate::control_plane::DEFINITIONS_FILE;
-use classic::PAGES_DIR;
-use classic::QUEUES_DIR;
+use content::PAGES_DIR;
+use content::QUEUES_DIR;
 use log::{Disk, LogError, Lsn, Stamp, WalFound};
 use message_store::VHOSTS_DIR;
 use meta::{QueueDef, QueueVersion};
@@ -48,7 +48,7 @@ pub(super) fn check(
         match replay.versions.of(def.id) {
             QueueVersion::V1 => {
                 if let Some(promised) = promised.get(&def.id.0) {
-                    let dir = classic::journals_dir_of(def.id.0);
+                    let dir = content::journals_dir_of(def.id.0);
                     promised.check(disk, &dir)?;
                     if promised.names_bodies {
                         let is_there = |number| is_there(bodies.get(&def.vhost), number);
@@ -118,7 +118,7 @@ fn check_bodies(replay: &Replay, def: &QueueDef, files: Option<&Files>) -> Resul
         return Err(missing(message_store::bodies_dir_of(&def.vhost), what));
     }
     let references = replay.contents.references(def.id.0);
-    let stored = references.filter_map(|record| classic::parse_reference(record).ok());
+    let stored = references.filter_map(|record| content::records::parse_reference(record).ok());
     let mut numbers = stored.map(|(_, stored)| stored.blob.file);
     refuse_lack(def, numbers.find(|number| !is_there(files, *number)))
 }

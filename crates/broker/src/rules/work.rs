@@ -5,10 +5,11 @@ use crate::broker::Broker;
 use crate::firehose::notice_of;
 use crate::publish::publish_internally;
 use crate::timers::{InternalMessage, QueueTimers, Task};
-use classic::{QueueHost as _, RuledQueue, Services};
 use confirm::DurabilityToken;
+use content::Services;
 use meta::Command;
 use queue_type::{AfterDetach, RejectedDeadLetters, SentLetters};
+use queue_type::{QueueHost as _, RuledQueue};
 use std::sync::{Arc, Weak};
 
 /// Letters of one queue that are sent before another queue has its turn.

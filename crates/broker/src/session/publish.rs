@@ -17,10 +17,10 @@ use crate::publish::{
 };
 use crate::spans::TraceContext;
 use bytes::Bytes;
-use classic::QueueHost as _;
 use confirm::{DurabilityToken, Run};
 use message::MessageRef;
 use message_store::{BodyHome, BodyStore};
+use queue_type::QueueHost as _;
 use routing::Message;
 use session::{ChannelId, Confirmation, Content, Error, Publish, Request, ReturnReason};
 use smallvec::SmallVec;

@@ -1,7 +1,7 @@
 //! Headers that are written into each message as a client is given it.
 
 use amqp091::{ShortString, Value};
-use classic::Services;
+use content::Services;
 use message::MessageRef;
 use session::{
     ChannelId, ChunkDelivery, Confirmation, Delivery, Event, LinkId, Outbox, Position, PublisherId,

@@ -2,8 +2,8 @@
 
 use super::Handled;
 use crate::slices::Slices;
-use classic::Services;
 use confirm::CommitBy;
+use content::Services;
 use message::MessageRef;
 use queue_type::{Wakes, wake_all};
 use session::{ChannelId, Error, Event, Outbox, ReturnReason, Sink};

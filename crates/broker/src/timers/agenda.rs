@@ -1,8 +1,8 @@
 //! Which queue is to be called when. By the time of day for messages that expire or wait, by time that passes
 //! for queues that nobody uses: one order of both would be wrong after the time of day was set.
 
-use classic::{AlarmTimes, RuledQueue};
 use meta::QueueId;
+use queue_type::{AlarmTimes, RuledQueue};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;

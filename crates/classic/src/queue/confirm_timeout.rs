@@ -4,7 +4,7 @@
 
 use super::Queue;
 use super::confirm_on::Confirms;
-use super::content::Content;
+use content::Content;
 use queue::{ConsumerKey, Fifo, PositionRange};
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;

@@ -3,9 +3,9 @@
 
 use super::Queue;
 use super::consumer_channel::ConsumerChannel;
-use super::host::Given;
 use message::MessageRef;
 use queue::{ConsumerKey, Fifo};
+use queue_type::Given;
 use queue_type::{ChannelLimit, Owner};
 use std::sync::Arc;
 

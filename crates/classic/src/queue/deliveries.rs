@@ -3,15 +3,16 @@
 
 use super::confirm_on::Confirms;
 use super::consumers::Consumers;
-use super::content::Content;
-use super::durability::{KeptTogether, LoggedAt};
 use super::hand_over::{HandOver, Handing};
-use super::host::Given;
 use super::policy::{Arrivals, Policy, with_counts};
-use super::unfit::{COUNTS_BYTES_MAX, Next};
+use super::unfit::Next;
 use super::{Queue, position};
 use confirm::DurabilityToken;
+use content::Content;
+use content::{KeptTogether, LoggedAt};
+use delivery::COUNTS_BYTES_MAX;
 use queue::{AckMode, Assigned, ConsumerKey, Fifo, PositionRange, Round};
+use queue_type::Given;
 use queue_type::{Count, Got, Incoming, Publishes, Taker, Wakes};
 use session::{ChannelId, Delivery, Event, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Sink};
 use store::backlog::Lookup;

@@ -1,6 +1,6 @@
 //! The version a queue's files have, and the log entry that says so.
 
-use crate::records;
+use content::records;
 use log::{Lsn, SegmentId, Wal};
 use meta::{QueueId, QueueVersion};
 use std::sync::Mutex;

@@ -3,12 +3,12 @@
 //! one consumer takes everything (`pass_on`).
 
 use super::consumers::Consumers;
-use super::content::Content;
-use super::host::Given;
 use super::policy::{Policy, with_counts};
 use super::{Queue, position};
+use content::Content;
 use message::MessageRef;
 use queue::{AckMode, Assigned, Fifo};
+use queue_type::Given;
 use queue_type::{Count, Incoming, Wakes};
 use session::{DELIVERY_BYTES, Delivery, PROPERTIES_BYTES_ALWAYS_TAKEN, Room, Sink};
 use store::backlog::Lookup;

@@ -2,7 +2,7 @@
 
 use super::Queue;
 use super::recover_pages::{Filling, PageRead, ScanStep};
-use crate::storage::Storage;
+use content::{Fill, Storage};
 use std::sync::Arc;
 use store::StoreError;
 
@@ -22,12 +22,14 @@ impl PageScan {
     pub(super) const fn new(queue: Arc<Queue>, next_position: u64, seen_below: u64) -> Self {
         Self { queue, next_position, seen_below, at: 0 }
     }
+}
 
-    /// Reads about `bytes_max` of images. True when that was the last of it.
-    ///
-    /// # Errors
-    /// The disk's.
-    pub(crate) fn step(&mut self, storage: &Storage, bytes_max: u64) -> Result<bool, StoreError> {
+impl Fill for PageScan {
+    fn is_of_journal(&self) -> bool {
+        false
+    }
+
+    fn step(&mut self, storage: &Storage, bytes_max: u64) -> Result<bool, StoreError> {
         let (mut bytes, mut read) = (0, None);
         loop {
             match Filling(&self.queue).tell_part(self.at, read.as_ref()) {

@@ -1,81 +1,18 @@
 //! The queue's side of paging: jobs of its backlog, and their results.
 
-use super::content::Content;
-use super::content_upkeep::Lost;
-use super::pager_inbox::Account;
+use super::Queue;
 use super::policy::{Policy, Sending};
-use super::{PagedQueue, Queue, QueueContext, Services};
-use crate::journal::Journal;
+use content::{Content, Journal, Lost, PagedQueue, Paging, Services, Storage};
+use message_store::BodyStore;
+use meta::QueueDef;
 use queue::{Fifo, Standings};
 use queue_type::Wakes;
 use std::ops::Range;
 use std::sync::Arc;
-use std::task::Waker;
 use store::backlog::{
-    Backlog, ColdPage, FoundPage, Image, Job, LoadedPage, Looks, Lookup, PageBitmap, PageKey,
-    Toward,
+    ColdPage, FoundPage, Image, Job, LoadedPage, Looks, Lookup, PageBitmap, PageKey, Toward,
 };
 use store::blob::BlobId;
-
-/// The state of a queue's paging.
-#[derive(Debug, Default)]
-pub struct Paging {
-    /// Whether the pager was asked for a turn that has not ended.
-    is_asked: bool,
-    account: Account,
-    /// Wakers of tasks that wait for the first ready message to be in memory.
-    waiting: Vec<Waker>,
-    /// Whether the next message read is one to be dead-lettered, if one to be given out is wanted as well.
-    is_turn_of_departing: bool,
-}
-
-impl Paging {
-    /// Has a task woken when the first ready message is in memory, or there is none.
-    pub fn wait(&mut self, waker: &Waker) {
-        stdx::add_waker(&mut self.waiting, waker);
-    }
-
-    /// Whether a task waits for the first ready message.
-    pub const fn is_waited_for(&self) -> bool {
-        !self.waiting.is_empty()
-    }
-
-    /// Wakes all tasks that wait.
-    pub fn wake(&mut self, wakes: &mut Wakes) {
-        wakes.extend(self.waiting.drain(..));
-    }
-
-    /// Counts what the backlog takes now. True if the queue may ask the pager for a turn.
-    pub fn account(&mut self, services: &Services, backlog: &Backlog) -> bool {
-        services.pager.account(&mut self.account, backlog.resident_bytes());
-        !self.is_asked
-    }
-
-    /// Whether the pager is to be asked for a turn, as the message at `head` is wanted in memory.
-    pub fn ask(&mut self, services: &Services, backlog: &mut Backlog, head: u64) -> bool {
-        let allowance_bytes = services.pager.allowance_bytes();
-        let mut jobs = backlog.jobs();
-        jobs.only_read(services.storage.is_short());
-        self.is_asked = jobs.are_wanted(head, allowance_bytes);
-        self.is_asked
-    }
-
-    /// The next job of the pager's turn.
-    pub fn next_job(
-        &mut self,
-        services: &Services,
-        (backlog, head): (&mut Backlog, u64),
-        image: &mut Image,
-    ) -> Option<Job> {
-        let allowance_bytes = services.pager.allowance_bytes();
-        let mut jobs = backlog.jobs();
-        jobs.only_read(services.storage.is_short());
-        let job = jobs.next(&services.storage.pool, head, allowance_bytes, image);
-        self.is_asked = job.is_some();
-        self.account(services, backlog);
-        job
-    }
-}
 
 /// The parts of a queue that have to do with what is wanted in memory.
 pub(super) struct PagingTurn<'s> {
@@ -141,8 +78,16 @@ impl PagingTurn<'_> {
 }
 
 impl PagedQueue for Queue {
-    fn context(&self) -> &QueueContext {
-        self
+    fn def(&self) -> &Arc<QueueDef> {
+        &self.def
+    }
+
+    fn storage(&self) -> &Storage {
+        &self.services.storage
+    }
+
+    fn bodies(&self) -> &Arc<BodyStore> {
+        &self.bodies
     }
 
     fn find(&self, toward: Toward) -> Option<(FoundPage, Standings)> {

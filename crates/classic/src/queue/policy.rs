@@ -1,14 +1,12 @@
 //! The queue's side of its rules: what it is asked to be, what leaves it by itself, and when to look
 //! again. The order things happen in is told in crate `queue`, `queue_policy.rs`.
 
-mod alarms;
 mod arrivals;
 mod delivery_counts;
 mod last_use;
 mod leaving;
 mod waiting_letters;
 
-pub use alarms::{AlarmTimes, QueueAlarms};
 pub(super) use arrivals::Arrivals;
 use arrivals::arrival;
 use delivery_counts::DeliveryCountLog;
@@ -18,13 +16,11 @@ pub(super) use leaving::Leaving;
 pub(super) use waiting_letters::Sending;
 
 use super::Queue;
-use amqp091::{ShortString, Value};
+use delivery::{QueueAlarms, add_counts};
 use message::MessageRef;
 use meta::{Overflow, QueueSettings, RetryType};
-use queue::{
-    DeliveryCounts, Fifo, Gone, Limits, MessageAttrs, PositionRange, QueuePolicy, Retry, RetryOn,
-};
-use queue_type::{AwaitedLetters, DeadLetter, DeadLetterTo};
+use queue::{Fifo, Gone, Limits, MessageAttrs, PositionRange, QueuePolicy, Retry, RetryOn};
+use queue_type::DeadLetterTo;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -57,19 +53,6 @@ struct Departing {
     gone: Gone,
     /// Whether the sizes of the messages no longer count as ready.
     is_sized: bool,
-}
-
-/// Dead letters to be sent.
-pub struct LetterBatch {
-    /// Target of the letters.
-    pub to: Arc<DeadLetterTo>,
-    /// The letters, in order.
-    pub letters: Vec<DeadLetter>,
-    /// Number of messages in the batch, with those that were lost meanwhile.
-    pub n_positions: u64,
-    /// Letters that stay in the queue until all their targets have them; none if letters leave when they are
-    /// sent.
-    pub awaited: Option<AwaitedLetters>,
 }
 
 impl PolicyState {
@@ -412,21 +395,4 @@ fn is_plain(settings: &QueueSettings) -> bool {
 /// The properties of the message at `position` with how often it came back; none if it did not.
 pub(super) fn with_counts(core: &Fifo, position: u64, message: &MessageRef<'_>) -> Option<Vec<u8>> {
     add_counts(core.messages().policy()?.returns().of(position), message)
-}
-
-/// The properties of a message with how often it came back; none if it did not.
-#[must_use]
-pub fn add_counts(counts: DeliveryCounts, message: &MessageRef<'_>) -> Option<Vec<u8>> {
-    if counts == DeliveryCounts::default() {
-        return None;
-    }
-    Some(message.view().with_changed_headers(|headers| {
-        for (name, n) in
-            [("x-delivery-count", counts.n_failed), ("x-acquired-count", counts.n_acquired)]
-        {
-            if n > 0 {
-                headers.insert(ShortString::from_static(name), Value::I64(i64::from(n)));
-            }
-        }
-    }))
 }

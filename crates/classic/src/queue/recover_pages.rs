@@ -2,10 +2,9 @@
 //! of each message, also of those in page images. Until then the queue's clients wait.
 
 use super::Queue;
-use super::content::Content;
-use super::durability::V1Content;
+use super::loading::V1Content;
 use super::policy::{Policy, RecoveredDeliveryCounts};
-use crate::storage::Storage;
+use content::{Content, Storage};
 use log::SegmentCounts;
 use message::MessageRef;
 use queue::{Fifo, PositionRange, PositionSet, RecoveredMessages};
@@ -145,7 +144,7 @@ impl Filling<'_> {
         self.0.with(|state, wakes| {
             if !state.deleted {
                 state.restoring().end(next_position, seen_below);
-                state.content.durability.end_loading(self.0, wakes);
+                state.loading.end(self.0, wakes);
             }
         });
     }
@@ -183,7 +182,7 @@ impl Filling<'_> {
             let V1Content { journal, next_position, seen_below, log_upto } = content;
             state.restoring().end(next_position, seen_below);
             state.content.durability.use_journal(journal, log_upto);
-            state.content.durability.end_loading(self.0, wakes);
+            state.loading.end(self.0, wakes);
         });
     }
 }

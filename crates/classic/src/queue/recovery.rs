@@ -3,6 +3,7 @@
 use super::policy::RecoveredDeliveryCounts;
 use super::state::QueueState;
 use super::{PageScan, Queue};
+use content::Restoring;
 use log::{SegmentCounts, SegmentId};
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
@@ -15,20 +16,6 @@ pub struct QueueRecovery<'a> {
     queue: &'a Queue,
     pub(super) state: MutexGuard<'a, QueueState>,
     reads_later: bool,
-}
-
-/// A queue of any type that is being filled after a start.
-pub trait Restoring {
-    /// Puts a message back in. Positions rise from call to call.
-    fn message(&mut self, queued: &Queued<'_>, segment: SegmentId);
-
-    /// Puts a page back in: what is left of it. Positions rise from call to call. False if its image is not
-    /// there, or the note cannot be true.
-    #[must_use]
-    fn page(&mut self, note: &PageNote, segment: SegmentId) -> bool;
-
-    /// Adds a reference of a stored body; false if there is no such body.
-    fn retain_body(&self, blob: BlobId) -> bool;
 }
 
 impl Queue {
@@ -52,7 +39,7 @@ impl QueueRecovery<'_> {
     /// Pages are read later, and the core is told of all messages then: the queue's clients wait.
     pub fn read_later(&mut self) {
         self.reads_later = true;
-        self.state.content.durability.start_loading(self.queue);
+        self.state.loading.start(self.queue);
     }
 
     /// Tells the core how often messages came back, once they are restored. Returns the log segments that are
@@ -66,7 +53,7 @@ impl QueueRecovery<'_> {
     pub fn end(mut self, next_position: u64, seen_below: u64) -> Option<PageScan> {
         self.state.content.upkeep(self.queue).count_named();
         if self.reads_later {
-            self.queue.counters.publish(&self.state, self.queue);
+            self.queue.count(&self.state);
             // The core will be told of the messages by the scan.
             let n_messages = self.state.content.backlog.pages().n_messages();
             self.queue.counters.n_ready.store(n_messages, Ordering::Relaxed);
@@ -77,7 +64,7 @@ impl QueueRecovery<'_> {
         // No message departs yet: only the alarm is set.
         let is_deleted = self.state.deleted;
         self.state.leaving().settle(self.queue, is_deleted);
-        self.queue.counters.publish(&self.state, self.queue);
+        self.queue.count(&self.state);
         None
     }
 }

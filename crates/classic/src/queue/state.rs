@@ -5,15 +5,15 @@ use super::confirm_on::{Confirms, keep_only_large};
 use super::confirm_timeout::GivenUp;
 use super::consumer_timeout::UnackedAges;
 use super::consumers::Consumers;
-use super::content::Content;
 use super::deliveries::{Deliveries, Get, Giving};
-use super::durability::Durability;
 use super::hand_over::HandOver;
+use super::loading::Loading;
 use super::membership::Membership;
-use super::paging::{Paging, PagingTurn};
+use super::paging::PagingTurn;
 use super::policy::{Arrivals, Leaving, Policy};
 use super::recover_pages::Restoring;
 use confirm::DurabilityToken;
+use content::{Content, Durability, Paging};
 use meta::QueueSettings;
 use queue::{ConsumerKey, Fifo, Gone, PositionRange, Return};
 use queue_type::{
@@ -31,6 +31,7 @@ const COUNTED_PAGES_MAX: usize = 64;
 pub(crate) struct QueueState {
     pub(super) fifo: Fifo,
     pub(super) content: Content,
+    pub(super) loading: Loading,
     pub(super) paging: Paging,
     pub(super) policy: Policy,
     pub(super) confirms: Confirms,
@@ -47,13 +48,18 @@ impl std::fmt::Debug for QueueState {
 }
 
 impl QueueState {
-    pub(super) fn new(durability: Durability, settings: QueueSettings, now_ms: u64) -> Self {
+    pub(super) fn new(
+        (durability, is_loading): (Durability, bool),
+        settings: QueueSettings,
+        now_ms: u64,
+    ) -> Self {
         let (mut fifo, mut confirms) = (Fifo::new(), Confirms::default());
         confirms.set(&mut fifo, settings.confirm);
         let policy = Policy::new(settings, now_ms, &mut fifo);
         Self {
             fifo,
             content: Content::new(durability),
+            loading: Loading::new(is_loading),
             paging: Paging::default(),
             policy,
             confirms,
@@ -68,7 +74,7 @@ impl QueueState {
     /// know more: those that were lost. Deep queues are taken at their word, for pages are counted.
     pub(super) fn counts_agree(&self) -> bool {
         let pages = self.content.backlog.pages();
-        if self.content.durability.is_loading() || pages.n_pages() > COUNTED_PAGES_MAX {
+        if self.loading.is_loading() || pages.n_pages() > COUNTED_PAGES_MAX {
             return true;
         }
         let messages = self.fifo.messages();
@@ -149,7 +155,7 @@ impl QueueState {
         refused: &mut Vec<RefusedItem>,
         wakes: &mut Wakes,
     ) -> DurabilityToken {
-        let is_loading = self.content.durability.is_loading();
+        let is_loading = self.loading.is_loading();
         assert!(!is_loading, "publishers wait for a queue that is being read");
         match (publishes.on_consume, self.deleted) {
             (false, false) => self.put_in(queue, publishes, refused, wakes),
@@ -440,7 +446,9 @@ impl QueueState {
         self.confirms.not_consumed(PositionRange { start: 0, end: u64::MAX });
         let dropped = self.content.backlog.clear(&queue.services.storage.pool);
         self.content.free(queue, dropped);
-        self.content.durability.drop_journal(queue, wakes);
+        queue.files_version.forget(&queue.services.storage.wal);
+        self.content.durability.drop_journal(queue);
+        self.loading.end(queue, wakes);
         self.fifo = Fifo::new();
         self.policy.end_rules(queue);
     }

@@ -3,9 +3,6 @@
 
 use message::MessageRef;
 
-/// Bytes that telling how often a message came back adds to its properties, at most.
-pub(super) const COUNTS_BYTES_MAX: usize = 64;
-
 /// The sizes of the first ready message.
 pub(super) struct Next {
     pub(super) size_bytes: usize,

@@ -5,7 +5,7 @@ use super::Queue;
 use super::consumer_channel::ConsumerChannel;
 use super::consumer_timeout::own_timeout_ms;
 use super::state::QueueState;
-use crate::journal::Journal;
+use content::{Journal, StopNote};
 use log::SegmentId;
 use queue_type::AckTimeout;
 use std::sync::Arc;
@@ -14,15 +14,6 @@ use std::sync::atomic::Ordering;
 /// A queue as the node's background work looks after it.
 #[derive(Clone, Copy, Debug)]
 pub struct Upkeep<'q>(pub(super) &'q Queue);
-
-/// The note of a clean stop about a queue that survives it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StopNote {
-    /// The first position that no consumer was given; none while the queue is still being read.
-    pub first_undelivered: Option<u64>,
-    /// For how long nobody has used it, if it goes when that is too long.
-    pub unused_ms: Option<u64>,
-}
 
 impl Queue {
     /// The queue as background work looks after it.

@@ -2,8 +2,8 @@
 //! both. `v1::conversion` says in which order.
 
 use super::Queue;
-use crate::journal::Journal;
-use crate::records;
+use content::Journal;
+use content::records;
 use meta::QueueVersion;
 use queue::PositionRange;
 use std::ops::Range;

@@ -12,16 +12,12 @@
 //! queues go together, so that they share what has to wait for the disk.
 
 use super::sync::{SYNC_ALL_FROM, sync};
-use crate::journal::{Journal, journals_dir_of};
-use crate::queue::{
-    CopyOutcome, JournalInbox, LogPageOutcome, Queue, Services, VersionChange, WorkerHost,
-};
-use crate::storage::Storage;
+use crate::queue::{CopyOutcome, LogPageOutcome, Queue, VersionChange, WorkerHost};
+use content::{Journal, JournalInbox, Services, Storage, journals_dir_of};
 use log::{IoContext, Lsn};
 use meta::QueueVersion;
 use std::iter::once;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use store::StoreError;
 use store::backlog::{PersistentPositions, StoredPage};
 use store::blob::BlobId;
@@ -102,7 +98,7 @@ impl Group {
                 postponed.push(queue);
                 continue;
             }
-            bytes += queue.counters.message_bytes.load(Ordering::Relaxed);
+            bytes += queue.stat().message_bytes;
             conversions.extend(Conversion::start(storage, queue, wanted)?);
             if conversions.len() >= GROUP_QUEUES_MAX || bytes >= GROUP_BYTES_MAX {
                 break;
@@ -129,7 +125,7 @@ impl Group {
         scratch: &mut Vec<u8>,
     ) -> Result<Converted, StoreError> {
         let (storage, inbox) = (&services.storage, &services.journals);
-        if !storage.wal.has_capacity() || !services.pager.jobs.has_capacity() {
+        if !storage.wal.has_capacity() || !services.pager.has_capacity() {
             return Ok(Converted::Wait);
         }
         if self.copied_bytes >= COPIED_BYTES_MAX {

@@ -1,8 +1,7 @@
 //! From files to a queue in memory, after a start; or the files of a new queue.
 
-use crate::journal::Journal;
 use crate::queue::{Filling, Queue, V1Content};
-use crate::storage::Storage;
+use content::{Fill, Journal, Storage};
 use queue::PositionSet;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,28 +10,36 @@ use store::StoreError;
 use store::blob::BlobStore;
 use store::v1::V1Queue;
 
-/// A queue that is being loaded. Nobody else uses it.
-pub(super) struct Loading {
+/// A queue that is to be loaded, or is being loaded. Nobody else uses it.
+#[derive(Debug)]
+pub(crate) struct Loading {
     queue: Arc<Queue>,
+    /// Messages from this position on were not given to consumers before a clean stop.
+    cursor: Option<u64>,
+    /// The queue's files, once they were looked at.
+    files: Option<Files>,
+}
+
+/// The files of a queue that is being loaded.
+#[derive(Debug)]
+struct Files {
     journal: Arc<Journal>,
     left: Range<u64>,
     found: PositionSet,
-    cursor: Option<u64>,
     n_lost: u64,
     /// Messages without their bodies, by the file those were in.
     bodiless: BTreeMap<u32, u64>,
 }
 
 impl Loading {
-    /// Looks at a queue's files. None when the queue is gone.
-    pub(super) fn start(
-        storage: &Storage,
-        queue: Arc<Queue>,
-        cursor: Option<u64>,
-    ) -> Result<Option<Self>, StoreError> {
-        if queue.is_deleted() {
-            return Ok(None);
-        }
+    pub(crate) const fn new(queue: Arc<Queue>, cursor: Option<u64>) -> Self {
+        Self { queue, cursor, files: None }
+    }
+}
+
+impl Files {
+    /// Looks at a queue's files.
+    fn open(storage: &Storage, queue: &Queue) -> Result<Self, StoreError> {
         let mut found = PositionSet::new();
         let options = storage.journal_options(queue.id().0);
         let (v1, recovered) = V1Queue::open(Arc::clone(&storage.disk), options, &mut |live| {
@@ -56,65 +63,85 @@ impl Loading {
         }
         let left = found.first().unwrap_or(0)..recovered.next_position;
         let journal = Journal::new(v1, Arc::clone(&queue.bodies));
-        Ok(Some(Self { queue, journal, left, found, cursor, n_lost: 0, bodiless: BTreeMap::new() }))
+        Ok(Self { journal, left, found, n_lost: 0, bodiless: BTreeMap::new() })
     }
 
-    /// Reads about `bytes_max` of messages. True when that was the last of it.
-    pub(super) fn step(&mut self, storage: &Storage, bytes_max: u64) -> Result<bool, StoreError> {
-        if self.queue.is_deleted() {
-            return Ok(true);
-        }
-        if !self.left.is_empty() {
-            let Self { queue, journal, left, found, n_lost, bodiless: by_file, .. } = self;
-            let (mut failure, mut bodiless) = (None, Vec::new());
-            left.start = journal.v1.read(left.clone(), bytes_max, &mut |position, queued| {
-                match queued {
-                    Ok(queued) if Filling(queue).message(&queued) => {}
-                    Ok(queued) => {
-                        found.remove(position);
-                        *n_lost += 1;
-                        bodiless.push(position);
-                        let file = queued.stored.map_or(0, |stored| stored.blob.file);
-                        *by_file.entry(file).or_default() += 1;
-                    }
-                    // An error of the disk may pass: no message is given up for it.
-                    Err(error) if error.is_of_disk() => failure = Some(error),
-                    Err(error) => {
-                        found.remove(position);
-                        *n_lost += 1;
-                        storage.tell_lost(queue.def(), &error.to_string(), 1);
-                    }
+    /// Reads about `bytes_max` of messages.
+    fn read(&mut self, storage: &Storage, queue: &Queue, bytes_max: u64) -> Result<(), StoreError> {
+        let Self { journal, left, found, n_lost, bodiless: by_file } = self;
+        let (mut failure, mut bodiless) = (None, Vec::new());
+        left.start = journal.v1.read(left.clone(), bytes_max, &mut |position, queued| {
+            match queued {
+                Ok(queued) if Filling(queue).message(&queued) => {}
+                Ok(queued) => {
+                    found.remove(position);
+                    *n_lost += 1;
+                    bodiless.push(position);
+                    let file = queued.stored.map_or(0, |stored| stored.blob.file);
+                    *by_file.entry(file).or_default() += 1;
                 }
-            });
-            if let Some(failure) = failure {
-                return Err(failure);
+                // An error of the disk may pass: no message is given up for it.
+                Err(error) if error.is_of_disk() => failure = Some(error),
+                Err(error) => {
+                    found.remove(position);
+                    *n_lost += 1;
+                    storage.tell_lost(queue.def(), &error.to_string(), 1);
+                }
             }
-            // Embedded bodies that were stored do not stay in memory.
-            queue.bodies.blobs.sync()?;
-            // A later start does not miss them again.
-            journal.ack(bodiless.into_iter());
-            self.queue.upkeep().look_at_pages();
+        });
+        if let Some(failure) = failure {
+            return Err(failure);
         }
-        if !self.left.is_empty() {
-            return Ok(false);
-        }
-        for (file, n) in std::mem::take(&mut self.bodiless) {
-            let file = BlobStore::name_of(self.queue.bodies.blobs.dir(), file);
-            let queue = self.queue.def().resource();
+        // Embedded bodies that were stored do not stay in memory.
+        queue.bodies.blobs.sync()?;
+        // A later start does not miss them again.
+        journal.ack(bodiless.into_iter());
+        queue.upkeep().look_at_pages();
+        Ok(())
+    }
+
+    /// Ends the loading: the queue can be used.
+    fn end(&self, storage: &Storage, queue: &Queue, cursor: Option<u64>) {
+        for (file, n) in &self.bodiless {
+            let file = BlobStore::name_of(queue.bodies.blobs.dir(), *file);
+            let queue = queue.def().resource();
             tracing::error!("{queue}: bodies of {n} messages are missing from {file}");
         }
         if self.n_lost > 0 {
             stdx::lock(&storage.losses).n_messages += self.n_lost;
-            tracing::error!(queue = %self.queue.def().name, "{} messages are lost", self.n_lost);
+            tracing::error!(queue = %queue.def().name, "{} messages are lost", self.n_lost);
         }
-        let next_position = self.left.end.max(self.cursor.unwrap_or(0));
-        Filling(&self.queue).end_with_journal(V1Content {
+        let next_position = self.left.end.max(cursor.unwrap_or(0));
+        Filling(queue).end_with_journal(V1Content {
             journal: Arc::clone(&self.journal),
             next_position,
             // Without the note of a clean stop anything may have been delivered.
-            seen_below: self.cursor.unwrap_or(next_position),
+            seen_below: cursor.unwrap_or(next_position),
             log_upto: storage.wal.stats().appended_upto,
         });
-        Ok(true)
+    }
+}
+
+impl Fill for Loading {
+    fn is_of_journal(&self) -> bool {
+        true
+    }
+
+    fn step(&mut self, storage: &Storage, bytes_max: u64) -> Result<bool, StoreError> {
+        if self.queue.is_deleted() {
+            return Ok(true);
+        }
+        let files = match &mut self.files {
+            Some(files) => files,
+            none => none.insert(Files::open(storage, &self.queue)?),
+        };
+        if !files.left.is_empty() {
+            files.read(storage, &self.queue, bytes_max)?;
+        }
+        let is_read = files.left.is_empty();
+        if is_read {
+            files.end(storage, &self.queue, self.cursor);
+        }
+        Ok(is_read)
     }
 }

@@ -1,8 +1,6 @@
 //! Syncs of journals: what was noted in them is made durable, and those who wait are told.
 
-use crate::journal::{Journal, QUEUES_DIR};
-use crate::queue::{JournalInbox, OPEN_JOURNALS_MAX, Services};
-use crate::storage::Storage;
+use content::{Journal, JournalInbox, OPEN_JOURNALS_MAX, QUEUES_DIR, Services, Storage};
 use log::{IoContext, LogError};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

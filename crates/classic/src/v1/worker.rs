@@ -1,14 +1,13 @@
 //! The thread of queues of version 1, or the steps that do its work.
 
 use super::conversion::{Converted, Group};
-use super::load::Loading;
 use super::sync::sync;
-use crate::journal::{Journal, QUEUES_DIR, READ_BYTES, journals_dir_of};
-use crate::queue::{
-    JournalInbox, JournalWork, PageScan, Queue, Removal, Services, Task, WorkerHost,
-};
-use crate::storage::Storage;
+use crate::queue::{Queue, WorkerHost};
 use background::Next;
+use content::{
+    Fill, Journal, JournalInbox, JournalWork, QUEUES_DIR, READ_BYTES, Removal, Services, Storage,
+    Task, journals_dir_of,
+};
 use log::{IoContext, list_if_there};
 use std::collections::HashSet;
 use std::io;
@@ -57,18 +56,12 @@ enum Pause {
     Sleep,
 }
 
-/// A queue that is being filled after a start.
-enum Filling {
-    Load(Loading),
-    Read(PageScan),
-}
-
 struct Worker {
     journals: Arc<JournalInbox>,
     services: Weak<Services>,
     node: Weak<dyn WorkerHost>,
     watched: Vec<DirtyJournal>,
-    filling: Option<Filling>,
+    filling: Option<Box<dyn Fill>>,
     /// Queues that may have to be converted.
     to_review: Vec<Arc<Queue>>,
     converting: Option<Group>,
@@ -188,17 +181,16 @@ impl Worker {
         self.remove_due(storage)?;
         let is_filled = match &mut self.filling {
             None => None,
-            Some(Filling::Load(_)) if !services.pager.jobs.has_capacity() => {
+            Some(filling) if filling.is_of_journal() && !services.pager.has_capacity() => {
                 return Ok(Pause::Look);
             }
-            Some(Filling::Load(loading)) => {
-                let is_read = loading.step(storage, READ_BYTES)?;
-                if is_read {
+            Some(filling) => {
+                let is_read = filling.step(storage, READ_BYTES)?;
+                if is_read && filling.is_of_journal() {
                     services.pager.journal_read();
                 }
                 Some(is_read)
             }
-            Some(Filling::Read(scan)) => Some(scan.step(storage, READ_BYTES)?),
         };
         if let Some(is_filled) = is_filled {
             self.filling.take_if(|_| is_filled);
@@ -208,14 +200,12 @@ impl Worker {
         match task.flatten() {
             None => return self.convert(services),
             Some(Task::Sweep(wanted)) => sweep(storage, &wanted)?,
-            Some(Task::Load { queue, cursor }) => {
-                self.make_dir(storage)?;
-                self.filling = Loading::start(storage, queue, cursor)?.map(Filling::Load);
-                if self.filling.is_none() {
-                    services.pager.journal_read();
+            Some(Task::Fill(fill)) => {
+                if fill.is_of_journal() {
+                    self.make_dir(storage)?;
                 }
+                self.filling = Some(fill);
             }
-            Some(Task::Read(scan)) => self.filling = Some(Filling::Read(scan)),
             Some(Task::Review) => self.review(),
             Some(Task::Remove(removal)) => self.removals.push(removal),
         }

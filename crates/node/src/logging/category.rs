@@ -10,7 +10,7 @@ impl Category {
         match krate {
             "net" | "edge" | "tls" | "front_amqp091" | "front_stream" => Self::Connection,
             "broker" if target.starts_with("broker::session") => Self::Channel,
-            "classic" | "quorum" | "stream" | "queue_type" | "chunk_log" => Self::Queue,
+            "content" | "classic" | "quorum" | "stream" | "queue_type" | "chunk_log" => Self::Queue,
             _ => Self::Default,
         }
     }

@@ -2,11 +2,10 @@
 //! departed once they are elsewhere; those sent at least once, when all their queues have them.
 
 use super::undelivered::{AWAITED_MAX, Undelivered};
-use classic::LetterBatch;
 use message::MessageRef;
 use queue::Reason;
 use queue::machine::{DeadLetters, Facts, NumberRange};
-use queue_type::{DeadLetter, DeadLetterTo, LostAt, TriedLetter};
+use queue_type::{DeadLetter, DeadLetterTo, LetterBatch, LostAt, TriedLetter};
 use std::sync::Arc;
 use store::backlog::{Backlog, Lookup};
 

@@ -2,7 +2,9 @@
 
 use super::QuorumQueue;
 use super::state::QueueState;
-use classic::{Journal, Lost, PagedQueue, QueueContext, Services};
+use content::{Journal, Lost, PagedQueue, Services, Storage};
+use message_store::BodyStore;
+use meta::QueueDef;
 use queue::Standings;
 use queue_type::Wakes;
 use std::sync::Arc;
@@ -49,8 +51,16 @@ impl QueueState {
 }
 
 impl PagedQueue for QuorumQueue {
-    fn context(&self) -> &QueueContext {
-        &self.context
+    fn def(&self) -> &Arc<QueueDef> {
+        self.context.def()
+    }
+
+    fn storage(&self) -> &Storage {
+        &self.context.services.storage
+    }
+
+    fn bodies(&self) -> &Arc<BodyStore> {
+        &self.context.bodies
     }
 
     fn waits_for_page(&self) -> bool {

@@ -6,7 +6,7 @@ use super::state::QueueState;
 use crate::command_log::CommandLog;
 use crate::lazy_machine::LazyMachine;
 use crate::settings::confirm_on;
-use classic::{Restoring, Services};
+use content::{Restoring, Services};
 use log::{Owner, SegmentCounts, SegmentId};
 use meta::{QueueDef, QueueSettings};
 use queue::machine::{Command, Effects, Machine};

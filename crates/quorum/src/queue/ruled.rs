@@ -4,11 +4,12 @@ use super::QuorumQueue;
 use super::letters::Sending;
 use super::state::QueueState;
 use super::turn::Turn;
-use classic::{LetterBatch, RuledQueue};
 use confirm::DurabilityToken;
 use meta::QueueDef;
 use queue::machine::{Command, Items, NumberRange, Promise};
-use queue_type::{AfterDetach, Confirm, DeadLetter, DeadLetterTo, LostAt, TriedLetter};
+use queue_type::{
+    AfterDetach, Confirm, DeadLetter, DeadLetterTo, LetterBatch, LostAt, RuledQueue, TriedLetter,
+};
 use std::sync::Arc;
 use stdx::TimeScale;
 

@@ -7,7 +7,8 @@ use super::work::Work;
 use crate::command_log::CommandLog;
 use crate::lazy_machine::LazyMachine;
 use crate::settings::{dead_letter_to, machine_settings};
-use classic::{Content, Paging, QueueAlarms};
+use content::{Content, Paging};
+use delivery::QueueAlarms;
 use meta::QueueSettings;
 use queue::machine::Settings;
 

@@ -6,7 +6,7 @@
 
 use super::{Leaving, Policy};
 use crate::queue::Queue;
-use crate::records;
+use content::records;
 use log::{SegmentCounts, SegmentId, Wal};
 use queue::{DeliveryCounts, Fifo};
 use std::collections::BTreeMap;

@@ -1,14 +1,14 @@
 //! Messages that leave a queue by its rules: expired, too many, delivered too often; dead-lettered or
 //! forgotten.
 
-use super::{Departing, LetterBatch, Policy, PolicyState, Sending, next_deadline};
+use super::{Departing, Policy, PolicyState, Sending, next_deadline};
 use crate::queue::Queue;
 use crate::queue::confirm_on::Confirms;
-use crate::queue::content::Content;
-use crate::records;
+use content::Content;
+use content::records;
 use queue::machine::DeadLetters;
 use queue::{Fifo, Gone, PositionRange, Reason};
-use queue_type::{DeadLetter, RejectedDeadLetters};
+use queue_type::{DeadLetter, LetterBatch, RejectedDeadLetters};
 use std::ops::Range;
 use std::sync::Arc;
 use store::backlog::Lookup;

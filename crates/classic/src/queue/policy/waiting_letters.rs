@@ -1,11 +1,10 @@
 //! The sending of a queue's dead letters by the thread of rules. Dead letters stay in the queue while the
 //! disk is short of space, neither ready nor unacked.
 
-use super::LetterBatch;
-use crate::queue::{Queue, RuledQueue};
+use crate::queue::Queue;
 use meta::QueueDef;
 use queue::PositionRange;
-use queue_type::{AfterDetach, DeadLetter};
+use queue_type::{AfterDetach, DeadLetter, LetterBatch, RuledQueue};
 use std::sync::Arc;
 use stdx::TimeScale;
 use store::backlog::Lookup;

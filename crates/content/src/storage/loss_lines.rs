@@ -9,7 +9,7 @@ const TICKS_MAX: u32 = 10;
 
 /// Losses that are not told yet, by queue and reason.
 #[derive(Debug, Default)]
-pub(super) struct LossLines(Mutex<BTreeMap<(String, String), Untold>>);
+pub(crate) struct LossLines(Mutex<BTreeMap<(String, String), Untold>>);
 
 #[derive(Debug, Default)]
 struct Untold {
@@ -19,7 +19,7 @@ struct Untold {
 }
 
 impl LossLines {
-    pub(super) fn add(&self, queue: &QueueDef, reason: &str, n_messages: u64) {
+    pub(crate) fn add(&self, queue: &QueueDef, reason: &str, n_messages: u64) {
         let mut lines = stdx::lock(&self.0);
         let untold = lines.entry((queue.resource().to_string(), reason.to_owned())).or_default();
         untold.n_messages += n_messages;
@@ -27,7 +27,7 @@ impl LossLines {
     }
 
     /// Tells what has not grown since this was called before; everything if `is_end`.
-    pub(super) fn tell(&self, is_end: bool) {
+    pub(crate) fn tell(&self, is_end: bool) {
         let mut lines = stdx::lock(&self.0);
         let is_due = |_: &(String, String), untold: &mut Untold| {
             untold.n_ticks += 1;

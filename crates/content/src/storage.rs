@@ -41,22 +41,22 @@ pub struct Losses {
 #[derive(Debug)]
 pub struct Storage {
     /// The data directory.
-    pub(crate) disk: Arc<dyn Disk>,
+    pub disk: Arc<dyn Disk>,
     /// The node's log.
     pub wal: Wal,
     /// Memory of pages.
     pub pool: PagePool,
     /// Counted since the start.
-    pub(crate) losses: Mutex<Losses>,
+    pub losses: Mutex<Losses>,
     loss_lines: LossLines,
     /// Messages that died in queues of any type.
     pub deaths: Deaths,
     /// Page images.
-    pub(crate) images: Images,
+    pub images: Images,
     /// Bodies that queues have by reference.
     pub bodies: Arc<MessageStores>,
     /// Told which files queues of version 1 have.
-    pub(crate) journals: Arc<JournalTable>,
+    pub journals: Arc<JournalTable>,
     /// Operations after which a journal is flushed.
     journal_operations_max: u64,
     /// The clock.
@@ -66,11 +66,11 @@ pub struct Storage {
 
 /// Page images on disk.
 #[derive(Debug)]
-pub(crate) struct Images {
+pub struct Images {
     /// Named by the log's notes.
-    pub(crate) durable: BlobStore,
+    pub durable: BlobStore,
     /// Images of messages that do not survive a restart.
-    pub(crate) volatile: BlobStore,
+    pub volatile: BlobStore,
 }
 
 impl Images {
@@ -95,7 +95,7 @@ impl Images {
     }
 
     /// The store of images that are durable, or need not be.
-    pub(crate) const fn store(&self, is_durable: bool) -> &BlobStore {
+    pub const fn store(&self, is_durable: bool) -> &BlobStore {
         if is_durable { &self.durable } else { &self.volatile }
     }
 
@@ -103,7 +103,7 @@ impl Images {
     ///
     /// # Errors
     /// The disk's; nothing may be confirmed any more.
-    pub(crate) fn sync(&self) -> Result<(), StoreError> {
+    pub fn sync(&self) -> Result<(), StoreError> {
         self.volatile.sync()?;
         self.durable.sync()
     }
@@ -114,7 +114,7 @@ impl Storage {
     ///
     /// # Errors
     /// The disk's.
-    pub(crate) fn open<'a>(
+    pub fn open<'a>(
         (disk, options, stamper): (Arc<dyn Disk>, &StorageOptions, &Arc<Stamper>),
         (wal, bodies): (Wal, Arc<MessageStores>),
         is_v1: impl Fn(u64) -> bool,
@@ -156,7 +156,7 @@ impl Storage {
     }
 
     /// Options for the files of a queue of version 1.
-    pub(crate) fn journal_options(&self, queue: u64) -> V1Options {
+    pub fn journal_options(&self, queue: u64) -> V1Options {
         let told = Some((Arc::clone(&self.journals), queue));
         let journal_operations_max = self.journal_operations_max;
         V1Options { told, journal_operations_max, ..V1Options::new(journals_dir_of(queue)) }
@@ -166,13 +166,13 @@ impl Storage {
     ///
     /// # Errors
     /// The disk's.
-    pub(crate) fn forget_journal(&self, queue: u64) -> Result<(), StoreError> {
+    pub fn forget_journal(&self, queue: u64) -> Result<(), StoreError> {
         self.journals.forget(queue)?;
         V1Queue::remove_all(self.disk.as_ref(), &journals_dir_of(queue))
     }
 
     /// Counts a place in a file of a queue of version 1.
-    pub(crate) fn count_unreadable(&self, damage: &Damage) {
+    pub fn count_unreadable(&self, damage: &Damage) {
         let mut losses = stdx::lock(&self.losses);
         losses.n_unreadable += 1;
         losses.unreadable_bytes += damage.bytes;
@@ -206,7 +206,7 @@ impl Storage {
     }
 
     /// Nobody needs the image any more.
-    pub(crate) fn release_image(&self, image: BlobId, is_durable: bool) {
+    pub fn release_image(&self, image: BlobId, is_durable: bool) {
         if !self.images.store(is_durable).release(image, 1) {
             tracing::error!("released page image {image:?}, which does not exist");
         }

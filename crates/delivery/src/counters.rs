@@ -1,7 +1,6 @@
 //! A queue's figures, as others read them without its lock.
 
-use super::state::QueueState;
-use super::{Queue, QueueContext};
+use content::QueueContext;
 use meta::{ConfirmOn, QueueVersion};
 use queue_type::{QueueStat, Tally, UsedMark};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -19,16 +18,20 @@ const DEPARTING_MAX: u64 = 16 * 1024;
 /// The figures of [`QueueStat`] as of the last operation, written at the end of each.
 #[derive(Debug, Default)]
 pub struct QueueCounters {
-    pub(crate) n_ready: AtomicU64,
-    pub(crate) n_unacked: AtomicU64,
+    /// Messages that a consumer could get.
+    pub n_ready: AtomicU64,
+    /// Messages that consumers hold.
+    pub n_unacked: AtomicU64,
     n_consumers: AtomicU64,
-    pub(crate) message_bytes: AtomicU64,
-    pub(super) n_pending_confirms: AtomicU64,
-    pub(super) n_departing: AtomicU64,
+    message_bytes: AtomicU64,
+    /// Publishes that wait for consumers.
+    pub n_pending_confirms: AtomicU64,
+    /// Messages that are gone and still to be dead-lettered.
+    pub n_departing: AtomicU64,
     /// Publishes that were refused because they waited for consumers for too long.
-    pub(super) n_confirm_timeouts: AtomicU64,
+    pub n_confirm_timeouts: AtomicU64,
     /// The version in the upper half, the thousandths and one more in the lower; 0 for none.
-    pub(super) conversion: AtomicU64,
+    pub conversion: AtomicU64,
     /// Messages that have gone through since the node started.
     pub tally: Tally,
     /// See [`Queue::confirm_on`](super::Queue::confirm_on).
@@ -60,13 +63,6 @@ impl QueueCounters {
             conversion: QueueVersion::of_number(conversion >> 32)
                 .map(|to| (to, (conversion & u64::from(u32::MAX)) - 1)),
         }
-    }
-
-    /// Takes the figures of an operation that ends; the pager counts the bytes of all queues.
-    pub(super) fn publish(&self, state: &QueueState, queue: &Queue) {
-        let n_messages = (state.fifo.messages().n_ready(), state.fifo.consumers().n_held());
-        let n_consumers = state.fifo.consumers().n_active() as u64;
-        self.note(n_messages, n_consumers, &state.content.backlog, &queue.context);
     }
 
     /// Takes figures: ready and unacked messages, consumers. The node counts the bytes of all queues.

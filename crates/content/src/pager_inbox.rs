@@ -1,9 +1,9 @@
 //! The pager as queues know it: they ask it for turns, count what they have in memory, and leave it what only
 //! page images name. The work is in `pager`.
 
-use super::PagedQueue;
 use crate::body_refs::{BodyRefCounter, BodyRefs};
 use crate::options::PagerOptions;
+use crate::paged_queue::PagedQueue;
 use crate::storage::Storage;
 use background::{Inbox, Pending, Poison};
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use store::blob::BlobId;
 
 /// The pager of a node: the inboxes of its two threads, and the memory that backlogs take and may take.
 #[derive(Debug)]
-pub(crate) struct PagerInbox {
+pub struct PagerInbox {
     options: PagerOptions,
     /// Queues that asked. The inbox's excess are bytes that queues take beyond their allowance, together.
     pub(crate) jobs: Inbox<Jobs>,
@@ -71,14 +71,14 @@ pub(crate) struct ImageWritten {
 
 /// A queue's part in what the pager counts.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Account {
+pub(crate) struct Account {
     is_deep: bool,
     excess_bytes: usize,
 }
 
 impl PagerInbox {
     /// Without any work. A page that cannot be read or written is a `failure`.
-    pub(crate) fn new(options: PagerOptions, failure: &Poison) -> Arc<Self> {
+    pub fn new(options: PagerOptions, failure: &Poison) -> Arc<Self> {
         Arc::new(Self {
             options,
             jobs: Inbox::new(options.excess_bytes_max as u64, failure),
@@ -94,13 +94,18 @@ impl PagerInbox {
         self.allowance_bytes.load(Ordering::Relaxed)
     }
 
+    /// Whether publishers may go on as far as backlogs' memory goes.
+    pub fn has_capacity(&self) -> bool {
+        self.jobs.has_capacity()
+    }
+
     /// Runs a queue's jobs soon. The queue sees to it that it asks once.
-    pub(super) fn ask(&self, queue: Arc<dyn PagedQueue>) {
+    pub fn ask(&self, queue: Arc<dyn PagedQueue>) {
         self.jobs.add(|jobs| jobs.asked.push_back(queue));
     }
 
     /// Brings up to date what is counted of a queue that takes `resident_bytes` now.
-    pub(super) fn account(&self, account: &mut Account, resident_bytes: usize) {
+    pub(crate) fn account(&self, account: &mut Account, resident_bytes: usize) {
         let is_deep = resident_bytes > self.options.allowance_bytes_min;
         if is_deep != account.is_deep {
             account.is_deep = is_deep;
@@ -129,7 +134,7 @@ impl PagerInbox {
     }
 
     /// A queue's messages take `now` bytes instead of `before`, on disk too.
-    pub(super) fn count_held(&self, before: u64, now: u64) {
+    pub fn count_held(&self, before: u64, now: u64) {
         if now >= before {
             self.held_bytes.fetch_add(now - before, Ordering::Relaxed);
         } else {
@@ -138,7 +143,7 @@ impl PagerInbox {
     }
 
     /// Bytes of all messages in queues, on disk too.
-    pub(crate) fn held_bytes(&self) -> u64 {
+    pub fn held_bytes(&self) -> u64 {
         self.held_bytes.load(Ordering::Relaxed)
     }
 
@@ -148,37 +153,37 @@ impl PagerInbox {
     }
 
     /// Bytes that wait for the log's next sync from which on large bodies of a deep queue are stored at once.
-    pub(super) const fn stored_at_once_bytes_min(&self) -> usize {
+    pub(crate) const fn stored_at_once_bytes_min(&self) -> usize {
         self.options.stored_at_once_bytes_min
     }
 
     /// Whether unused queues are to be checked, since queues may take more memory than they are allowed.
-    pub(crate) fn has_excess(&self) -> bool {
+    pub fn has_excess(&self) -> bool {
         self.jobs.excess_bytes() > 0 || self.allowance_bytes() < self.options.allowance_bytes_max
     }
 
     /// References of bodies that page images of an earlier life name are to be counted.
-    pub(super) fn count_named(&self, names: Vec<BodyRefs>) {
+    pub(crate) fn count_named(&self, names: Vec<BodyRefs>) {
         self.syncs.add(|syncs| syncs.body_refs.count(names));
     }
 
     /// Adds a journal to be read: until then nobody knows which bodies it names.
-    pub(super) fn await_journal(&self) {
+    pub(crate) fn await_journal(&self) {
         self.syncs.update(|syncs| syncs.body_refs.await_journal());
     }
 
     /// Notes that a journal was read, or that its queue is gone.
-    pub(crate) fn journal_read(&self) {
+    pub fn journal_read(&self) {
         self.syncs.add(|syncs| syncs.body_refs.journal_read());
     }
 
     /// Has the references released that a page's image names, and then the image.
-    pub(super) fn release_named(&self, names: BodyRefs) {
+    pub(crate) fn release_named(&self, names: BodyRefs) {
         self.syncs.add(|syncs| syncs.body_refs.release(names));
     }
 
     /// Has files checked for space to reclaim.
-    pub(crate) fn reclaim(&self) {
+    pub fn reclaim(&self) {
         self.syncs.add(|syncs| syncs.is_reclaim_due = true);
     }
 
@@ -197,7 +202,7 @@ impl PagerInbox {
     }
 
     /// Ends the pager's work as [`PagerInbox::end`] does, and waits for its threads.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.end();
         self.jobs.stop();
         self.syncs.stop();

@@ -18,13 +18,13 @@ const MOVED_SHARE: u64 = 2;
 
 /// The shortage of space on the disk.
 #[derive(Debug, Default)]
-pub(super) struct Scarcity {
+pub(crate) struct Scarcity {
     is_short: AtomicBool,
     is_reserve_used: AtomicBool,
 }
 
 impl Scarcity {
-    pub(super) const fn new(is_short: bool) -> Self {
+    pub(crate) const fn new(is_short: bool) -> Self {
         Self { is_short: AtomicBool::new(is_short), is_reserve_used: AtomicBool::new(false) }
     }
 }
@@ -52,7 +52,7 @@ impl Storage {
     }
 
     /// The disk is short of space, or no longer; false if that is known.
-    pub(crate) fn set_short(&self, is_short: bool) -> bool {
+    pub fn set_short(&self, is_short: bool) -> bool {
         let is_new = self.scarcity.is_short.swap(is_short, Ordering::Relaxed) != is_short;
         if is_new {
             self.wal.set_thrifty(is_short);

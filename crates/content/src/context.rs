@@ -1,6 +1,6 @@
 //! The definition of a queue, and the parts of the node that it uses.
 
-use super::Services;
+use crate::services::Services;
 use message_store::BodyStore;
 use meta::{QueueDef, QueueId};
 use std::sync::Arc;
@@ -9,11 +9,12 @@ use store::blob::BlobId;
 /// The definition of a queue, and the parts of the node that it uses.
 #[derive(Debug)]
 pub struct QueueContext {
-    pub(crate) def: Arc<QueueDef>,
+    /// Definition of the queue.
+    pub def: Arc<QueueDef>,
     /// The parts of the node that queues share.
     pub services: Arc<Services>,
     /// Bodies of the queue's virtual host.
-    pub(crate) bodies: Arc<BodyStore>,
+    pub bodies: Arc<BodyStore>,
 }
 
 impl QueueContext {

@@ -1,10 +1,10 @@
 //! The messages of a queue as they are kept: in memory, in page images, in the log or a journal. Never whose
 //! turn it is.
 
-use super::content_upkeep::ContentUpkeep;
-use super::durability::{Durability, KeptTogether, LoggedAt};
-use super::{QueueContext, Services};
+use crate::context::QueueContext;
+use crate::durability::{Durability, KeptTogether, LoggedAt};
 use crate::records;
+use crate::services::Services;
 use crate::storage::Storage;
 use log::{Appended, Owner, SegmentCounts, SegmentId};
 use message::{Body, MessageRef};
@@ -22,7 +22,8 @@ use store::blob::BlobId;
 pub struct Content {
     /// The messages by position, in memory and on disk.
     pub backlog: Backlog,
-    pub(super) durability: Durability,
+    /// Place where the messages are kept beyond a restart.
+    pub durability: Durability,
     /// Logged positions that are gone and not yet noted in the log.
     settled: Vec<u64>,
     /// Log entries nobody needs any more, not yet told to the log.
@@ -49,7 +50,8 @@ impl Content {
         Self::new(Durability::by_commands())
     }
 
-    pub(super) fn new(durability: Durability) -> Self {
+    /// Makes the content of an empty queue.
+    pub fn new(durability: Durability) -> Self {
         Self {
             backlog: Backlog::default(),
             durability,
@@ -62,7 +64,7 @@ impl Content {
 
     /// Appends the persistent messages to the log or the journal. The first message has the given position,
     /// and each other the next one.
-    pub(super) fn keep_incoming(
+    pub fn keep_incoming(
         &mut self,
         queue: &QueueContext,
         messages: &[Incoming<'_>],
@@ -127,7 +129,7 @@ impl Content {
 
     /// Stores a message whose body is stored nowhere else. A large one that the log has goes to the body
     /// store when its page is written, or a journal gets the message: both have a reference then.
-    pub(super) fn push_own(
+    pub fn push_own(
         &mut self,
         queue: &QueueContext,
         (at, segment): (u64, Option<SegmentId>),
@@ -217,7 +219,7 @@ impl Content {
     }
 
     /// Keeps a persistent message that was expected to pass through and did not.
-    pub(super) fn keep_late(
+    pub fn keep_late(
         &mut self,
         queue: &QueueContext,
         at: u64,
@@ -334,7 +336,8 @@ impl Content {
         }
     }
 
-    pub(super) fn note_gone(&mut self, at: u64, kept: Option<LoggedAt>) {
+    /// Notes that a message which was kept and not stored is gone.
+    pub fn note_gone(&mut self, at: u64, kept: Option<LoggedAt>) {
         let Some(kept) = kept else { return };
         self.settled.push(at);
         if let Some(segment) = kept.segment {
@@ -383,7 +386,7 @@ impl Content {
     }
 
     /// Notes in the log that messages are in a page's image, in place of where they were.
-    pub(super) fn note_page(&mut self, queue: &QueueContext, page: PageKey, written: &Written) {
+    pub fn note_page(&mut self, queue: &QueueContext, page: PageKey, written: &Written) {
         let storage = &queue.services.storage;
         if let Some(note) = &written.note {
             let appended = records::append_paged(&storage.wal, queue.id().0, note);
@@ -395,13 +398,8 @@ impl Content {
         }
     }
 
-    /// The content as a start and background work look after it.
-    pub const fn upkeep<'c>(&'c mut self, queue: &'c QueueContext) -> ContentUpkeep<'c> {
-        ContentUpkeep { content: self, queue }
-    }
-
     /// Tells the thread of version 1 that something may have been noted in the journal.
-    pub(super) fn settle_journal(&mut self, queue: &QueueContext) {
+    pub fn settle_journal(&mut self, queue: &QueueContext) {
         let Some(journal) = self.durability.journal() else { return };
         queue.services.journals.noted(journal);
         self.durability.note_log_durable(&queue.services.storage.wal);

@@ -1,9 +1,11 @@
 //! The content of a queue as a start and background work look after it: pages that are written and read,
 //! messages of an earlier life, places in the log that are to be freed.
 
-use super::{Content, QueueContext, Services};
 use crate::body_refs::BodyRefs;
+use crate::content::Content;
+use crate::context::QueueContext;
 use crate::records;
+use crate::services::Services;
 use log::SegmentId;
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,8 +16,15 @@ use store::blob::BlobId;
 /// The content of a queue as a start and background work look after it.
 #[derive(Debug)]
 pub struct ContentUpkeep<'c> {
-    pub(super) content: &'c mut Content,
-    pub(super) queue: &'c QueueContext,
+    content: &'c mut Content,
+    queue: &'c QueueContext,
+}
+
+impl Content {
+    /// The content as a start and background work look after it.
+    pub const fn upkeep<'c>(&'c mut self, queue: &'c QueueContext) -> ContentUpkeep<'c> {
+        ContentUpkeep { content: self, queue }
+    }
 }
 
 /// Messages that cannot be read.

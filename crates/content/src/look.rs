@@ -1,8 +1,8 @@
 //! Looking at a queue's messages, a page at a time, beside the data path: what is in memory is copied under
 //! the queue's lock, what is on disk is read without it and into nobody's window. Nothing changes for it.
 
+use crate::paged_queue::PagedQueue;
 use crate::pager::{Scratch, read_page};
-use crate::queue::PagedQueue;
 use message::MessageRef;
 use queue::{DeliveryCounts, Standing, Standings};
 use std::ops::ControlFlow;
@@ -59,17 +59,17 @@ impl Looker {
                 Ok(page) => page,
                 Err(reason) => {
                     tracing::warn!(
-                        queue = %queue.context().def.name,
-                        vhost = %queue.context().def.vhost,
+                        queue = %queue.def().name,
+                        vhost = %queue.def().vhost,
                         "cannot read a page of messages: {reason}"
                     );
                     return Ok(Some(beyond));
                 }
             };
-            self.0.fetch_bodies(queue.context(), &mut page)?;
+            self.0.fetch_bodies(queue, &mut page)?;
             let live = live.as_ref().map(|live| (found.span.start, live));
             let taken = show(&page, live, &standings, (toward, see));
-            page.recycle(&queue.context().services.storage.pool);
+            page.recycle(&queue.storage().pool);
             return Ok(Some(taken.unwrap_or(beyond)));
         }
         Ok(None)

@@ -4,13 +4,13 @@
 use super::consumer::Consumer;
 use super::members::Feed;
 use super::turn::Turn;
-use classic::{Given, add_counts};
+use delivery::{COUNTS_BYTES_MAX, add_counts};
 use message::MessageRef;
 use queue::machine::{
     Answer, Assigned, Attach as Terms, Command, Get as Take, Items, NumberRange, Outcome,
 };
 use queue::{AckMode, DeliveryCounts, Return};
-use queue_type::{Attach, AttachRefused, Count, Got, Taker};
+use queue_type::{Attach, AttachRefused, Count, Given, Got, Taker};
 use session::{
     Delivery, Event, LinkId, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Position, Room, Sink,
 };
@@ -18,8 +18,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use store::backlog::{Backlog, Lookup};
 
-/// Bytes that telling how often a message came back adds to its properties, at most.
-const COUNTS_BYTES_MAX: usize = 64;
 /// The node, as the machine knows it.
 const THIS_NODE: u32 = 0;
 

@@ -10,9 +10,9 @@
 //! time. What fails here ends the log: see [`PagerInbox`].
 
 use crate::journal::Journal;
-use crate::queue::{
-    ImageWritten, Jobs, PagedQueue, PagerInbox, Queue, QueueContext, Services, Syncs, WorkerHost,
-};
+use crate::paged_queue::{PagedQueue, PagerHost};
+use crate::pager_inbox::{ImageWritten, Jobs, PagerInbox, Syncs};
+use crate::services::Services;
 use crate::storage::Storage;
 use background::Next;
 use bytes::Bytes;
@@ -52,12 +52,12 @@ struct AfterPlan {
 }
 
 impl AfterPlan {
-    /// The current ends of the log, and of those journals of `queues` that have bodies in `store`.
-    fn now(storage: &Storage, store: &BlobStore, queues: &[Arc<Queue>]) -> Self {
-        let journals = queues.iter().filter_map(|queue| queue.upkeep().journal());
+    /// The current ends of the log, and of those `journals` that have bodies in `store`.
+    fn now(storage: &Storage, store: &BlobStore, journals: &[Arc<Journal>]) -> Self {
         let unsynced = journals
+            .iter()
             .filter(|journal| journal.bodies.blobs.dir() == store.dir())
-            .filter_map(|journal| Some((Arc::downgrade(&journal), journal.v1.unsynced_note()?)));
+            .filter_map(|journal| Some((Arc::downgrade(journal), journal.v1.unsynced_note()?)));
         Self { notes: unsynced.collect(), upto: storage.wal.stats().appended_upto }
     }
 
@@ -82,7 +82,7 @@ struct Reclaiming {
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn start(services: &Arc<Services>, node: Weak<dyn WorkerHost>) -> io::Result<()> {
+pub fn start(services: &Arc<Services>, node: Weak<dyn PagerHost>) -> io::Result<()> {
     let pager = &services.pager;
     let end = || {
         let pager = Arc::clone(pager);
@@ -153,7 +153,7 @@ fn run_some(pager: &PagerInbox, scratch: &mut Scratch, queue: &Arc<dyn PagedQueu
             }
             Some(job @ Job::Load { .. }) => {
                 if let Err(error) = load(scratch, queue, job) {
-                    pager.fail(&queue.context().services.storage, &error);
+                    pager.fail(queue.storage(), &error);
                     return Turn::Done;
                 }
             }
@@ -169,8 +169,7 @@ fn write(
     page: PageKey,
     is_durable: bool,
 ) {
-    let blob =
-        queue.context().services.storage.images.store(is_durable).append(&scratch.image.parts());
+    let blob = queue.storage().images.store(is_durable).append(&scratch.image.parts());
     let stored_bytes = scratch.image.stored_bytes;
     let bytes = scratch.image.len() + stored_bytes;
     let has_stored = stored_bytes > 0;
@@ -185,7 +184,7 @@ fn load(scratch: &mut Scratch, queue: &Arc<dyn PagedQueue>, job: Job) -> Result<
     let Job::Load { page, blob, is_durable, wanted } = job else { return Ok(()) };
     let mut loaded = read_page(scratch, &**queue, page, (blob, is_durable), &wanted)?;
     if let Ok(loaded) = &mut loaded {
-        scratch.fetch_bodies(queue.context(), loaded)?;
+        scratch.fetch_bodies(&**queue, loaded)?;
     }
     queue.loaded(page, loaded);
     Ok(())
@@ -200,8 +199,7 @@ pub(crate) fn read_page(
     (blob, is_durable): (BlobId, bool),
     wanted: &PageBitmap,
 ) -> Result<Result<LoadedPage, String>, StoreError> {
-    let context = queue.context();
-    let storage = &context.services.storage;
+    let storage = queue.storage();
     let read = storage.images.store(is_durable).read(blob, &mut scratch.bytes);
     let read = match read {
         Err(error) if error.is_of_disk() => return Err(error),
@@ -211,7 +209,7 @@ pub(crate) fn read_page(
         LoadedPage::read(&storage.pool, &scratch.bytes, wanted).map_err(|error| error.to_string())
     });
     if let (Err(reason), Some(journal)) = (&loaded, queue.journal()) {
-        let (name, vhost) = (&context.def.name, &context.def.vhost);
+        let (name, vhost) = (&queue.def().name, &queue.def().vhost);
         tracing::error!(queue = %name, %vhost, "reading a page from the journal instead: {reason}");
         let positions = wanted.ranges_from(page.first());
         let read = journal.page(&storage.pool, page.first(), positions)?;
@@ -224,14 +222,14 @@ impl Scratch {
     /// Reads the stored bodies of a page. A damaged one is the loss of its message.
     pub(crate) fn fetch_bodies(
         &mut self,
-        queue: &QueueContext,
+        queue: &dyn PagedQueue,
         loaded: &mut LoadedPage,
     ) -> Result<(), StoreError> {
         let wanted = loaded.wanted_bodies();
         let names: Vec<_> = wanted.iter().map(|wanted| wanted.blob).collect();
         let mut next = wanted.iter();
         let (mut failed, mut unread) = (None, BTreeMap::<u32, u64>::new());
-        queue.bodies.blobs.read_run(&names, &mut self.body_bytes, &mut |_, body| {
+        queue.bodies().blobs.read_run(&names, &mut self.body_bytes, &mut |_, body| {
             let Some(wanted) = next.next() else { return };
             match body {
                 Ok(body) => loaded.put_body(*wanted, Bytes::copy_from_slice(body)),
@@ -240,9 +238,9 @@ impl Scratch {
             }
         });
         for (file, n) in unread {
-            let file = BlobStore::name_of(queue.bodies.blobs.dir(), file);
+            let file = BlobStore::name_of(queue.bodies().blobs.dir(), file);
             let reason = format!("their bodies are damaged in {file}, or not there");
-            queue.services.storage.tell_lost(queue.def(), &reason, n);
+            queue.storage().tell_lost(queue.def(), &reason, n);
         }
         failed.map_or(Ok(()), Err)
     }
@@ -253,7 +251,7 @@ impl Scratch {
 struct SyncWorker {
     pager: Arc<PagerInbox>,
     services: Weak<Services>,
-    node: Weak<dyn WorkerHost>,
+    node: Weak<dyn PagerHost>,
     reclaiming: Reclaiming,
 }
 
@@ -293,15 +291,15 @@ impl SyncWorker {
     }
 
     fn reclaim(&mut self, storage: &Storage) -> bool {
-        let queues = || self.node.upgrade().map_or_else(Vec::new, |node| node.queues_of_v1());
-        reclaim(storage, &mut self.reclaiming, &queues)
+        let journals = || self.node.upgrade().map_or_else(Vec::new, |node| node.journals());
+        reclaim(storage, &mut self.reclaiming, &journals)
     }
 
     /// Makes images durable, and tells their queues.
     fn sync(&self, written: Vec<ImageWritten>) {
         let bytes: usize = written.iter().map(|image| image.bytes).sum();
         if let Some(first) = written.first() {
-            let storage = &first.queue.context().services.storage;
+            let storage = &first.queue.storage();
             let has_stored = written.iter().any(|image| image.has_stored);
             let stored = if has_stored { storage.bodies.flush() } else { Ok(()) };
             match stored.and_then(|()| storage.images.sync()) {
@@ -342,12 +340,12 @@ fn count_bodies(services: &Services) {
     }
 }
 
-/// Reclaims space of files, a part at a time; `queues` are those of version 1. True if the next part may
+/// Reclaims space of files, a part at a time; `journals` are those of version 1. True if the next part may
 /// follow soon.
 fn reclaim(
     storage: &Storage,
     reclaiming: &mut Reclaiming,
-    queues: &dyn Fn() -> Vec<Arc<Queue>>,
+    journals: &dyn Fn() -> Vec<Arc<Journal>>,
 ) -> bool {
     let bodies = storage.bodies.all();
     let images = [&storage.images.durable, &storage.images.volatile];
@@ -361,7 +359,7 @@ fn reclaim(
         if moved_bytes >= RECLAIM_STEP_BYTES {
             return true;
         }
-        match reclaim_part(storage, store, reclaiming, queues) {
+        match reclaim_part(storage, store, reclaiming, journals) {
             Ok(Part::Nothing) => continue,
             Ok(Part::ConfirmAfter) => has_more = true,
             Ok(Part::Done(reclaimed)) => {
@@ -387,12 +385,12 @@ fn reclaim_part(
     storage: &Storage,
     store: &BlobStore,
     reclaiming: &mut Reclaiming,
-    queues: &dyn Fn() -> Vec<Arc<Queue>>,
+    journals: &dyn Fn() -> Vec<Arc<Journal>>,
 ) -> Result<Part, StoreError> {
     let planned = match reclaiming.planned.remove(store.dir()) {
         Some(planned) => planned,
         None if store.plan_reclaiming(|bytes| storage.may_move(bytes)) => {
-            AfterPlan::now(storage, store, &queues())
+            AfterPlan::now(storage, store, &journals())
         }
         None => return Ok(Part::Nothing),
     };
@@ -416,7 +414,8 @@ pub struct PagerStepper {
 }
 
 impl PagerStepper {
-    pub(crate) fn new(services: &Arc<Services>, node: Weak<dyn WorkerHost>) -> Self {
+    /// Makes the pager's work for a node whose threads are not started.
+    pub fn new(services: &Arc<Services>, node: Weak<dyn PagerHost>) -> Self {
         let pager = || Arc::clone(&services.pager);
         let services = Arc::downgrade(services);
         Self {

@@ -22,21 +22,22 @@ pub fn journals_dir_of(queue: u64) -> String {
 }
 
 /// Bytes read from a queue's files before others have their turn.
-pub(crate) const READ_BYTES: u64 = 1 << 20;
+pub const READ_BYTES: u64 = 1 << 20;
 
 /// The journal of a queue of version 1, and the waiters for its notes to be durable.
 #[derive(Debug)]
 pub struct Journal {
-    pub(crate) v1: V1Queue,
+    /// Files of the queue, with what is noted and not yet in them.
+    pub v1: V1Queue,
     /// Bodies of the queue's virtual host.
-    pub(crate) bodies: Arc<BodyStore>,
+    pub bodies: Arc<BodyStore>,
     waiting: Mutex<Waiting>,
     /// Whether the journal is listed for its thread as one with something to sync.
-    pub(crate) is_listed: AtomicBool,
+    pub is_listed: AtomicBool,
     /// Unsynced bytes of the journal that are counted in the sum of all journals.
-    pub(crate) counted_bytes: AtomicU64,
+    pub counted_bytes: AtomicU64,
     /// Whether the journal is among those whose files may be open.
-    pub(crate) is_open: AtomicBool,
+    pub is_open: AtomicBool,
 }
 
 #[derive(Default)]
@@ -54,7 +55,8 @@ impl Debug for Waiting {
 }
 
 impl Journal {
-    pub(crate) fn new(v1: V1Queue, bodies: Arc<BodyStore>) -> Arc<Self> {
+    /// Makes the journal of a queue with these files.
+    pub fn new(v1: V1Queue, bodies: Arc<BodyStore>) -> Arc<Self> {
         Arc::new(Self {
             v1,
             bodies,
@@ -67,7 +69,7 @@ impl Journal {
 
     /// Notes a persistent message, for whose body `added_bytes` were added to the body store. Returns the
     /// note: the message is durable, with its body, when a [wait](Self::wait) for that note ends.
-    pub(crate) fn publish(
+    pub fn publish(
         &self,
         position: u64,
         (message, stored): (&MessageRef<'_>, Option<StoredBody>),
@@ -78,21 +80,21 @@ impl Journal {
     }
 
     /// Notes that messages were given to consumers. Messages that are not in the journal are passed over.
-    pub(crate) fn deliver(&self, positions: impl Iterator<Item = u64>) {
+    pub fn deliver(&self, positions: impl Iterator<Item = u64>) {
         each_run(positions, |run| {
             self.v1.deliver(run);
         });
     }
 
     /// Notes that messages are gone. Messages that are not in the journal are passed over.
-    pub(crate) fn ack(&self, positions: impl Iterator<Item = u64>) {
+    pub fn ack(&self, positions: impl Iterator<Item = u64>) {
         each_run(positions, |run| {
             self.v1.ack(run);
         });
     }
 
     /// Notes that all messages in a range are gone.
-    pub(crate) fn ack_range(&self, positions: Range<u64>) {
+    pub fn ack_range(&self, positions: Range<u64>) {
         self.v1.ack(positions);
     }
 
@@ -101,7 +103,7 @@ impl Journal {
     ///
     /// # Errors
     /// The disk's.
-    pub(crate) fn page(
+    pub fn page(
         &self,
         pool: &PagePool,
         first: u64,
@@ -126,7 +128,7 @@ impl Journal {
     }
 
     /// Tells the waiters whose notes are durable.
-    pub(crate) fn tell_synced(&self) {
+    pub fn tell_synced(&self) {
         let done: Vec<_> = {
             let mut waiting = stdx::lock(&self.waiting);
             let (synced, is_moot) = (self.v1.synced(), waiting.is_moot);
@@ -136,7 +138,7 @@ impl Journal {
     }
 
     /// Ends all waits, since the queue is gone for good.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         stdx::lock(&self.waiting).is_moot = true;
         self.tell_synced();
     }

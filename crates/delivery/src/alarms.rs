@@ -1,17 +1,9 @@
 //! Times when a queue has itself called. Never what is due then.
 
-use crate::queue::{QueueContext, RuledQueue};
+use content::QueueContext;
+use queue_type::{AlarmTimes, RuledQueue};
 use std::sync::Weak;
 use stdx::TimeScale;
-
-/// A queue's alarm, before and from now on.
-#[derive(Clone, Copy, Debug)]
-pub struct AlarmTimes {
-    /// Until now; none if there was none.
-    pub before_ms: Option<u64>,
-    /// From now on; none if there is to be none.
-    pub at_ms: Option<u64>,
-}
 
 /// The alarms of one queue, as the thread of rules has them.
 #[derive(Debug, Default)]

@@ -157,7 +157,7 @@ pub(crate) fn put_message(
 }
 
 /// Appends one message, needed until it is released.
-pub(crate) fn append_message(
+pub fn append_message(
     wal: &Wal,
     queue: u64,
     position: u64,
@@ -181,7 +181,7 @@ pub fn parse_reference(reference: &[u8]) -> Result<(MessageRef<'_>, StoredBody),
 }
 
 /// Appends the positions that are gone from a queue, as ranges where that is shorter.
-pub(crate) fn append_settled(wal: &Wal, queue: u64, positions: &[u64], scratch: &mut Vec<u8>) {
+pub fn append_settled(wal: &Wal, queue: u64, positions: &[u64], scratch: &mut Vec<u8>) {
     let runs = || positions.chunk_by(|a, b| a + 1 == *b);
     scratch.clear();
     let kind = if runs().nth(positions.len() / 2).is_none() {
@@ -201,7 +201,7 @@ pub(crate) fn append_settled(wal: &Wal, queue: u64, positions: &[u64], scratch: 
 }
 
 /// Appends the ranges that were purged from a queue.
-pub(crate) fn append_purged(wal: &Wal, queue: u64, ranges: &[PositionRange]) {
+pub fn append_purged(wal: &Wal, queue: u64, ranges: &[PositionRange]) {
     let mut payload = Vec::with_capacity(ranges.len() * 16);
     for range in ranges {
         payload.extend_from_slice(&range.start.to_le_bytes());
@@ -211,7 +211,7 @@ pub(crate) fn append_purged(wal: &Wal, queue: u64, ranges: &[PositionRange]) {
 }
 
 /// Appends what is known about a page image, needed until it is released.
-pub(crate) fn append_paged(wal: &Wal, queue: u64, note: &PageNote) -> Appended {
+pub fn append_paged(wal: &Wal, queue: u64, note: &PageNote) -> Appended {
     let mut payload = Vec::with_capacity(41 + note.live.len() * 16);
     payload.extend_from_slice(&note.first.to_le_bytes());
     payload.extend_from_slice(&note.blob.file.to_le_bytes());
@@ -234,7 +234,7 @@ pub(crate) fn append_paged(wal: &Wal, queue: u64, note: &PageNote) -> Appended {
 
 /// Appends how often messages came back, needed until it is released; `anew`: instead of what earlier
 /// entries say.
-pub(crate) fn append_returned(
+pub fn append_returned(
     wal: &Wal,
     queue: u64,
     anew: bool,

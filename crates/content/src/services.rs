@@ -1,24 +1,29 @@
-//! The parts of a node that its classic queues share: storage, the pager's and the journals' inboxes, and the
+//! The parts of a node that its queues share: storage, the pager's and the journals' inboxes, and the
 //! node that calls them.
 
-use super::{JournalInbox, PagedQueue, PagerInbox, Queue, QueueHost, Task};
 use crate::body_refs::BodyRefs;
+use crate::journal_inbox::{Fill, JournalInbox, Task};
+use crate::paged_queue::PagedQueue;
+use crate::pager_inbox::PagerInbox;
 use crate::storage::Storage;
 use message_store::BodyStore;
-use queue_type::UsedQueues;
+use queue_type::{QueueHost, UsedQueues};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use store::backlog::FreedPage;
 
-/// The parts of a node that its classic queues share.
+/// The parts of a node that its queues share.
 #[derive(Debug)]
 pub struct Services {
     /// The storage.
     pub storage: Storage,
-    pub(crate) pager: Arc<PagerInbox>,
-    pub(crate) journals: Arc<JournalInbox>,
-    pub(crate) host: Arc<dyn QueueHost>,
+    /// The pager.
+    pub pager: Arc<PagerInbox>,
+    /// The journals of version 1.
+    pub journals: Arc<JournalInbox>,
+    /// The node.
+    pub host: Arc<dyn QueueHost>,
     /// Queues of all types whose figures have changed.
     pub used: UsedQueues,
 }
@@ -34,21 +39,17 @@ impl Services {
         self.pager.ask(queue);
     }
 
-    /// Has the files of a new queue of version 1 made.
-    pub fn make_files(&self, queue: Arc<Queue>) {
-        self.load(queue, None);
-    }
-
-    /// Has a queue of version 1 loaded. What consumers were not given before a clean stop begins at
-    /// `cursor`.
-    pub(crate) fn load(&self, queue: Arc<Queue>, cursor: Option<u64>) {
-        self.pager.await_journal();
-        self.journals.add(Task::Load { queue, cursor });
+    /// Has a queue filled after a start, or its files made.
+    pub fn fill(&self, fill: Box<dyn Fill>) {
+        if fill.is_of_journal() {
+            self.pager.await_journal();
+        }
+        self.journals.add(Task::Fill(fill));
     }
 
     /// Gives back what a page had; its stored bodies are among `bodies`. What replaced its note in
     /// the log was appended before.
-    pub(super) fn free_page(&self, freed: FreedPage, bodies: &Arc<BodyStore>) {
+    pub fn free_page(&self, freed: FreedPage, bodies: &Arc<BodyStore>) {
         let FreedPage { blob: image, is_durable, segment, owed } = freed;
         if let Some(segment) = segment {
             self.storage.wal.release(segment, 1);

@@ -6,7 +6,6 @@
 mod confirm_on;
 mod confirm_timeout;
 mod consumer;
-mod consumer_channel;
 mod consumer_timeout;
 mod consumers;
 mod delay_header;

@@ -97,3 +97,15 @@ stdx::named! {
         Waiting = "waiting",
     }
 }
+
+impl Activity {
+    /// The activity of a consumer that is the single active one of its queue, or not; none if all are active.
+    #[must_use]
+    pub const fn of(is_single_active: Option<bool>) -> Self {
+        match is_single_active {
+            Some(true) => Self::SingleActive,
+            Some(false) => Self::Waiting,
+            None => Self::Up,
+        }
+    }
+}

@@ -145,7 +145,7 @@ impl<'q> QuorumInspection<'q> {
             let held = state.machine.facts().held_since(id);
             for (position, at_ms) in held.filter(|(position, _)| positions.contains(position)) {
                 let feed = state.members.feed_mut(id);
-                let consumer_tag = feed.map(|feed| feed.consumer_tag.clone());
+                let consumer_tag = feed.map(|feed| feed.channel.consumer_tag.clone());
                 let held_ms = now_ms.saturating_sub(at_ms);
                 holders.push(Holder { position, owner, consumer_tag, held_ms });
             }

@@ -4,7 +4,7 @@
 //! queues at a time, nothing awaited under the lock, wakers are called after it is given back.
 
 use crate::command_log::LogEntries;
-use crate::settings::{confirm_on, dead_letter_to, machine_settings};
+use crate::settings::{confirm_on, machine_settings};
 use state::QueueState;
 use turn::Turn;
 mod confirms;
@@ -30,7 +30,7 @@ pub use release::Release;
 
 use confirm::DurabilityToken;
 use content::{PagedQueue, QueueContext, Services, StopNote};
-use delivery::QueueCounters;
+use delivery::{QueueCounters, dead_letter_to};
 use log::SegmentId;
 use meta::{QueueDef, QueueSettings, QueueVersion};
 use queue::AckMode;

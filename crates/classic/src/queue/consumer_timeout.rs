@@ -8,8 +8,8 @@
 //! Where the queue has no record of what a consumer holds (`ack-direct`), the client's outbox is asked for
 //! the oldest delivery, by its number; the newest number at each look stands for the set.
 
-use super::consumer_channel::ConsumerChannel;
 use super::consumers::Consumers;
+use delivery::ConsumerChannel;
 use queue::{ConsumerKey, PositionSet};
 use queue_type::AckTimeout;
 use session::UnsettledSince;
@@ -190,10 +190,4 @@ fn held_newly(holder: &queue::Consumer, sets: &VecDeque<UnackedSince>) -> Positi
     let is_new = |at: &u64| !sets.iter().any(|seen| has(seen, *at));
     holder.held().filter(is_new).for_each(|at| positions.push_back(at, 1));
     positions
-}
-
-/// A consumer's own time-out.
-pub(super) fn own_timeout_ms(consumer: &ConsumerChannel) -> Option<u64> {
-    let own_ms = consumer.arguments.get(b"x-consumer-timeout")?.as_i64()?;
-    u64::try_from(own_ms).ok()
 }

@@ -2,7 +2,7 @@
 //! messages they hold.
 
 use super::Queue;
-use super::consumer_channel::ConsumerChannel;
+use delivery::ConsumerChannel;
 use message::MessageRef;
 use queue::{ConsumerKey, Fifo};
 use queue_type::Given;
@@ -32,7 +32,7 @@ impl Consumers {
         assert!(self.n_exclusive == 0, "an exclusive consumer is the only one");
         self.n_limited += usize::from(consumer.limit.is_some());
         self.n_exclusive += usize::from(consumer.exclusive);
-        self.add_owner(key, (consumer.connection, consumer.channel));
+        self.add_owner(key, consumer.owner());
         put_at(&mut self.channels, key, consumer);
         self.had_any = true;
     }

@@ -1,13 +1,13 @@
 //! Consumers and `get`s of a queue, and the messages each holds, as they come and go.
 
-use super::consumer_channel::{ConsumerChannel, OutboxRoom};
 use super::consumer_timeout::UnackedAges;
 use super::consumers::Consumers;
-use queue::{AckMode, ConsumerKey, Detached, Fifo, Gone, NotHeld, Return};
+use delivery::{ConsumerChannel, OutboxRoom};
+use queue::{ConsumerKey, Detached, Fifo, Gone, NotHeld, Return};
 use queue_type::{
     Activity, Attach, AttachRefused, ChannelLimit, ConsumerView, Holder, Owner, Wakes,
 };
-use session::{Event, LinkId, Sink};
+use session::LinkId;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -32,31 +32,7 @@ impl Membership<'_> {
             return Err(AttachRefused::ExclusiveUse);
         }
         let key = self.fifo.consumers_mut().attach(attach.checkout);
-        let mut room_bytes = 0;
-        wakes.extend(attach.outbox.batch(&mut |sink: &mut dyn Sink| {
-            sink.event(Event::Attached {
-                channel: attach.channel,
-                link: attach.link,
-                consumer_tag: attach.consumer_tag,
-                no_ack: attach.checkout.settling == AckMode::Auto,
-                answer: attach.answer,
-            });
-            room_bytes = sink.room_bytes();
-        }));
-        let host = ConsumerChannel {
-            connection: attach.connection,
-            channel: attach.channel,
-            link: attach.link,
-            outbox: Arc::clone(attach.outbox),
-            consumer_tag: attach.consumer_tag.clone(),
-            checkout: attach.checkout,
-            exclusive: attach.exclusive,
-            arguments: attach.arguments,
-            room: OutboxRoom::of(room_bytes),
-            limit: attach.limit,
-            tally: attach.tally,
-        };
-        self.consumers.add(key, host);
+        self.consumers.add(key, ConsumerChannel::attach(attach, wakes));
         Ok(key)
     }
 
@@ -221,20 +197,9 @@ impl Membership<'_> {
 
     /// The consumers, for listings.
     pub(super) fn views(&self) -> Vec<ConsumerView> {
-        let view = |(consumer, host): (ConsumerKey, &ConsumerChannel)| ConsumerView {
-            connection: host.connection,
-            channel: host.channel,
-            consumer_tag: host.consumer_tag.clone(),
-            ack_required: host.checkout.settling == AckMode::Manual,
-            prefetch_count: host.checkout.prefetch.unwrap_or(0),
-            exclusive: host.exclusive,
-            arguments: host.arguments.clone(),
-            activity: match self.fifo.consumers().single() {
-                Some(single) if single.active() == Some(consumer) => Activity::SingleActive,
-                Some(_) => Activity::Waiting,
-                None => Activity::Up,
-            },
-            waits_for: host.waits_for(),
+        let single = self.fifo.consumers().single();
+        let view = |(consumer, host): (ConsumerKey, &ConsumerChannel)| {
+            host.view(Activity::of(single.map(|single| single.active() == Some(consumer))))
         };
         self.consumers.iter().map(view).collect()
     }

@@ -1,8 +1,9 @@
 //! The queue's side of paging: jobs of its backlog, and their results.
 
 use super::Queue;
-use super::policy::{Policy, Sending};
+use super::policy::Policy;
 use content::{Content, Journal, Lost, PagedQueue, Paging, Services, Storage};
+use delivery::Sending;
 use message_store::BodyStore;
 use meta::QueueDef;
 use queue::{Fifo, Standings};

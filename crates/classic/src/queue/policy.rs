@@ -13,13 +13,12 @@ use delivery_counts::DeliveryCountLog;
 pub use delivery_counts::RecoveredDeliveryCounts;
 use last_use::LastUse;
 pub(super) use leaving::Leaving;
-pub(super) use waiting_letters::Sending;
 
 use super::Queue;
-use delivery::{QueueAlarms, add_counts};
+use delivery::{QueueAlarms, Sending, add_counts, dead_letter_to, limits, retry};
 use message::MessageRef;
-use meta::{Overflow, QueueSettings, RetryType};
-use queue::{Fifo, Gone, Limits, MessageAttrs, PositionRange, QueuePolicy, Retry, RetryOn};
+use meta::{Overflow, QueueSettings};
+use queue::{Fifo, Gone, MessageAttrs, PositionRange, QueuePolicy};
 use queue_type::DeadLetterTo;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -57,12 +56,7 @@ struct Departing {
 
 impl PolicyState {
     fn new(settings: QueueSettings, last_use: LastUse) -> Self {
-        let dead_letter_to = settings.dead_letter.exchange.clone().map(|exchange| {
-            Arc::new(DeadLetterTo {
-                exchange,
-                routing_key: settings.dead_letter.routing_key.clone(),
-            })
-        });
+        let dead_letter_to = dead_letter_to(&settings).map(Arc::new);
         Self { settings, dead_letter_to, last_use, ..Self::default() }
     }
 
@@ -70,23 +64,11 @@ impl PolicyState {
         let settings = &self.settings;
         QueuePolicy {
             priority_max: settings.max_priority,
-            limits: Limits {
-                messages_max: settings.length.messages_max,
-                bytes_max: settings.length.bytes_max,
-                refuses: settings.length.overflow != Overflow::DropHead,
-            },
+            limits: limits(settings, settings.length.overflow != Overflow::DropHead),
             delivery_limit: settings.delivery_limit,
             counts_returns: false,
             notes_returns: settings.delivery_limit.is_some(),
-            retry: settings.delayed_retry.map(|retry| Retry {
-                on: match retry.on {
-                    RetryType::All => RetryOn::All,
-                    RetryType::Failed => RetryOn::Failed,
-                    RetryType::Returned => RetryOn::Released,
-                },
-                min_ms: retry.min_ms,
-                max_ms: retry.max_ms,
-            }),
+            retry: retry(settings),
         }
     }
 

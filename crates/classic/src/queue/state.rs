@@ -20,7 +20,7 @@ use queue_type::{
     AfterDetach, Attach, AttachRefused, Count, DeleteConditions, Got, Incoming, Owner, Publishes,
     QueueRefused, RefusedItem, Settled, Wakes,
 };
-use session::{Event, Outcome, Settle, Sink};
+use session::{Outcome, Settle};
 use std::collections::HashSet;
 use stdx::TimeScale;
 
@@ -435,13 +435,7 @@ impl QueueState {
     pub(super) fn delete(&mut self, queue: &Queue, wakes: &mut Wakes) {
         self.deleted = true;
         for host in self.consumers.drain() {
-            wakes.extend(host.outbox.batch(&mut |sink: &mut dyn Sink| {
-                sink.event(Event::ConsumerCancelled {
-                    channel: host.channel,
-                    link: host.link,
-                    consumer_tag: &host.consumer_tag,
-                });
-            }));
+            host.tell_cancelled(wakes);
         }
         self.confirms.not_consumed(PositionRange { start: 0, end: u64::MAX });
         let dropped = self.content.backlog.clear(&queue.services.storage.pool);

@@ -2,10 +2,9 @@
 //! that have come, messages that are held for too long, and what a clean stop notes.
 
 use super::Queue;
-use super::consumer_channel::ConsumerChannel;
-use super::consumer_timeout::own_timeout_ms;
 use super::state::QueueState;
 use content::{Journal, StopNote};
+use delivery::ConsumerChannel;
 use log::SegmentId;
 use queue_type::AckTimeout;
 use std::sync::Arc;
@@ -66,7 +65,8 @@ impl Upkeep<'_> {
         let QueueState { fifo, consumers, ages, .. } = &mut *state;
         // A consumer's own time-out comes before the queue's, and that before the node's.
         let timeout_ms_of = |consumer: Option<&ConsumerChannel>| {
-            let timeout_ms = consumer.and_then(own_timeout_ms).or(of_queue_ms).or(node_timeout_ms);
+            let timeout_ms =
+                consumer.and_then(ConsumerChannel::timeout_ms).or(of_queue_ms).or(node_timeout_ms);
             timeout_ms.filter(|timeout_ms| *timeout_ms > 0)
         };
         ages.overdue(fifo.consumers(), consumers, timeout_ms_of, now_ms)

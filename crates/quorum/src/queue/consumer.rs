@@ -105,7 +105,7 @@ impl Consumer {
         let prefetch = prefetch.unwrap_or(0);
         self.queue.with(|turn| {
             if let Some(feed) = turn.state.members.feed_mut(self.id) {
-                feed.checkout.prefetch = Some(prefetch).filter(|it| *it > 0);
+                feed.channel.checkout.prefetch = Some(prefetch).filter(|it| *it > 0);
                 turn.apply(&Command::Prefetch { consumer: self.id, prefetch });
             }
         });
@@ -115,7 +115,7 @@ impl Consumer {
     pub fn resume(&self) {
         self.queue.with(|turn| {
             if let Some(feed) = turn.state.members.feed_mut(self.id) {
-                feed.is_full = false;
+                feed.channel.room.reopen();
                 turn.feed(self.id);
             }
         });

@@ -2,9 +2,8 @@
 //! that its outbox has no room for, or that are on disk, wait here.
 
 use super::consumer::Consumer;
-use super::members::Feed;
 use super::turn::Turn;
-use delivery::{COUNTS_BYTES_MAX, add_counts};
+use delivery::{COUNTS_BYTES_MAX, ConsumerChannel, add_counts, own_timeout_ms};
 use message::MessageRef;
 use queue::machine::{
     Answer, Assigned, Attach as Terms, Command, Get as Take, Items, NumberRange, Outcome,
@@ -32,9 +31,7 @@ impl Turn<'_> {
             return Err(AttachRefused::Gone);
         }
         let consumer = self.state.members.next_id();
-        let of_consumer = attach.arguments.get(b"x-consumer-timeout");
-        let of_consumer = of_consumer.and_then(session::Value::as_i64);
-        let of_consumer = of_consumer.and_then(|timeout_ms| u64::try_from(timeout_ms).ok());
+        let of_consumer = own_timeout_ms(&attach.arguments);
         let of_others = self.state.terms.consumer_timeout_ms.or(attach.node_timeout_ms);
         let timeout_ms = of_consumer.or(of_others).filter(|it| *it > 0);
         self.apply(&Command::Attach(Terms {
@@ -47,16 +44,8 @@ impl Turn<'_> {
         if !matches!(self.take_answer(), Some(Answer::Attached { .. })) {
             return Err(AttachRefused::Gone);
         }
-        self.wakes.extend(attach.outbox.batch(&mut |sink: &mut dyn Sink| {
-            sink.event(Event::Attached {
-                channel: attach.channel,
-                link: attach.link,
-                consumer_tag: attach.consumer_tag,
-                no_ack: attach.checkout.settling == AckMode::Auto,
-                answer: attach.answer,
-            });
-        }));
-        self.state.members.add(Feed::of(attach, is_active), timeout_ms);
+        let channel = ConsumerChannel::attach(Attach { limit: None, ..attach }, self.wakes);
+        self.state.members.add(channel, Arc::clone(is_active), timeout_ms);
         Ok(consumer)
     }
 
@@ -104,14 +93,17 @@ impl Turn<'_> {
     /// Gives a consumer what waits for it, as far as there is room and it is in memory.
     pub(crate) fn feed(&mut self, consumer: u64) {
         let (state, queue) = (&mut *self.state, self.queue);
-        let Some(feed) = state.members.feed_mut(consumer).filter(|feed| !feed.is_full) else {
+        let Some(feed) =
+            state.members.feed_mut(consumer).filter(|feed| !feed.channel.room.is_closed())
+        else {
             return;
         };
         let (backlog, seen_below) = (&state.content.backlog, state.seen_below);
-        let (outbox, link) = (Arc::clone(&feed.outbox), feed.link);
-        let settled_by_write = feed.checkout.settling == AckMode::Auto;
+        let channel = &mut feed.channel;
+        let (outbox, link) = (Arc::clone(&channel.outbox), channel.link);
+        let settled_by_write = channel.checkout.settling == AckMode::Auto;
         let host = queue.context.services.host();
-        let owner = host.is_traced().then_some((feed.connection, feed.channel));
+        let owner = host.is_traced().then_some(channel.owner());
         let (mut n_given, mut n_again, mut lost) = (0, 0, Vec::new());
         let waker = outbox.batch(&mut |sink: &mut dyn Sink| {
             while let Some(next) = feed.waiting.front() {
@@ -125,7 +117,7 @@ impl Turn<'_> {
                     }
                 };
                 if !fits(sink, &message, queue.def().name.as_str()) {
-                    feed.is_full = true;
+                    channel.room.close();
                     return;
                 }
                 let counted = add_counts(next.counts, &message);
@@ -147,14 +139,14 @@ impl Turn<'_> {
                 n_given += 1;
                 n_again += u64::from(redelivered);
                 if room == Room::Full {
-                    feed.is_full = true;
+                    channel.room.close();
                     return;
                 }
             }
         });
         self.wakes.extend(waker);
         let what = if settled_by_write { Count::DeliveredAuto } else { Count::Delivered };
-        for tally in [&queue.counters.tally, &*feed.tally] {
+        for tally in [&queue.counters.tally, &*channel.tally] {
             tally.add(what, n_given);
             tally.add(Count::Redelivered, n_again);
         }
@@ -187,10 +179,10 @@ impl Turn<'_> {
     pub(crate) fn end_overdue(&mut self, consumer: u64) {
         let mut is_told = false;
         if let Some(feed) = self.state.members.feed_mut(consumer) {
-            self.wakes.extend(feed.outbox.batch(&mut |sink: &mut dyn Sink| {
+            self.wakes.extend(feed.channel.outbox.batch(&mut |sink: &mut dyn Sink| {
                 is_told = sink.understands_cancels();
                 if is_told {
-                    sink.event(feed.cancelled());
+                    sink.event(feed.channel.cancelled());
                 }
             }));
         }

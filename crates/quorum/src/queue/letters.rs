@@ -2,10 +2,9 @@
 //! departed once they are elsewhere; those sent at least once, when all their queues have them.
 
 use super::undelivered::{AWAITED_MAX, Undelivered};
-use message::MessageRef;
-use queue::Reason;
+use delivery::{CopiedLetters, DepartingMessage, Sending};
 use queue::machine::{DeadLetters, Facts, NumberRange};
-use queue_type::{DeadLetter, DeadLetterTo, LetterBatch, LostAt, TriedLetter};
+use queue_type::{DeadLetterTo, LetterBatch, LostAt, TriedLetter};
 use std::sync::Arc;
 use store::backlog::{Backlog, Lookup};
 
@@ -19,23 +18,10 @@ pub(crate) struct Letters {
     undelivered: Option<Box<Undelivered>>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Sending {
-    /// The thread was not asked to send.
-    #[default]
-    Idle,
-    /// The thread is to be asked: the first letter is wanted in memory.
-    Asked,
-    /// The thread was asked: the first letter is to stay in memory until the thread comes.
-    Called,
-    /// The thread has copies of the first letters, or goes on when the disk has space.
-    UnderWay,
-}
-
 impl Letters {
     /// Whether the first letter is wanted in memory.
     pub(crate) fn are_wanted(&self) -> bool {
-        matches!(self.sending, Sending::Asked | Sending::Called)
+        matches!(self.sending, Sending::Wanted | Sending::Asked)
     }
 
     pub(crate) fn end(&mut self) {
@@ -66,35 +52,35 @@ impl Letters {
         }
     }
 
-    /// The dead letters that may be sent now, in order: number, position, reason.
-    fn sendable<'s>(&'s self, facts: Facts<'s>) -> impl Iterator<Item = (u64, u64, Reason)> + 's {
+    /// The dead letters that may be sent now, in order.
+    fn sendable<'s>(&'s self, facts: Facts<'s>) -> impl Iterator<Item = DepartingMessage> + 's {
         let undelivered = self.undelivered.as_deref().filter(|_| are_awaited(facts));
         let n_waiting = undelivered.map_or(0, Undelivered::n_waiting);
         let n_max =
             if are_awaited(facts) { AWAITED_MAX.saturating_sub(n_waiting) } else { usize::MAX };
         let departing = facts.departing().flat_map(|it| {
             let numbered = (it.first_number..).zip(it.positions.start..it.positions.end);
-            numbered.map(move |(number, at)| (number, at, it.reason))
+            numbered.map(move |(number, at)| DepartingMessage { number, at, reason: it.reason })
         });
         let may_be_sent = move |number| undelivered.is_none_or(|it| it.may_be_sent(number));
-        departing.filter(move |(number, ..)| may_be_sent(*number)).take(n_max)
+        departing.filter(move |it| may_be_sent(it.number)).take(n_max)
     }
 
     /// The position of the first dead letter that may be sent.
     pub(crate) fn first(&self, facts: Facts<'_>) -> Option<u64> {
-        self.sendable(facts).next().map(|(_, at, _)| at)
+        self.sendable(facts).next().map(|it| it.at)
     }
 
     /// Whether the thread of rules is to be asked to send, which is once, when the first dead letter is in
     /// memory.
     pub(crate) fn is_sending_wanted(&mut self, facts: Facts<'_>, backlog: &Backlog) -> bool {
-        let is_asked = matches!(self.sending, Sending::Called | Sending::UnderWay);
+        let is_asked = matches!(self.sending, Sending::Asked | Sending::UnderWay);
         if is_asked || facts.n_departing() == 0 {
             return false;
         }
         let Some(first) = self.first(facts) else { return false };
         let is_cold = matches!(backlog.get(first), Lookup::Cold);
-        self.sending = if is_cold { Sending::Asked } else { Sending::Called };
+        self.sending = if is_cold { Sending::Wanted } else { Sending::Asked };
         !is_cold
     }
 
@@ -123,36 +109,16 @@ impl Letters {
         n_max: usize,
         bytes_max: usize,
     ) -> (LetterBatch, Vec<NumberRange>) {
-        let mut batch = LetterBatch { to, letters: Vec::new(), n_positions: 0, awaited: None };
-        let (mut bytes, mut sent_end, mut numbers, mut lost) = (0, 0, Vec::new(), Vec::new());
-        for (number, at, reason) in self.sendable(facts) {
-            match backlog.get(at) {
-                Lookup::Here(message) => {
-                    // The queue keeps transient ones too.
-                    let message = MessageRef { persistent: false, ..message };
-                    let mut letter = DeadLetter::of(&message, reason);
-                    (letter.position, letter.n_before) = (number, batch.n_positions);
-                    bytes += letter.bytes();
-                    numbers.push(number);
-                    batch.letters.push(letter);
-                }
-                Lookup::Cold => break,
-                Lookup::Gone => lost.push(NumberRange::one(number)),
-            }
-            batch.n_positions += 1;
-            sent_end = number + 1;
-            if batch.letters.len() >= n_max || bytes >= bytes_max {
-                break;
-            }
+        let from = (backlog, true);
+        let copied = CopiedLetters::of(to, self.sendable(facts), from, (n_max, bytes_max));
+        let CopiedLetters { mut batch, lost, end } = copied;
+        self.sent_end = end;
+        if !are_awaited(facts) {
+            return (batch, Vec::new());
         }
-        self.sent_end = sent_end;
-        if are_awaited(facts) {
-            let undelivered = self.undelivered.get_or_insert_default();
-            batch.awaited = Some(undelivered.awaited(&numbers));
-        } else {
-            lost.clear();
-        }
-        (batch, lost)
+        let numbers: Vec<u64> = batch.letters.iter().map(|letter| letter.position).collect();
+        batch.awaited = Some(self.undelivered.get_or_insert_default().awaited(&numbers));
+        (batch, lost.into_iter().map(NumberRange::one).collect())
     }
 }
 

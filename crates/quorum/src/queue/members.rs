@@ -1,11 +1,9 @@
 //! Consumers and takers of `basic.get`s of a queue, beside the machine: which channel and outbox each belongs
 //! to.
 
-use meta::ConnectionId;
+use delivery::ConsumerChannel;
 use queue::machine::Assigned;
-use queue::{AckMode, Checkout};
-use queue_type::{AckTimeout, Activity, Attach, ConsumerView, Owner, Tally, WaitsFor};
-use session::{ChannelId, Event, LinkId, Outbox, ShortString, Table};
+use queue_type::{AckTimeout, Activity, ConsumerView, Owner};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,47 +32,11 @@ struct Member {
 
 /// The way to a consumer that gets deliveries.
 pub(crate) struct Feed {
-    pub(crate) connection: ConnectionId,
-    pub(crate) channel: ChannelId,
-    pub(crate) link: LinkId,
-    pub(crate) outbox: Arc<dyn Outbox>,
-    pub(crate) consumer_tag: ShortString,
-    pub(crate) checkout: Checkout,
-    pub(crate) exclusive: bool,
-    pub(crate) arguments: Table,
-    /// Whether the outbox has no room, until the connection says so.
-    pub(crate) is_full: bool,
+    pub(crate) channel: ConsumerChannel,
     /// Messages that the consumer holds and that are not in its outbox yet.
     pub(crate) waiting: VecDeque<Assigned>,
     /// Whether the consumer gets deliveries, as its session sees it.
     pub(crate) is_active: Arc<AtomicBool>,
-    /// Counts of the messages that the consumer was given.
-    pub(crate) tally: Arc<Tally>,
-}
-
-impl Feed {
-    pub(crate) fn of(attach: Attach<'_>, is_active: &Arc<AtomicBool>) -> Self {
-        Self {
-            connection: attach.connection,
-            channel: attach.channel,
-            link: attach.link,
-            outbox: Arc::clone(attach.outbox),
-            consumer_tag: attach.consumer_tag.clone(),
-            checkout: attach.checkout,
-            exclusive: attach.exclusive,
-            arguments: attach.arguments,
-            is_full: false,
-            waiting: VecDeque::new(),
-            is_active: Arc::clone(is_active),
-            tally: attach.tally,
-        }
-    }
-
-    /// The event that tells the client of the consumer's end.
-    pub(crate) const fn cancelled(&self) -> Event<'_> {
-        let Self { channel, link, consumer_tag, .. } = self;
-        Event::ConsumerCancelled { channel: *channel, link: *link, consumer_tag }
-    }
 }
 
 impl Members {
@@ -88,11 +50,16 @@ impl Members {
     }
 
     /// Adds a consumer with the number that is next.
-    pub(crate) fn add(&mut self, feed: Feed, timeout_ms: Option<u64>) {
+    pub(crate) fn add(
+        &mut self,
+        channel: ConsumerChannel,
+        is_active: Arc<AtomicBool>,
+        timeout_ms: Option<u64>,
+    ) {
         self.last += 1;
         self.n_consumers += 1;
-        let owner = (feed.connection, feed.channel);
-        let feed = Some(Box::new(feed));
+        let owner = channel.owner();
+        let feed = Some(Box::new(Feed { channel, waiting: VecDeque::new(), is_active }));
         self.by_id.insert(self.last, Member { owner, timeout_ms, feed, knows_timeout: false });
     }
 
@@ -163,7 +130,7 @@ impl Members {
     /// Consumers with messages that are not in their outboxes, each with the first of these.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = (u64, Assigned)> + '_ {
         self.by_id.iter().filter_map(|(id, member)| {
-            let feed = member.feed.as_deref().filter(|feed| !feed.is_full)?;
+            let feed = member.feed.as_deref().filter(|feed| !feed.channel.room.is_closed())?;
             Some((*id, *feed.waiting.front()?))
         })
     }
@@ -171,22 +138,8 @@ impl Members {
     /// The consumers, for listings.
     pub(crate) fn views(&self, is_single: bool, active: Option<u64>) -> Vec<ConsumerView> {
         let view = |(id, member): (&u64, &Member)| {
-            let feed = member.feed.as_deref()?;
-            Some(ConsumerView {
-                connection: feed.connection,
-                channel: feed.channel,
-                consumer_tag: feed.consumer_tag.clone(),
-                ack_required: feed.checkout.settling == AckMode::Manual,
-                prefetch_count: feed.checkout.prefetch.unwrap_or(0),
-                exclusive: feed.exclusive,
-                arguments: feed.arguments.clone(),
-                activity: match is_single {
-                    true if active == Some(*id) => Activity::SingleActive,
-                    true => Activity::Waiting,
-                    false => Activity::Up,
-                },
-                waits_for: feed.is_full.then_some(WaitsFor::Client),
-            })
+            let is_active = is_single.then_some(active == Some(*id));
+            Some(member.feed.as_deref()?.channel.view(Activity::of(is_active)))
         };
         self.by_id.iter().filter_map(view).collect()
     }

@@ -1,10 +1,10 @@
 //! The queue as the thread of rules knows it: alarms, and dead letters that are sent.
 
 use super::QuorumQueue;
-use super::letters::Sending;
 use super::state::QueueState;
 use super::turn::Turn;
 use confirm::DurabilityToken;
+use delivery::Sending;
 use meta::QueueDef;
 use queue::machine::{Command, Items, NumberRange, Promise};
 use queue_type::{

@@ -6,9 +6,9 @@ use super::members::Members;
 use super::work::Work;
 use crate::command_log::CommandLog;
 use crate::lazy_machine::LazyMachine;
-use crate::settings::{dead_letter_to, machine_settings};
+use crate::settings::machine_settings;
 use content::{Content, Paging};
-use delivery::QueueAlarms;
+use delivery::{QueueAlarms, dead_letter_to};
 use meta::QueueSettings;
 use queue::machine::Settings;
 

@@ -9,7 +9,6 @@ use log::Lsn;
 use queue::machine::{Answer, Command, Promise, Stored};
 use queue::{PositionRange, Reason};
 use queue_type::{Incoming, Wakes};
-use session::Sink;
 use stdx::TimeScale;
 
 /// Messages of a range above which they are forgotten together.
@@ -162,9 +161,7 @@ impl<'t> Turn<'t> {
         let (state, context) = (&mut *self.state, &self.queue.context);
         state.is_deleted = true;
         for feed in state.members.drain() {
-            self.wakes.extend(feed.outbox.batch(&mut |sink: &mut dyn Sink| {
-                sink.event(feed.cancelled());
-            }));
+            feed.channel.tell_cancelled(self.wakes);
         }
         let pool = &context.services.storage.pool;
         let dropped = state.content.backlog.clear(pool);

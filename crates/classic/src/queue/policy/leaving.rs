@@ -1,14 +1,15 @@
 //! Messages that leave a queue by its rules: expired, too many, delivered too often; dead-lettered or
 //! forgotten.
 
-use super::{Departing, Policy, PolicyState, Sending, next_deadline};
+use super::{Departing, Policy, PolicyState, next_deadline};
 use crate::queue::Queue;
 use crate::queue::confirm_on::Confirms;
 use content::Content;
 use content::records;
+use delivery::{CopiedLetters, DepartingMessage, Sending};
 use queue::machine::DeadLetters;
 use queue::{Fifo, Gone, PositionRange, Reason};
-use queue_type::{DeadLetter, LetterBatch, RejectedDeadLetters};
+use queue_type::{LetterBatch, RejectedDeadLetters};
 use std::ops::Range;
 use std::sync::Arc;
 use store::backlog::Lookup;
@@ -255,28 +256,15 @@ impl Leaving<'_> {
     ) -> Option<LetterBatch> {
         let policy = self.policy.state.as_deref()?;
         let to = policy.dead_letter_to.clone()?;
-        let mut batch = LetterBatch { to, letters: Vec::new(), n_positions: 0, awaited: None };
-        let mut bytes = 0;
         let each = |departing: &Departing| {
             let Gone { positions, reason } = departing.gone;
-            (positions.start..positions.end).map(move |at| (at, reason))
+            let positions = positions.start..positions.end;
+            positions.map(move |at| DepartingMessage { number: at, at, reason })
         };
-        for (at, reason) in policy.departing.iter().flat_map(each) {
-            match self.content.backlog.get(at) {
-                Lookup::Here(message) => {
-                    let mut letter = DeadLetter::of(&message, reason);
-                    (letter.position, letter.n_before) = (at, batch.n_positions);
-                    bytes += letter.bytes();
-                    batch.letters.push(letter);
-                }
-                Lookup::Cold => break,
-                Lookup::Gone => {}
-            }
-            batch.n_positions += 1;
-            if batch.letters.len() >= n_max || bytes >= bytes_max {
-                break;
-            }
-        }
+        let departing = policy.departing.iter().flat_map(each);
+        let from = (&self.content.backlog, false);
+        let CopiedLetters { mut batch, .. } =
+            CopiedLetters::of(to, departing, from, (n_max, bytes_max));
         for letter in &mut batch.letters {
             letter.confirm = self.confirms.take(letter.position);
         }

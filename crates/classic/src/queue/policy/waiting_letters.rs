@@ -2,26 +2,13 @@
 //! disk is short of space, neither ready nor unacked.
 
 use crate::queue::Queue;
+use delivery::Sending;
 use meta::QueueDef;
 use queue::PositionRange;
 use queue_type::{AfterDetach, DeadLetter, LetterBatch, RuledQueue};
 use std::sync::Arc;
 use stdx::TimeScale;
 use store::backlog::Lookup;
-
-/// State of sending a queue's dead letters by the thread of rules.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::queue) enum Sending {
-    /// The thread was not asked to send.
-    #[default]
-    Idle,
-    /// The thread was asked to send: the first dead letter stays in memory.
-    Asked,
-    /// The thread has copies of the first dead letters.
-    UnderWay,
-    /// The thread goes on when the disk has space for the dead letters.
-    WaitsForSpace,
-}
 
 impl RuledQueue for Queue {
     fn def(&self) -> &Arc<QueueDef> {

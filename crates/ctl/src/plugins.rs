@@ -115,7 +115,7 @@ pub(crate) fn list(invocation: &Invocation) -> Result<Answer, Failure> {
     let is_running = matches!(offline::is_running(invocation), Ok(true));
     let found = || BUILT_IN.iter().filter(|(name, _)| pattern.is_match(name));
     if invocation.format == Format::Json {
-        return Ok(Answer::Object(as_json(invocation, is_running, found())));
+        return Ok(Answer::Object(as_json(invocation, is_running, found().map(|(name, _)| *name))));
     }
     if invocation.flag("minimal") {
         return Ok(text(found().map(|(name, _)| (*name).to_owned()).collect()));
@@ -160,10 +160,10 @@ fn legend(invocation: &Invocation, is_running: bool) -> Vec<String> {
 fn as_json<'p>(
     invocation: &Invocation,
     is_running: bool,
-    found: impl Iterator<Item = &'p (&'p str, &'p str)>,
+    found: impl Iterator<Item = &'p str>,
 ) -> Value {
     let minimal = invocation.flag("minimal");
-    let object = |(name, _): &(&str, &str)| {
+    let object = |name| {
         if minimal {
             return json!({ "name": name });
         }

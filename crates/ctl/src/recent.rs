@@ -51,7 +51,7 @@ pub(crate) fn log_tail_stream(
     invocation: &Invocation,
     output: &mut dyn Write,
 ) -> Result<(), Failure> {
-    follow(invocation, (&LOG, |_| true), output)
+    follow(invocation, &LOG, |_| true, output)
 }
 
 /// Prints events as they come, an object a line.
@@ -60,7 +60,7 @@ pub(crate) fn event_stream(invocation: &Invocation, output: &mut dyn Write) -> R
     let pattern =
         pattern(invocation).map_err(|error| Failure::error(code::USAGE, error.to_string()))?;
     let is_wanted = |event: &Value| pattern.is_match(text(event, "event"));
-    follow(invocation, (&EVENTS, is_wanted), output)
+    follow(invocation, &EVENTS, is_wanted, output)
 }
 
 fn pattern(invocation: &Invocation) -> Result<Regex, regex::Error> {
@@ -70,7 +70,8 @@ fn pattern(invocation: &Invocation) -> Result<Regex, regex::Error> {
 /// Prints what comes and is wanted until the time is over, the node goes or the output is closed.
 fn follow(
     invocation: &Invocation,
-    (source, is_wanted): (&Source, impl Fn(&Value) -> bool),
+    source: &Source,
+    is_wanted: impl Fn(&Value) -> bool,
     output: &mut dyn Write,
 ) -> Result<(), Failure> {
     let seconds = invocation.number("duration").map(|it| u64::try_from(it).unwrap_or_default());

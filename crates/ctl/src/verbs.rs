@@ -50,14 +50,15 @@ pub(crate) const TABLES: &[&[Verb]] = &[
 const fn choice(
     endpoint: &'static str,
     form: Form,
-    (known, shown): (&'static str, &'static str),
+    known: &'static str,
+    shown: &'static str,
 ) -> Action {
     Action::List(endpoint, Listing { columns: Columns { known, shown }, form, headers: true })
 }
 
 /// A listing with columns of its own.
 const fn table(endpoint: &'static str, columns: &'static str, form: Form) -> Action {
-    choice(endpoint, form, ("", columns))
+    choice(endpoint, form, "", columns)
 }
 
 /// A listing that comes in one piece.

@@ -87,7 +87,8 @@ impl Lifecycle {
     fn refuse(
         &mut self,
         now: Now,
-        (code, reason): (ResponseCode, String),
+        code: ResponseCode,
+        reason: String,
         answer: impl FnOnce(&mut Vec<u8>),
     ) {
         self.failure = Some(reason);

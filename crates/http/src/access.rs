@@ -40,13 +40,13 @@ pub(crate) fn logged(api: &Arc<Api>, router: Router) -> Router {
                 return response;
             }
             let asked = format!("{method} {} {version:?}", uri.path());
-            tracing::info!(target: ACCESS, "{}", line(peer, (&asked, &headers), &response, api.now()));
+            tracing::info!(target: ACCESS, "{}", line(peer, &asked, &headers, &response, api.now()));
             response
         }
     }))
 }
 
-fn line(peer: Peer, (asked, headers): (&str, &HeaderMap), response: &Response, now: Now) -> String {
+fn line(peer: Peer, asked: &str, headers: &HeaderMap, response: &Response, now: Now) -> String {
     let user = response.extensions().get::<Asker>().map_or("", |asker| &asker.0);
     let user = if user.is_empty() { "-" } else { user };
     // COMPAT: 0 for what is written as it goes out.

@@ -36,6 +36,8 @@ stdx::named! {
         Management = "management",
         /// A tag as for `Management`, and some permission in the virtual host of the address.
         Vhost = "management, virtual host",
+        /// As `Vhost`. COMPAT: nobody has a right to anything in a virtual host that does not exist.
+        KnownVhost = "management, virtual host",
         /// The tag `policymaker`, and some permission in the virtual host of the address.
         Policymaker = "policymaker, virtual host",
         Monitoring = "monitoring",
@@ -99,7 +101,8 @@ impl Caller {
     /// misses otherwise.
     pub(crate) fn check(
         &self,
-        (needs, makes): (Needs, bool),
+        needs: Needs,
+        makes: bool,
         state: &State,
         vhost: &str,
     ) -> Result<(), Refusal> {
@@ -116,6 +119,7 @@ impl Caller {
             Needs::Policymaker if !self.has(&["administrator", "policymaker"]) => {
                 return Err(Refusal::not_yours());
             }
+            Needs::KnownVhost if !vhost_is_there() => "Access refused.",
             Needs::Vhost | Needs::Policymaker if !vhost_is_there() => {
                 return Err(if makes {
                     Refusal::lacks("vhost_not_found")
@@ -123,13 +127,14 @@ impl Caller {
                     Refusal::not_found()
                 });
             }
-            Needs::Vhost | Needs::Policymaker
+            Needs::Vhost | Needs::KnownVhost | Needs::Policymaker
                 if !vhost.is_empty() && !self.is_administrator() && !is_in() =>
             {
                 "User not authorised to access virtual host"
             }
             Needs::Management
             | Needs::Vhost
+            | Needs::KnownVhost
             | Needs::Policymaker
             | Needs::Monitoring
             | Needs::Administrator => return Ok(()),
@@ -147,7 +152,7 @@ pub(crate) async fn caller(
 ) -> Result<Caller, Refusal> {
     let header = headers.get(header::AUTHORIZATION);
     if let Some((user, password)) = header.and_then(|it| basic(it.as_bytes())) {
-        return log_in(api, (&user, &password), peer).await;
+        return log_in(api, &user, &password, peer).await;
     }
     let view = api.management.broker.view();
     let user = api.logins.user(headers, &view.meta, api.now().monotonic_ms);
@@ -158,8 +163,8 @@ pub(crate) async fn caller(
     // The user has shown a password for the cookie, and needs none here.
     let (from, credentials) = (Some(peer.address.ip()), Credentials::Certificate(Ok(&user)));
     let known = api.management.authenticator.login(credentials, from, &view.meta).await;
-    let from = (api, peer.address.ip());
-    known.map(|user| Caller::of(user, peer)).map_err(|refused| of(from, &refused))
+    let told = |refused| refusal(api, peer.address.ip(), &refused);
+    known.map(|user| Caller::of(user, peer)).map_err(told)
 }
 
 /// Refuses names and passwords where the configuration of the API does. Prometheus has them all the same.
@@ -177,7 +182,8 @@ pub(crate) fn check_passwords(api: &Api, peer: Peer) -> Result<(), Refusal> {
 /// Checks a name and a password, in turn with others who guess.
 pub(crate) async fn log_in(
     api: &Api,
-    (username, password): (&[u8], &[u8]),
+    username: &[u8],
+    password: &[u8],
     peer: Peer,
 ) -> Result<Caller, Refusal> {
     let view = api.management.broker.view();
@@ -191,10 +197,10 @@ pub(crate) async fn log_in(
     let Ok(result) = api.throttle.in_turn((from, username), now_ms, pause, login).await;
     let is_accepted = result.is_ok();
     api.throttle.count(Attempt { protocol: "http", peer: from, user: username, is_accepted });
-    result.map(|user| Caller::of(user, peer)).map_err(|refused| of((api, from), &refused))
+    result.map(|user| Caller::of(user, peer)).map_err(|refused| refusal(api, from, &refused))
 }
 
-fn of((api, client): (&Api, IpAddr), refused: &Refused) -> Refusal {
+fn refusal(api: &Api, client: IpAddr, refused: &Refused) -> Refusal {
     #[expect(clippy::wildcard_enum_match_arm, reason = "nobody is told more")]
     match refused {
         Refused::NotLoopback(_) => Refusal::not_authorised("User can only log in via localhost"),

@@ -207,7 +207,7 @@ async fn accept_of(Listener { socket: listener, tls, limits }: Listener, shared:
         let peer = Peer { address, is_encrypted: tls.is_some(), limits };
         let (shared, tls) = (Arc::clone(&shared), tls.clone());
         tokio::spawn(async move {
-            serve_one((socket, peer), tls, guest, &shared).await;
+            serve_one(socket, peer, tls, guest, &shared).await;
             drop(connection);
         });
     }
@@ -215,7 +215,8 @@ async fn accept_of(Listener { socket: listener, tls, limits }: Listener, shared:
 
 /// Serves a connection until it ends, or has lost its place among strangers.
 async fn serve_one(
-    (socket, peer): (TcpStream, Peer),
+    socket: TcpStream,
+    peer: Peer,
     tls: Option<Arc<tls::Context>>,
     guest: Arc<Guest>,
     shared: &Shared,
@@ -232,8 +233,7 @@ async fn serve_one(
                 // An error is met again by the handshake.
                 let _says_something = timeout(limits.request_timeout(), socket.readable()).await;
                 guest.each_place(Place::heard);
-                let limits = (limits.request_timeout(), auth::network(peer.address.ip()));
-                match agree((socket, heard), &tls, limits, shared).await {
+                match agree(socket, heard, &tls, peer, shared).await {
                     Ok(None) => {}
                     Ok(Some(socket)) => answer(socket, peer, guest, shared).await,
                     Err(Failure { reason, text }) => {
@@ -256,18 +256,19 @@ async fn serve_one(
 
 /// Makes the TLS handshake; `None` if the client goes away without a word.
 async fn agree(
-    (socket, heard): (TcpStream, impl FnOnce(TcpStream) -> Impatient),
+    socket: TcpStream,
+    heard: impl FnOnce(TcpStream) -> Impatient,
     tls: &tls::Context,
-    (patience, address): (Duration, IpAddr),
+    peer: Peer,
     shared: &Shared,
 ) -> Result<Option<TlsStream<Impatient>>, Failure> {
     let acceptor = TlsAcceptor::from(Arc::clone(&tls.current().config));
     let mut first = [0; Hello::BYTES];
-    let agreed = timeout(patience, async {
+    let agreed = timeout(peer.limits.request_timeout(), async {
         if socket.peek(&mut first).await? == 0 {
             return Ok(None);
         }
-        let turn = || shared.admission.tls_turn(address);
+        let turn = || shared.admission.tls_turn(auth::network(peer.address.ip()));
         in_turns(acceptor.accept(heard(socket)), turn).await.map(Some)
     });
     match agreed.await {

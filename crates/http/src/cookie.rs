@@ -24,11 +24,16 @@ struct Login {
 }
 
 impl Logins {
-    /// Begins a login, which ends after `ms`; returns the number for its cookie.
-    pub(crate) fn begin(&self, user: &User, (now_ms, ms): (u64, u64)) -> Result<String, ApiError> {
+    /// Begins a login, which ends after `lasts_ms`; returns the number for its cookie.
+    pub(crate) fn begin(
+        &self,
+        user: &User,
+        now_ms: u64,
+        lasts_ms: u64,
+    ) -> Result<String, ApiError> {
         let number: String = mgmt::random::<32>()?.iter().map(|it| format!("{it:02x}")).collect();
         let (name, password) = (user.name.to_string(), user.password.clone());
-        let login = Login { user: name, password, ends_ms: now_ms.saturating_add(ms) };
+        let login = Login { user: name, password, ends_ms: now_ms.saturating_add(lasts_ms) };
         let mut logins = stdx::lock(&self.0);
         if logins.len() >= LOGINS_MAX {
             logins.retain(|_, login| login.ends_ms > now_ms);

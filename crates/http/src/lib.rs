@@ -132,9 +132,10 @@ impl Api {
 
     /// Looks at the figures of the node and its virtual hosts, and at those of all objects if that is wanted.
     fn look(&self, wants_all: bool) {
-        let changed = self.stats.look(&self.management, (self.now(), wants_all));
-        if let Some(ChangedQueues { between_ms, queues }) = changed {
-            self.history.ages.look(queues.into_iter(), between_ms, |queue| self.stats.knows(queue));
+        let changed = self.stats.look(&self.management, self.now(), wants_all);
+        if let Some(ChangedQueues { before_ms, now_ms, queues }) = changed {
+            let is_there = |queue| self.stats.knows(queue);
+            self.history.ages.look(&queues, before_ms, now_ms, is_there);
         }
         self.lists.forget(self.now().monotonic_ms);
     }

@@ -189,10 +189,10 @@ impl Listing {
     }
 
     /// The parts of a query that an arrangement follows from: of its page nothing but that it wants one.
-    pub(crate) fn arranging(query: &Query) -> Vec<(String, String)> {
+    pub(crate) fn arranging(query: &Query) -> Query {
         let is_of_order = |(name, _): &&(String, String)| !OF_PAGES.contains(&name.as_str());
         let page = query.get("page").map(|_| ("page".to_owned(), String::new()));
-        query.0.iter().filter(is_of_order).cloned().chain(page).collect()
+        Query(query.0.iter().filter(is_of_order).cloned().chain(page).collect())
     }
 
     /// The place behind the last row that is wanted.
@@ -217,7 +217,7 @@ impl Listing {
             for (nth, at) in places.into_iter().enumerate() {
                 self.check(nth)?;
                 let key = set.row(at).and_then(|row| value_at(&row, path));
-                keyed.push((key.unwrap_or(Value::Null), at));
+                keyed.push(Keyed { key: key.unwrap_or(Value::Null), at });
             }
             places = sorted(keyed, self.reverse, self.end().max(AHEAD_MAX));
         } else if self.reverse {
@@ -367,19 +367,25 @@ impl Filter {
     }
 }
 
+/// The place of a row, and the value that it is sorted by.
+struct Keyed {
+    key: Value,
+    at: usize,
+}
+
 /// The places by their keys, as far as the first `n`, which are all that is wanted.
-fn sorted(mut keyed: Vec<(Value, usize)>, reverse: bool, n: usize) -> Vec<usize> {
-    let order = |left: &(Value, usize), right: &(Value, usize)| {
-        let by_value = compare(&left.0, &right.0);
+fn sorted(mut keyed: Vec<Keyed>, reverse: bool, n: usize) -> Vec<usize> {
+    let order = |left: &Keyed, right: &Keyed| {
+        let by_value = compare(&left.key, &right.key);
         let by_value = if reverse { by_value.reverse() } else { by_value };
-        by_value.then(left.1.cmp(&right.1))
+        by_value.then(left.at.cmp(&right.at))
     };
     if (1..keyed.len()).contains(&n) {
         keyed.select_nth_unstable_by(n - 1, order);
         keyed.truncate(n);
     }
     keyed.sort_unstable_by(order);
-    keyed.into_iter().map(|(_, at)| at).collect()
+    keyed.into_iter().map(|it| it.at).collect()
 }
 
 /// The value at a path into a row.

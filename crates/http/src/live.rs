@@ -214,7 +214,7 @@ async fn look_on(api: Arc<Api>, topic: Topic) {
         if let Some((tag, _)) = shown.as_ref().filter(|(tag, _)| *tag != seen || tag.is_empty()) {
             (seen, version) = (tag.clone(), version + 1);
         }
-        send(&api, &topic, (version, shown.map(|(_, frame)| frame)), now_ms);
+        send(&api, &topic, version, shown.map(|(_, frame)| frame).as_ref(), now_ms);
         let took = Duration::from_millis(now_ms.saturating_sub(began_ms));
         pause = (took * LOOKING_PART).clamp(LOOK_EVERY, LOOK_MAX);
     }
@@ -312,12 +312,12 @@ fn frame(event: &str, address: &str, body: &[u8]) -> Bytes {
 }
 
 /// Sends a version to those who have another one, and a word to those who have long heard nothing.
-fn send(api: &Api, topic: &Topic, (version, frame): (u64, Option<Bytes>), now_ms: u64) {
+fn send(api: &Api, topic: &Topic, version: u64, frame: Option<&Bytes>, now_ms: u64) {
     let mut topics = stdx::lock(&api.turns.live.topics);
     for watcher in topics.get_mut(topic).into_iter().flatten() {
         let client = &watcher.client;
         let heard_ms = client.heard_ms.load(Ordering::Relaxed);
-        match &frame {
+        match frame {
             Some(frame) if watcher.sent != version && client.send(frame, now_ms) => {
                 watcher.sent = version;
             }

@@ -27,12 +27,12 @@ pub(crate) async fn begin(
     check_passwords(api, peer)?;
     let form = Query::parse(std::str::from_utf8(body).unwrap_or_default())?;
     let field = |name| form.get(name).unwrap_or_default().as_bytes();
-    let caller = log_in(api, (field("username"), field("password")), peer).await?;
+    let caller = log_in(api, field("username"), field("password"), peer).await?;
     let view = api.management.broker.view();
-    caller.check((Needs::Management, false), &view.meta, "")?;
+    caller.check(Needs::Management, false, &view.meta, "")?;
     let user = view.meta.user(&caller.user).ok_or_else(Refusal::unauthorized)?;
     let ms = api.settings.login_ms;
-    let number = api.logins.begin(user, (api.now().monotonic_ms, ms))?;
+    let number = api.logins.begin(user, api.now().monotonic_ms, ms)?;
     let cookie = cookie(api, &number, ms / 1_000, peer);
     let json = (header::CONTENT_TYPE, "application/json".to_owned());
     Ok(([(header::SET_COOKIE, cookie), json], "\"ok\"").into_response())

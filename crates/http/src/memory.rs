@@ -73,7 +73,7 @@ impl Memory {
     /// Begins to hold a body.
     pub(crate) fn hold(self: &Arc<Self>, user: &str) -> Holding {
         let refused = Arc::<Notify>::default();
-        self.insert((user, 0), HeldContent::Reading(Arc::clone(&refused)), refused)
+        self.insert(user, HeldContent::Reading(Arc::clone(&refused)), refused)
     }
 
     /// An answer as a body that counts for its user.
@@ -88,21 +88,16 @@ impl Memory {
     ) -> Result<AnswerBody, Refusal> {
         let n_bytes = answer.len() as u64;
         let content = if is_done { HeldContent::Taken } else { HeldContent::Answer };
-        let holding = self.insert((user, 0), content(answer), Arc::default());
+        let holding = self.insert(user, content(answer), Arc::default());
         holding.note(n_bytes)?;
         Ok(AnswerBody { holding, left: n_bytes })
     }
 
-    fn insert(
-        self: &Arc<Self>,
-        (user, n_bytes): (&str, u64),
-        content: HeldContent,
-        refused: Arc<Notify>,
-    ) -> Holding {
+    fn insert(self: &Arc<Self>, user: &str, content: HeldContent, refused: Arc<Notify>) -> Holding {
         let mut held = stdx::lock(&self.held);
         held.last_id += 1;
         let id = held.last_id;
-        held.of.insert(id, Held { user: user.to_owned(), n_bytes, content });
+        held.of.insert(id, Held { user: user.to_owned(), n_bytes: 0, content });
         Holding { memory: Arc::clone(self), id, refused }
     }
 

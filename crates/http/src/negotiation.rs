@@ -92,8 +92,8 @@ impl HttpBody for InPieces {
     }
 }
 
-/// Whether a client takes a type such as `text/plain`.
-pub(crate) fn takes(headers: &HeaderMap, (kind, whole): (&str, &str)) -> bool {
+/// Whether a client takes a type: `whole` such as `text/plain`, or the `kind` `text/*`.
+pub(crate) fn takes(headers: &HeaderMap, kind: &str, whole: &str) -> bool {
     let ranges = headers.get_all(header::ACCEPT).iter().filter_map(|it| it.to_str().ok());
     let mut ranges = ranges.flat_map(|it| it.split(',')).peekable();
     let fits = |range: &str| {

@@ -44,7 +44,9 @@ fn forbidden(reason: String) -> Refusal {
 pub(crate) fn fill(
     headers: &mut HeaderMap,
     settings: &Settings,
-    (asked, method, allowed): (&HeaderMap, &Method, &str),
+    asked: &HeaderMap,
+    method: &Method,
+    allowed: &str,
 ) {
     let Some(origin) = asked.get(header::ORIGIN) else { return };
     if !origin.to_str().is_ok_and(|origin| settings.allows(origin)) {

@@ -6,7 +6,7 @@ use crate::refusal::Refusal;
 const PARAMETERS_MAX: usize = 1_024;
 
 /// The text after the `?`, taken apart.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Query(pub(crate) Vec<(String, String)>);
 
 impl Query {

@@ -34,18 +34,20 @@ impl<K: PartialEq, V: ?Sized> Recent<K, V> {
     /// nothing is shared.
     pub(crate) fn get(
         &self,
-        asked: (Option<&Clock>, K),
+        clock: Option<&Clock>,
+        key: K,
         fits: impl Fn(&V) -> bool,
         make: impl FnOnce() -> Arc<V>,
     ) -> Arc<V> {
-        let Ok(value) = self.try_get(asked, fits, || Ok::<_, Infallible>(make()));
+        let Ok(value) = self.try_get(clock, key, fits, || Ok::<_, Infallible>(make()));
         value
     }
 
     /// Gets the value as `get` does, or the error of making it.
     pub(crate) fn try_get<E>(
         &self,
-        (clock, key): (Option<&Clock>, K),
+        clock: Option<&Clock>,
+        key: K,
         fits: impl Fn(&V) -> bool,
         make: impl FnOnce() -> Result<Arc<V>, E>,
     ) -> Result<Arc<V>, E> {
@@ -92,7 +94,8 @@ mod tests {
         let ((clock, ms), recent) = (clock(), Recent::default());
         let ask = |key, value, takes_ms| {
             *recent.get(
-                (Some(&clock), key),
+                Some(&clock),
+                key,
                 |_| true,
                 || {
                     ms.fetch_add(takes_ms, Ordering::Relaxed);
@@ -113,7 +116,8 @@ mod tests {
         let ((clock, ms), recent) = (clock(), Recent::default());
         let ask = |key, least| {
             *recent.get(
-                (Some(&clock), key),
+                Some(&clock),
+                key,
                 |n| *n >= least,
                 || {
                     ms.fetch_add(1, Ordering::Relaxed);

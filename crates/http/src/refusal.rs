@@ -172,6 +172,9 @@ impl Refusal {
             | Kind::Locked
             | Kind::Unsupported
             | Kind::Limit
+            | Kind::LastMember
+            | Kind::NotReplicated
+            | Kind::NodeNotRunning
             | Kind::Invalid => Self::bad_request(refused.text),
         }
     }

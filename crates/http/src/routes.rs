@@ -17,6 +17,7 @@ use crate::objects::{
     policies, queues, streams, traces, undo, vhosts, why,
 };
 use crate::refusal::Refusal;
+use crate::settings::Restriction;
 use axum::body::Body;
 use axum::http::Method;
 use axum::response::Response;
@@ -29,10 +30,48 @@ pub(crate) struct Route {
     pub(crate) method: Method,
     /// The address below `/api`.
     pub(crate) template: &'static str,
-    pub(crate) group: &'static str,
+    pub(crate) group: Group,
     pub(crate) needs: Needs,
     pub(crate) run: Run,
+    pub(crate) cost: Cost,
+    pub(crate) finds: Option<Find>,
+    /// Whether the body is a document of definitions, which is read object by object.
+    pub(crate) is_document: bool,
+    pub(crate) restriction: Option<Restriction>,
     pub(crate) summary: &'static str,
+}
+
+/// Refuses an address whose object is not there. COMPAT: users may not delete such an object, and a `PUT`
+/// creates it.
+pub(crate) type Find = fn(&Call) -> Result<(), Refusal>;
+
+stdx::named! {
+    /// Groups of routes, as pages list them.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Group {
+        Core = "core",
+        Definitions = "definitions",
+        Parameters = "parameters",
+        Policies = "policies",
+        Limits = "limits",
+        Clients = "clients",
+        Exchanges = "exchanges",
+        Queues = "queues",
+        Bulk = "bulk",
+        Jobs = "jobs",
+        Undo = "undo",
+        Bindings = "bindings",
+        Vhosts = "vhosts",
+        Access = "access",
+        Health = "health",
+        Federation = "federation",
+        Shovels = "shovels",
+        Streams = "streams",
+        Top = "top",
+        Tracing = "tracing",
+        Explain = "explain",
+        Leveret = "leveret",
+    }
 }
 
 /// How a request is answered.
@@ -40,6 +79,8 @@ pub(crate) struct Route {
 pub(crate) enum Run {
     /// Answers from what is there, beside the threads that serve sockets.
     Read(fn(&Call) -> Outcome),
+    /// Answers a health check, whole whichever columns are asked for.
+    Check(fn(&Call) -> Outcome),
     /// Changes something, which is logged.
     Change(for<'c> fn(&'c Call) -> Work<'c>),
     /// Logs in the caller with a cookie.
@@ -80,82 +121,10 @@ stdx::named! {
     }
 }
 
-/// Changes that look at much, take very many messages away, or wait for the disk.
-const LONG: [&str; 22] = [
-    "DELETE /connections/{name}",
-    "DELETE /leveret/consumers/{vhost}/{queue}/{tag}",
-    "DELETE /leveret/super-streams/{vhost}/{name}",
-    "DELETE /operator-policies/{vhost}/{name}",
-    "DELETE /policies/{vhost}/{name}",
-    "DELETE /queues/{vhost}/{name}",
-    "DELETE /queues/{vhost}/{name}/contents",
-    "DELETE /stream/connections/{vhost}/{name}",
-    "DELETE /undo/{id}",
-    "DELETE /vhosts/{vhost}",
-    "POST /leveret/samples",
-    "POST /leveret/streams/{vhost}/{name}/accept-loss",
-    "POST /queues/quorum/replicas/on/{node}/grow",
-    "POST /queues/{vhost}/{name}/get",
-    "POST /users/bulk-delete",
-    "PUT /leveret/exchanges/{vhost}/{exchange}/delayed/{id}",
-    "PUT /leveret/queues/{vhost}/{queue}/delayed/{id}",
-    "PUT /leveret/users/{user}/permissions",
-    "PUT /operator-policies/{vhost}/{name}",
-    "PUT /policies/{vhost}/{name}",
-    "PUT /stream/super-streams/{vhost}/{name}",
-    "PUT /vhosts/{vhost}",
-];
-
-/// Changes that look through messages one by one, or go on after the request.
-const JOBS: [&str; 6] = [
-    "POST /leveret/streams/{vhost}/{name}/scrub",
-    "POST /queues/{vhost}/{name}/redrive",
-    "POST /queues/{vhost}/{name}/remove",
-    "POST /undo/{id}",
-    "PUT /leveret/exchanges/{vhost}/{exchange}/delayed",
-    "PUT /leveret/queues/{vhost}/{queue}/delayed",
-];
-
 impl Route {
-    /// The most that a request by the route can cost.
-    pub(crate) fn cost(&self) -> Cost {
-        let is_look = ["/search", "/export", "/tail"].iter().any(|it| self.template.ends_with(it));
-        let is_user = self.template.ends_with("/username/{user}");
-        match self.run {
-            Run::Upload(_) => Cost::Upload,
-            Run::Follow(_) => Cost::Live,
-            Run::Read(_) if self.group == "health" || self.is_open() => Cost::Constant,
-            Run::Read(_) if is_look => Cost::Job,
-            Run::Read(_) => Cost::Read,
-            Run::Ask(_) | Run::Later(_) if self.method == Method::GET => Cost::Read,
-            Run::Ask(_) => Cost::Long,
-            Run::Change(_) | Run::Quiet(_) if self.is_document() => Cost::Long,
-            Run::Change(_) | Run::Quiet(_) if self.group == "bulk" || is_user => Cost::Sliced,
-            Run::LogIn | Run::Later(_) | Run::Define(_) | Run::Change(_) | Run::Quiet(_) => {
-                let is_in = |list: &[&str]| list.iter().any(|it| self.is_named(it));
-                match () {
-                    () if is_in(&JOBS) => Cost::Job,
-                    () if is_in(&LONG) => Cost::Long,
-                    () => Cost::Constant,
-                }
-            }
-        }
-    }
-
     /// Whether anybody may read the route's answers, without a login.
     pub(crate) fn is_open(&self) -> bool {
         self.needs == Needs::Nothing && self.method == Method::GET
-    }
-
-    fn is_named(&self, name: &str) -> bool {
-        name.split_once(' ') == Some((self.method.as_str(), self.template))
-    }
-
-    /// Whether the route's body is a document of definitions, which is read object by object.
-    pub(crate) fn is_document(&self) -> bool {
-        let is_about =
-            self.template.contains("/definitions") || self.template == "/all-configuration";
-        self.method == Method::POST && is_about
     }
 }
 
@@ -177,9 +146,11 @@ pub(crate) fn templates() -> Vec<Vec<&'static Route>> {
     templates
 }
 
-/// The table: by group, one line for each method of an address, with the kind of its handler.
+/// The table: by group, one line for each method of an address, with the kind of its handler, marks where the
+/// row differs from others of its kind, and with `if` the check whether its object is there.
 macro_rules! routes {
     (@run read $module:ident $handler:ident) => { Run::Read($module::$handler) };
+    (@run check $module:ident $handler:ident) => { Run::Check($module::$handler) };
     (@run log_in $module:ident $handler:ident) => { Run::LogIn };
     (@run change $module:ident $handler:ident) => { Run::Change(|call| Box::pin($module::$handler(call))) };
     (@run quiet $module:ident $handler:ident) => { Run::Quiet(|call| Box::pin($module::$handler(call))) };
@@ -192,25 +163,48 @@ macro_rules! routes {
     (@run later $module:ident $handler:ident) => {
         Run::Later(|management, request| Box::pin(mgmt::$module::$handler(management, request)))
     };
-    ($($group:literal: $(
-        $method:ident $template:literal $needs:ident $kind:ident $module:ident::$handler:ident, $summary:literal;
+    (@cost GET Nothing read) => { Cost::Constant };
+    (@cost $method:ident $needs:ident read) => { Cost::Read };
+    (@cost GET $needs:ident ask) => { Cost::Read };
+    (@cost GET $needs:ident later) => { Cost::Read };
+    (@cost $method:ident $needs:ident ask) => { Cost::Long };
+    (@cost $method:ident $needs:ident upload) => { Cost::Upload };
+    (@cost $method:ident $needs:ident follow) => { Cost::Live };
+    (@cost $method:ident $needs:ident $kind:ident) => { Cost::Constant };
+    (@mark $route:ident long) => { $route.cost = Cost::Long };
+    (@mark $route:ident sliced) => { $route.cost = Cost::Sliced };
+    (@mark $route:ident job) => { $route.cost = Cost::Job };
+    (@mark $route:ident document) => { $route.is_document = true };
+    (@mark $route:ident operator_policies) => { $route.restriction = Some(Restriction::OperatorPolicies) };
+    (@mark $route:ident members) => { $route.restriction = Some(Restriction::QuorumMembers) };
+    ($([$group:ident] $(
+        $method:ident $template:literal $needs:ident $kind:ident$(($($mark:ident),+))?
+        $module:ident::$handler:ident $(if $of:ident::$found:ident)?, $summary:literal;
     )*)*) => {
         /// All routes.
-        pub(crate) static ROUTES: &[Route] = &[$($(
-            Route {
+        pub(crate) static ROUTES: &[Route] = &[$($({
+            #[allow(unused_mut, reason = "most rows have no marks")]
+            let mut route = Route {
                 method: Method::$method,
                 template: $template,
-                group: $group,
+                group: Group::$group,
                 needs: Needs::$needs,
                 run: routes!(@run $kind $module $handler),
+                cost: routes!(@cost $method $needs $kind),
+                finds: None,
+                is_document: false,
+                restriction: None,
                 summary: $summary,
-            },
-        )*)*];
+            };
+            $($(routes!(@mark route $mark);)+)?
+            $(route.finds = Some(|call| $of::$found(call).map(drop));)?
+            route
+        },)*)*];
     };
 }
 
 routes! {
-    "core":
+    [Core]
     GET "/overview" Management read node::overview, "Overview";
     GET "/cluster-name" Management read node::get_cluster_name, "Cluster name";
     PUT "/cluster-name" Administrator define definitions::set_cluster_name, "Set the cluster name";
@@ -242,36 +236,36 @@ routes! {
     GET "/openapi.json" Management read openapi::answer, "This table as OpenAPI";
     GET "/live" Management follow live::stream, "Follow the responses of other routes (`topics`, each below `/api`) as events";
     GET "/version" Nothing read node::version, "RabbitMQ version the node is compatible with";
-    "definitions":
+    [Definitions]
     GET "/definitions" Administrator read definitions::export, "All definitions as a document";
-    POST "/definitions" Administrator change definitions::import, "Import a document of definitions";
+    POST "/definitions" Administrator change(long, document) definitions::import, "Import a document of definitions";
     GET "/all-configuration" Administrator read definitions::export, "All definitions as a document";
-    POST "/all-configuration" Administrator change definitions::import, "Import a document of definitions";
+    POST "/all-configuration" Administrator change(long, document) definitions::import, "Import a document of definitions";
     GET "/definitions/{vhost}" Administrator read definitions::export, "Definitions of a virtual host";
-    POST "/definitions/{vhost}" Administrator change definitions::import, "Import definitions into a virtual host";
-    "parameters":
+    POST "/definitions/{vhost}" Administrator change(long, document) definitions::import, "Import definitions into a virtual host";
+    [Parameters]
     GET "/parameters" Policymaker read policies::list_parameters, "Parameters";
     GET "/parameters/{component}" Policymaker read policies::list_parameters, "Parameters of a component";
     GET "/parameters/{component}/{vhost}" Policymaker read policies::list_parameters, "Parameters of a component in a virtual host";
     GET "/parameters/{component}/{vhost}/{name}" Policymaker read policies::get_parameter, "One parameter";
-    PUT "/parameters/{component}/{vhost}/{name}" Policymaker define definitions::set_parameter, "Set a parameter";
-    DELETE "/parameters/{component}/{vhost}/{name}" Policymaker define definitions::clear_parameter, "Clear a parameter";
+    PUT "/parameters/{component}/{vhost}/{name}" Policymaker define definitions::set_parameter if policies::get_parameter, "Set a parameter";
+    DELETE "/parameters/{component}/{vhost}/{name}" Policymaker define definitions::clear_parameter if policies::get_parameter, "Clear a parameter";
     GET "/global-parameters" Policymaker read policies::list_global, "Global parameters";
     GET "/global-parameters/{name}" Policymaker read policies::get_global, "One global parameter";
-    PUT "/global-parameters/{name}" Policymaker define definitions::set_global_parameter, "Set a global parameter";
-    DELETE "/global-parameters/{name}" Policymaker define definitions::clear_global_parameter, "Clear a global parameter";
-    "policies":
+    PUT "/global-parameters/{name}" Policymaker define definitions::set_global_parameter if policies::get_global, "Set a global parameter";
+    DELETE "/global-parameters/{name}" Policymaker define definitions::clear_global_parameter if policies::get_global, "Clear a global parameter";
+    [Policies]
     GET "/policies" Vhost read policies::list, "Policies";
     GET "/policies/{vhost}" Vhost read policies::list, "Policies of a virtual host";
     GET "/policies/{vhost}/{name}" Policymaker read policies::get, "One policy";
-    PUT "/policies/{vhost}/{name}" Policymaker change policies::set, "Set a policy; with `expected`, if it changes so many objects";
-    DELETE "/policies/{vhost}/{name}" Policymaker define definitions::clear_policy, "Clear a policy";
+    PUT "/policies/{vhost}/{name}" Policymaker change(long) policies::set if policies::get, "Set a policy; with `expected`, if it changes so many objects";
+    DELETE "/policies/{vhost}/{name}" Policymaker define(long) definitions::clear_policy if policies::get, "Clear a policy";
     GET "/operator-policies" Vhost read policies::list_operator, "Operator policies";
     GET "/operator-policies/{vhost}" Vhost read policies::list_operator, "Operator policies of a virtual host";
     GET "/operator-policies/{vhost}/{name}" Administrator read policies::get_operator, "One operator policy";
-    PUT "/operator-policies/{vhost}/{name}" Administrator change policies::set_operator, "Set an operator policy; `expected`";
-    DELETE "/operator-policies/{vhost}/{name}" Administrator define definitions::clear_operator_policy, "Clear an operator policy";
-    "limits":
+    PUT "/operator-policies/{vhost}/{name}" Administrator change(long, operator_policies) policies::set_operator if policies::get_operator, "Set an operator policy; `expected`";
+    DELETE "/operator-policies/{vhost}/{name}" Administrator define(long, operator_policies) definitions::clear_operator_policy if policies::get_operator, "Clear an operator policy";
+    [Limits]
     GET "/vhost-limits" Management read vhosts::list_limits, "Limits of virtual hosts";
     GET "/vhost-limits/{vhost}" Vhost read vhosts::list_limits, "Limits of a virtual host";
     PUT "/vhost-limits/{vhost}/{name}" Administrator define definitions::put_vhost_limit, "Set a limit of a virtual host";
@@ -280,161 +274,161 @@ routes! {
     GET "/user-limits/{user}" Management read vhosts::list_user_limits, "Limits of a user";
     PUT "/user-limits/{user}/{name}" Administrator define definitions::put_user_limit, "Set a limit of a user";
     DELETE "/user-limits/{user}/{name}" Administrator define definitions::delete_user_limit, "Clear a limit of a user";
-    "clients":
+    [Clients]
     GET "/connections" Management read clients::list, "Connections";
     GET "/connections/{name}" Management read clients::get, "One connection";
-    DELETE "/connections/{name}" Management change clients::close, "Close a connection; `X-Reason` tells the client why";
+    DELETE "/connections/{name}" Management change(long) clients::close, "Close a connection; `X-Reason` tells the client why";
     GET "/connections/username/{user}" Management read clients::list_of_user, "Connections of a user";
-    DELETE "/connections/username/{user}" Management change clients::close_of_user, "Close all connections of a user";
+    DELETE "/connections/username/{user}" Management change(sliced) clients::close_of_user, "Close all connections of a user";
     GET "/connections/{name}/channels" Management read clients::channels_of_connection, "Channels of a connection";
     GET "/connections/{name}/sessions" Management read clients::sessions, "AMQP 1.0 sessions of a connection";
     GET "/channels" Management read clients::list_channels, "Channels";
     GET "/channels/{name}" Management read clients::get_channel, "One channel";
     GET "/consumers" Management read clients::consumers, "Consumers";
     GET "/consumers/{vhost}" Vhost read clients::consumers, "Consumers in a virtual host";
-    DELETE "/leveret/consumers/{vhost}/{queue}/{tag}" Management change clients::cancel_consumer, "Cancel the consumers of a queue with a tag, on all channels or `channel`; clients are notified and keep their unacknowledged messages";
+    DELETE "/leveret/consumers/{vhost}/{queue}/{tag}" Management change(long) clients::cancel_consumer, "Cancel the consumers of a queue with a tag, on all channels or `channel`; clients are notified and keep their unacknowledged messages";
     GET "/vhosts/{vhost}/connections" Vhost read clients::list_in_vhost, "Connections of a virtual host";
     GET "/vhosts/{vhost}/channels" Vhost read clients::channels_in_vhost, "Channels in a virtual host";
-    "exchanges":
+    [Exchanges]
     GET "/exchanges" Management read exchanges::list, "Exchanges";
     GET "/exchanges/{vhost}" Vhost read exchanges::list, "Exchanges of a virtual host";
     GET "/exchanges/{vhost}/{name}" Vhost read exchanges::get, "One exchange";
-    PUT "/exchanges/{vhost}/{name}" Vhost change exchanges::declare, "Declare an exchange";
-    DELETE "/exchanges/{vhost}/{name}" Vhost change exchanges::delete, "Delete an exchange; `if-unused`";
+    PUT "/exchanges/{vhost}/{name}" Vhost change exchanges::declare if exchanges::check, "Declare an exchange";
+    DELETE "/exchanges/{vhost}/{name}" Vhost change exchanges::delete if exchanges::check, "Delete an exchange; `if-unused`";
     POST "/exchanges/{vhost}/{name}/import" Vhost upload import::to_exchange, "Publish messages in NDJSON; `routing_key` for all of them";
-    GET "/exchanges/{vhost}/{name}/tail" Vhost read tail::of_exchange, "Follow the messages published to an exchange, as events; `filter`, `limit`, `headers_only`, `payload_bytes`";
+    GET "/exchanges/{vhost}/{name}/tail" Vhost read(job) tail::of_exchange, "Follow the messages published to an exchange, as events; `filter`, `limit`, `headers_only`, `payload_bytes`";
     POST "/exchanges/{vhost}/{name}/publish" Vhost quiet messages::publish, "Publish a message";
     GET "/exchanges/{vhost}/{name}/bindings/source" Vhost read bindings::from_exchange, "Bindings from an exchange";
     GET "/exchanges/{vhost}/{name}/bindings/destination" Vhost read bindings::to_exchange, "Bindings to an exchange";
-    "queues":
+    [Queues]
     GET "/queues" Management read queues::list, "Queues";
     GET "/queues/detailed" Management read queues::list_detailed, "Queues with all details";
     GET "/queues/{vhost}" Vhost read queues::list, "Queues of a virtual host";
     GET "/queues/{vhost}/{name}" Vhost read queues::get, "One queue";
-    PUT "/queues/{vhost}/{name}" Vhost change queues::declare, "Declare a queue";
-    DELETE "/queues/{vhost}/{name}" Vhost change queues::delete, "Delete a queue; `if-empty`, `if-unused`, `dry_run`, `expected`";
+    PUT "/queues/{vhost}/{name}" Vhost change queues::declare if queues::check, "Declare a queue";
+    DELETE "/queues/{vhost}/{name}" Vhost change(long) queues::delete if queues::check, "Delete a queue; `if-empty`, `if-unused`, `dry_run`, `expected`";
     GET "/queues/{vhost}/{name}/bindings" Vhost read bindings::of_queue, "Bindings to a queue";
-    DELETE "/queues/{vhost}/{name}/contents" Vhost change queues::purge, "Purge a queue; `dry_run`, `expected`";
+    DELETE "/queues/{vhost}/{name}/contents" Vhost change(long) queues::purge, "Purge a queue; `dry_run`, `expected`";
     POST "/queues/{vhost}/{name}/import" Vhost upload import::to_queue, "Publish messages in NDJSON to a queue";
-    POST "/queues/{vhost}/{name}/get" Vhost quiet messages::get, "Fetch messages of a queue";
+    POST "/queues/{vhost}/{name}/get" Vhost quiet(long) messages::get, "Fetch messages of a queue";
     POST "/queues/{vhost}/{name}/browse" Vhost read browse::page, "Browse messages without consuming them; `from`, `limit`, `which`, `headers_only`, `payload_bytes`, `filter`";
-    GET "/queues/{vhost}/{name}/search" Vhost read search::stream, "Search messages, as events; `scan_max`, `timeout_ms`, and the fields of browsing";
-    POST "/queues/{vhost}/{name}/search" Vhost read search::stream, "The same, with a body";
-    GET "/queues/{vhost}/{name}/tail" Vhost read tail::of_queue, "Follow the messages that arrive in a queue, as events; `filter`, `limit`, `headers_only`, `payload_bytes`";
-    GET "/queues/{vhost}/{name}/export" Vhost read search::export, "Export messages as NDJSON; `which`, `filter`, `limit`";
-    POST "/queues/{vhost}/{name}/redrive" Vhost change redrive::begin, "Move messages, in a job: `select`, `to`, `limit`, `rate`, `clear_deaths`, `dry_run`";
-    POST "/queues/{vhost}/{name}/remove" Vhost change remove::messages, "Remove messages: `select`, `limit`, `dry_run`, `expected`";
-    POST "/queues/{vhost}/{name}/export" Vhost read search::export, "The same, with a body";
+    GET "/queues/{vhost}/{name}/search" Vhost read(job) search::stream, "Search messages, as events; `scan_max`, `timeout_ms`, and the fields of browsing";
+    POST "/queues/{vhost}/{name}/search" Vhost read(job) search::stream, "The same, with a body";
+    GET "/queues/{vhost}/{name}/tail" Vhost read(job) tail::of_queue, "Follow the messages that arrive in a queue, as events; `filter`, `limit`, `headers_only`, `payload_bytes`";
+    GET "/queues/{vhost}/{name}/export" Vhost read(job) search::export, "Export messages as NDJSON; `which`, `filter`, `limit`";
+    POST "/queues/{vhost}/{name}/redrive" Vhost change(job) redrive::begin, "Move messages, in a job: `select`, `to`, `limit`, `rate`, `clear_deaths`, `dry_run`";
+    POST "/queues/{vhost}/{name}/remove" Vhost change(job) remove::messages, "Remove messages: `select`, `limit`, `dry_run`, `expected`";
+    POST "/queues/{vhost}/{name}/export" Vhost read(job) search::export, "The same, with a body";
     POST "/queues/{vhost}/{name}/actions" Administrator change queues::act, "actions on a queue";
-    POST "/queues/quorum/{vhost}/{name}/replicas/add" Administrator ask quorum::add_member, "Add a member";
-    DELETE "/queues/quorum/{vhost}/{name}/replicas/delete" Administrator ask quorum::delete_member, "Delete a member";
-    POST "/queues/quorum/replicas/on/{node}/grow" Administrator change queues::grow, "Add members on a node";
-    DELETE "/queues/quorum/replicas/on/{node}/shrink" Administrator ask quorum::shrink, "Delete the members on a node";
+    POST "/queues/quorum/{vhost}/{name}/replicas/add" Administrator ask(members) quorum::add_member, "Add a member";
+    DELETE "/queues/quorum/{vhost}/{name}/replicas/delete" Administrator ask(members) quorum::delete_member, "Delete a member";
+    POST "/queues/quorum/replicas/on/{node}/grow" Administrator change(long, members) queues::grow, "Add members on a node";
+    DELETE "/queues/quorum/replicas/on/{node}/shrink" Administrator ask(members) quorum::shrink, "Delete the members on a node";
     GET "/queues/quorum/{vhost}/{name}/status" Vhost read queues::quorum_status, "Members of a quorum queue";
-    "bulk":
-    POST "/bulk/queues/{vhost}/{action}" Vhost change bulk::queues, "Purge (`purge`) or delete (`delete`) the queues that match; without `expected`, list them; `pattern`, `type`, `if_empty`, `if_unused`";
-    POST "/bulk/connections" Management change bulk::connections, "Close the connections that match; without `expected`, list them; `pattern`, `by`, `explanation`";
-    "jobs":
+    [Bulk]
+    POST "/bulk/queues/{vhost}/{action}" Vhost change(sliced) bulk::queues, "Purge (`purge`) or delete (`delete`) the queues that match; without `expected`, list them; `pattern`, `type`, `if_empty`, `if_unused`";
+    POST "/bulk/connections" Management change(sliced) bulk::connections, "Close the connections that match; without `expected`, list them; `pattern`, `by`, `explanation`";
+    [Jobs]
     GET "/jobs" Management read jobs::list, "Background jobs, newest first";
     GET "/jobs/{id}" Management read jobs::get, "One job with its state and progress";
     PUT "/jobs/{id}" Management quiet jobs::steer, "Pause or resume a job: `state`";
     DELETE "/jobs/{id}" Management quiet jobs::cancel, "Cancel a job, without reverting its finished part";
-    "undo":
+    [Undo]
     GET "/undo" Management read undo::list, "Purges, deletions and removals that can be undone, newest first";
     GET "/undo/{id}" Management read undo::get, "One of them";
-    POST "/undo/{id}" Management change undo::bring_back, "Undo it, in a job";
-    DELETE "/undo/{id}" Management change undo::forget, "Delete its undo data";
-    "bindings":
+    POST "/undo/{id}" Management change(job) undo::bring_back, "Undo it, in a job";
+    DELETE "/undo/{id}" Management change(long) undo::forget, "Delete its undo data";
+    [Bindings]
     GET "/bindings" Management read bindings::list, "Bindings";
     GET "/bindings/{vhost}" Vhost read bindings::list, "Bindings of a virtual host";
     GET "/bindings/{vhost}/e/{source}/{kind}/{destination}" Vhost read bindings::between, "Bindings between two";
     POST "/bindings/{vhost}/e/{source}/{kind}/{destination}" Vhost change bindings::add, "Create a binding; `Location` names it";
     GET "/bindings/{vhost}/e/{source}/{kind}/{destination}/{props}" Vhost read bindings::get, "One binding";
     DELETE "/bindings/{vhost}/e/{source}/{kind}/{destination}/{props}" Vhost change bindings::delete, "Delete a binding";
-    "vhosts":
+    [Vhosts]
     GET "/vhosts" Management read vhosts::list, "Virtual hosts";
     GET "/vhosts/{vhost}" Vhost read vhosts::get, "One virtual host";
-    PUT "/vhosts/{vhost}" Administrator change vhosts::put, "Create or change a virtual host";
-    DELETE "/vhosts/{vhost}" Administrator define definitions::delete_vhost, "Delete a virtual host";
+    PUT "/vhosts/{vhost}" Administrator change(long) vhosts::put if vhosts::protection, "Create or change a virtual host";
+    DELETE "/vhosts/{vhost}" Administrator define(long) definitions::delete_vhost if vhosts::protection, "Delete a virtual host";
     GET "/vhosts/{vhost}/deletion/protection" Administrator read vhosts::protection, "Deletion protection of a virtual host";
     POST "/vhosts/{vhost}/deletion/protection" Administrator define definitions::protect_vhost, "Enable deletion protection";
-    DELETE "/vhosts/{vhost}/deletion/protection" Administrator define definitions::unprotect_vhost, "Disable deletion protection";
+    DELETE "/vhosts/{vhost}/deletion/protection" Administrator define definitions::unprotect_vhost if vhosts::protection, "Disable deletion protection";
     POST "/vhosts/{vhost}/start/{node}" Administrator ask operations::restart_vhost, "Start a virtual host";
-    "access":
+    [Access]
     GET "/vhosts/{vhost}/permissions" Administrator read access::list_permissions, "Permissions in a virtual host";
     GET "/vhosts/{vhost}/topic-permissions" Administrator read access::list_topic_permissions, "Topic permissions in a virtual host";
-    POST "/users/bulk-delete" Administrator define definitions::delete_users, "Delete users";
+    POST "/users/bulk-delete" Administrator define(long) definitions::delete_users, "Delete users";
     GET "/users/without-permissions" Administrator read access::without_permissions, "Users without any permission";
     GET "/users" Administrator read access::list, "Users";
     GET "/users/{user}" Administrator read access::get, "One user";
-    PUT "/users/{user}" Administrator define definitions::put_user, "Create or change a user";
-    DELETE "/users/{user}" Administrator define definitions::delete_user, "Delete a user";
+    PUT "/users/{user}" Administrator define definitions::put_user if access::get, "Create or change a user";
+    DELETE "/users/{user}" Administrator define definitions::delete_user if access::get, "Delete a user";
     GET "/users/{user}/permissions" Administrator read access::list_permissions, "Permissions of a user";
     GET "/users/{user}/topic-permissions" Administrator read access::list_topic_permissions, "Topic permissions of a user";
     GET "/users/{user}/queues" Administrator read access::user_queues, "Queues a user may read";
     GET "/permissions" Administrator read access::list_permissions, "Permissions";
     GET "/permissions/{vhost}/{user}" Administrator read access::get_permissions, "Permissions of a user in a virtual host";
-    PUT "/permissions/{vhost}/{user}" Administrator define definitions::set_permissions, "Set permissions";
-    DELETE "/permissions/{vhost}/{user}" Administrator define definitions::clear_permissions, "Clear permissions";
+    PUT "/permissions/{vhost}/{user}" Administrator define definitions::set_permissions if access::get_permissions, "Set permissions";
+    DELETE "/permissions/{vhost}/{user}" Administrator define definitions::clear_permissions if access::get_permissions, "Clear permissions";
     GET "/topic-permissions" Administrator read access::list_topic_permissions, "Topic permissions";
     GET "/topic-permissions/{vhost}/{user}" Administrator read access::list_topic_permissions, "Topic permissions of a user in a virtual host";
-    PUT "/topic-permissions/{vhost}/{user}" Administrator define definitions::set_topic_permissions, "Set topic permissions";
-    DELETE "/topic-permissions/{vhost}/{user}" Administrator define definitions::clear_topic_permissions, "Clear topic permissions";
+    PUT "/topic-permissions/{vhost}/{user}" Administrator define definitions::set_topic_permissions if access::check_topic_permissions, "Set topic permissions";
+    DELETE "/topic-permissions/{vhost}/{user}" Administrator define definitions::clear_topic_permissions if access::check_topic_permissions, "Clear topic permissions";
     GET "/topic-permissions/{vhost}/{user}/{exchange}" Administrator read access::list_topic_permissions, "Topic permissions at an exchange";
-    PUT "/topic-permissions/{vhost}/{user}/{exchange}" Administrator define definitions::set_topic_permissions, "Set topic permissions at an exchange";
-    DELETE "/topic-permissions/{vhost}/{user}/{exchange}" Administrator define definitions::clear_topic_permissions, "Clear topic permissions at an exchange";
-    "health":
-    GET "/aliveness-test/{vhost}" Vhost change node::aliveness, "whether a virtual host is there";
-    GET "/healthchecks/node" Management read health::alarms, "alarms";
-    GET "/healthchecks/node/{node}" Management read health::alarms, "alarms";
-    GET "/health/checks/alarms" Management read health::alarms, "Fails while there is an alarm";
-    GET "/health/checks/local-alarms" Management read health::alarms, "Fails while there is an alarm on this node";
-    GET "/health/checks/metadata-store/initialized" Management read health::passes, "Definitions are there";
-    GET "/health/checks/metadata-store/initialized/with-data" Management read health::passes, "Definitions are there";
-    GET "/health/checks/certificate-expiration/{within}/{unit}" Management read health::certificates, "Fails if a certificate expires soon";
-    GET "/health/checks/port-listener/{port}" Management read health::port_listener, "Health check: a listener on a port";
-    GET "/health/checks/protocol-listener/{protocols}" Management read health::protocol_listener, "Health check: a listener for a protocol";
-    GET "/health/checks/virtual-hosts" Management read health::passes, "Health check: virtual hosts are running";
-    GET "/health/checks/quorum-queues-without-elected-leaders/all-vhosts" Management read health::without_leaders, "Health check: quorum queues have leaders";
-    GET "/health/checks/quorum-queues-without-elected-leaders/vhost/{vhost}" Management read health::without_leaders, "Health check: quorum queues have leaders";
-    GET "/health/checks/quorum-queues-without-elected-leaders/all-vhosts/pattern/{pattern}" Management read health::without_leaders, "Health check: quorum queues have leaders";
-    GET "/health/checks/quorum-queues-without-elected-leaders/vhost/{vhost}/pattern/{pattern}" Management read health::without_leaders, "Health check: quorum queues have leaders";
-    GET "/health/checks/node-is-quorum-critical" Management read health::single_node, "Health check: queues keep their quorum without this node";
-    GET "/health/checks/is-in-service" Nothing read health::in_service, "Health check: the node is in service, not in maintenance mode";
-    GET "/health/checks/below-node-connection-limit" Nothing read health::below_connection_limit, "Health check: below the connection limit";
-    GET "/health/checks/ready-to-serve-clients" Nothing read health::ready_to_serve, "Health check: the node is ready to serve clients";
-    GET "/health/checks/reached-target-cluster-size" Nothing read health::passes, "Health check: all cluster nodes are running";
-    "federation":
+    PUT "/topic-permissions/{vhost}/{user}/{exchange}" Administrator define definitions::set_topic_permissions if access::check_topic_permissions, "Set topic permissions at an exchange";
+    DELETE "/topic-permissions/{vhost}/{user}/{exchange}" Administrator define definitions::clear_topic_permissions if access::check_topic_permissions, "Clear topic permissions at an exchange";
+    [Health]
+    GET "/aliveness-test/{vhost}" Vhost check node::aliveness, "whether a virtual host is there";
+    GET "/healthchecks/node" Management check health::alarms, "alarms";
+    GET "/healthchecks/node/{node}" Management check health::alarms, "alarms";
+    GET "/health/checks/alarms" Management check health::alarms, "Fails while there is an alarm";
+    GET "/health/checks/local-alarms" Management check health::alarms, "Fails while there is an alarm on this node";
+    GET "/health/checks/metadata-store/initialized" Management check health::passes, "Definitions are there";
+    GET "/health/checks/metadata-store/initialized/with-data" Management check health::passes, "Definitions are there";
+    GET "/health/checks/certificate-expiration/{within}/{unit}" Management check health::certificates, "Fails if a certificate expires soon";
+    GET "/health/checks/port-listener/{port}" Management check health::port_listener, "Health check: a listener on a port";
+    GET "/health/checks/protocol-listener/{protocols}" Management check health::protocol_listener, "Health check: a listener for a protocol";
+    GET "/health/checks/virtual-hosts" Management check health::passes, "Health check: virtual hosts are running";
+    GET "/health/checks/quorum-queues-without-elected-leaders/all-vhosts" Management check health::without_leaders, "Health check: quorum queues have leaders";
+    GET "/health/checks/quorum-queues-without-elected-leaders/vhost/{vhost}" Management check health::without_leaders, "Health check: quorum queues have leaders";
+    GET "/health/checks/quorum-queues-without-elected-leaders/all-vhosts/pattern/{pattern}" Management check health::without_leaders, "Health check: quorum queues have leaders";
+    GET "/health/checks/quorum-queues-without-elected-leaders/vhost/{vhost}/pattern/{pattern}" Management check health::without_leaders, "Health check: quorum queues have leaders";
+    GET "/health/checks/node-is-quorum-critical" Management check health::single_node, "Health check: queues keep their quorum without this node";
+    GET "/health/checks/is-in-service" Nothing check health::in_service, "Health check: the node is in service, not in maintenance mode";
+    GET "/health/checks/below-node-connection-limit" Nothing check health::below_connection_limit, "Health check: below the connection limit";
+    GET "/health/checks/ready-to-serve-clients" Nothing check health::ready_to_serve, "Health check: the node is ready to serve clients";
+    GET "/health/checks/reached-target-cluster-size" Nothing check health::passes, "Health check: all cluster nodes are running";
+    [Federation]
     GET "/federation-links" Monitoring read node::empty, "Empty list: federation is not supported yet";
     GET "/federation-links/state/down" Monitoring read node::empty, "Empty list: federation is not supported yet";
     GET "/federation-links/{vhost}" Monitoring read node::empty_in_vhost, "None";
     GET "/federation-links/{vhost}/state/down" Monitoring read node::empty_in_vhost, "None";
     DELETE "/federation-links/vhost/{vhost}/{id}/{node}/restart" Monitoring change node::none_to_change, "None to restart";
-    "shovels":
+    [Shovels]
     GET "/shovels" Monitoring read node::empty, "Empty list: shovels are not supported yet";
     GET "/shovels/{vhost}" Monitoring read node::empty_in_vhost, "None";
     GET "/shovels/vhost/{vhost}/{name}" Monitoring read node::none, "None";
     DELETE "/shovels/vhost/{vhost}/{name}" Monitoring change node::none_to_change, "None to delete";
     DELETE "/shovels/vhost/{vhost}/{name}/restart" Monitoring change node::none_to_change, "None to restart";
-    "streams":
+    [Streams]
     GET "/stream/connections" Management read clients::list_of_streams, "Connections of the stream protocol";
     GET "/stream/connections/{vhost}" Vhost read clients::list_of_streams, "Stream connections of a virtual host";
     GET "/stream/connections/{vhost}/{name}" Vhost read clients::get, "One stream connection";
-    DELETE "/stream/connections/{vhost}/{name}" Vhost change clients::close, "Close a stream connection";
+    DELETE "/stream/connections/{vhost}/{name}" Vhost change(long) clients::close, "Close a stream connection";
     GET "/stream/connections/{vhost}/{name}/publishers" Vhost read streams::publishers, "Publishers of a connection";
     GET "/stream/connections/{vhost}/{name}/consumers" Vhost read streams::consumers, "Consumers of a connection";
-    PUT "/stream/super-streams/{vhost}/{name}" Vhost change streams::put_super_stream, "Create a super stream";
+    PUT "/stream/super-streams/{vhost}/{name}" KnownVhost change(long) streams::put_super_stream, "Create a super stream";
     GET "/stream/consumers" Management read streams::consumers, "Consumers of streams";
     GET "/stream/consumers/{vhost}" Vhost read streams::consumers, "Consumers of the streams of a virtual host";
     GET "/stream/publishers" Management read streams::publishers, "Publishers of streams";
     GET "/stream/publishers/{vhost}" Vhost read streams::publishers, "Publishers of the streams of a virtual host";
     GET "/stream/publishers/{vhost}/{queue}" Vhost read streams::publishers, "Publishers of a stream";
     GET "/stream/{vhost}/{name}/tracking" Vhost read streams::tracking, "Stored offsets and publisher sequences of a stream";
-    "top":
+    [Top]
     GET "/top/{node}" Administrator read node::empty, "Erlang processes; there are none";
     GET "/top/ets/{node}" Administrator read node::empty, "Erlang processes; there are none";
     GET "/process/{pid}" Administrator read node::none, "an Erlang process";
-    "tracing":
+    [Tracing]
     GET "/traces" Administrator read traces::list, "Traces to files";
     GET "/traces/node/{node}" Administrator read traces::list, "Traces to files";
     GET "/traces/{vhost}" Administrator read traces::list, "Traces of a virtual host";
@@ -451,16 +445,16 @@ routes! {
     DELETE "/trace-files/{name}" Administrator change traces::delete_file, "Delete a trace file";
     GET "/trace-files/node/{node}/{name}" Administrator read traces::get_file, "Contents of a trace file";
     DELETE "/trace-files/node/{node}/{name}" Administrator change traces::delete_file, "Delete a trace file";
-    "explain":
+    [Explain]
     GET "/explain/queue/{vhost}/{name}" Vhost read explain::queue, "Effective settings of a queue and their origins; policies that match, and why";
     POST "/explain/policy/{vhost}/{name}" Policymaker read explain::policy, "Preview the changes of a policy, without setting it";
     POST "/explain/operator-policy/{vhost}/{name}" Administrator read explain::operator_policy, "Preview the changes of an operator policy, without setting it";
     POST "/explain/publish/{vhost}/{name}" Vhost read explain::publish, "Preview the routing of a message, without publishing it; `routing_key`, `properties`, `user`";
     GET "/explain/why/{vhost}/{name}" Vhost read why::queue, "Why messages wait in a queue";
-    POST "/explain/definitions" Administrator read definitions::explain, "Preview an import of definitions";
-    POST "/explain/definitions/{vhost}" Administrator read definitions::explain, "Preview an import of definitions into a virtual host";
+    POST "/explain/definitions" Administrator read(document) definitions::explain, "Preview an import of definitions";
+    POST "/explain/definitions/{vhost}" Administrator read(document) definitions::explain, "Preview an import of definitions into a virtual host";
     GET "/explain/permission/{vhost}/{user}" Administrator read explain::permission, "Explain a permission of a user; `kind`, `name`, `operation`, `routing_key`";
-    "leveret":
+    [Leveret]
     GET "/leveret/policies/{vhost}/matching/{name}" Administrator read policies::matching, "Policies that match a queue, or with `object_type` an exchange";
     GET "/leveret/parameters/{vhost}" Administrator read policies::list_parameters, "Parameters of a virtual host";
     POST "/leveret/users/{user}" Administrator define definitions::add_user, "Create a user, unless it exists; `password`, `pre_hashed_password`";
@@ -468,7 +462,7 @@ routes! {
     DELETE "/leveret/users/{user}/password" Administrator define definitions::clear_password, "Remove a password";
     PUT "/leveret/users/{user}/tags" Administrator define definitions::set_user_tags, "Replace tags";
     PUT "/leveret/users/{user}/limits" Administrator define definitions::set_user_limits, "Set limits; `definition`";
-    PUT "/leveret/users/{user}/permissions" Administrator define definitions::set_permissions_globally, "Set permissions in all virtual hosts";
+    PUT "/leveret/users/{user}/permissions" Administrator define(long) definitions::set_permissions_globally, "Set permissions in all virtual hosts";
     POST "/leveret/users/{user}/authentication" Administrator quiet access::authenticate, "Check a password";
     POST "/leveret/vhosts/{vhost}" Administrator define definitions::add_vhost, "Create a virtual host, unless it exists";
     PUT "/leveret/vhosts/{vhost}/metadata" Administrator define definitions::update_vhost, "Change a virtual host's metadata";
@@ -483,11 +477,11 @@ routes! {
     POST "/leveret/queues/checkpoint" Administrator ask quorum::force_checkpoint, "Take checkpoints of matching quorum queues";
     POST "/leveret/queues/growth" Administrator ask quorum::grow_to_count, "Add members to matching quorum queues";
     GET "/leveret/exchanges/{vhost}/{exchange}/delayed" Administrator later delayed::list, "Delayed messages of an exchange; `limit`";
-    PUT "/leveret/exchanges/{vhost}/{exchange}/delayed" Administrator later delayed::reschedule, "Reschedule delayed messages that match `filter`: `delay_ms` from now, or now";
-    PUT "/leveret/exchanges/{vhost}/{exchange}/delayed/{id}" Administrator later delayed::reschedule, "Reschedule a delayed message: `delay_ms` from now, or now";
+    PUT "/leveret/exchanges/{vhost}/{exchange}/delayed" Administrator later(job) delayed::reschedule, "Reschedule delayed messages that match `filter`: `delay_ms` from now, or now";
+    PUT "/leveret/exchanges/{vhost}/{exchange}/delayed/{id}" Administrator later(long) delayed::reschedule, "Reschedule a delayed message: `delay_ms` from now, or now";
     DELETE "/leveret/exchanges/{vhost}/{exchange}/delayed/{id}" Administrator later delayed::cancel, "Discard a delayed message";
-    PUT "/leveret/queues/{vhost}/{queue}/delayed" Administrator later delayed::reschedule, "Reschedule retries of a quorum queue that match `filter`: `delay_ms` from now, or now";
-    PUT "/leveret/queues/{vhost}/{queue}/delayed/{id}" Administrator later delayed::reschedule, "Reschedule the retry at a position: `delay_ms` from now, or now";
+    PUT "/leveret/queues/{vhost}/{queue}/delayed" Administrator later(job) delayed::reschedule, "Reschedule retries of a quorum queue that match `filter`: `delay_ms` from now, or now";
+    PUT "/leveret/queues/{vhost}/{queue}/delayed/{id}" Administrator later(long) delayed::reschedule, "Reschedule the retry at a position: `delay_ms` from now, or now";
     GET "/leveret/stream-coordinator" Administrator ask streams::coordinator, "Status of the stream coordinator";
     GET "/leveret/stream-groups/{vhost}" Administrator ask streams::groups, "Single active consumer groups of streams";
     GET "/leveret/streams/{vhost}/{stream}/groups/{reference}" Administrator ask streams::group_consumers, "Consumers of a single active consumer group";
@@ -497,12 +491,12 @@ routes! {
     GET "/leveret/streams/{vhost}/{name}/tracking" Administrator ask streams::tracking, "Stored offsets and publisher sequences of a stream";
     GET "/leveret/streams/{vhost}/{name}/messages" Administrator later tail::messages, "Messages of a stream; `offset` or `next`, `count`, `id`";
     POST "/leveret/streams/{vhost}/{name}/restart" Administrator ask streams::restart, "Restart a stream; its clients reconnect";
-    POST "/leveret/streams/{vhost}/{name}/accept-loss" Administrator later streams::accept_loss, "Accept a stream's data loss and open it";
-    POST "/leveret/streams/{vhost}/{name}/scrub" Administrator later streams::scrub, "Verify a stream's checksums";
+    POST "/leveret/streams/{vhost}/{name}/accept-loss" Administrator later(long) streams::accept_loss, "Accept a stream's data loss and open it";
+    POST "/leveret/streams/{vhost}/{name}/scrub" Administrator later(job) streams::scrub, "Verify a stream's checksums";
     POST "/leveret/streams/{vhost}/{name}/replicas/{node}" Administrator ask streams::add_replica, "Add a member";
     DELETE "/leveret/streams/{vhost}/{name}/replicas/{node}" Administrator ask streams::delete_replica, "Delete a member";
-    DELETE "/leveret/super-streams/{vhost}/{name}" Administrator later streams::delete_super_stream, "Delete a super stream";
-    POST "/leveret/samples" Administrator quiet node::sample, "Sample the statistics now";
+    DELETE "/leveret/super-streams/{vhost}/{name}" Administrator later(long) streams::delete_super_stream, "Delete a super stream";
+    POST "/leveret/samples" Administrator quiet(long) node::sample, "Sample the statistics now";
     GET "/leveret/state" Administrator ask node::state, "Whether the node has started";
     GET "/leveret/status" Administrator ask node::status, "Status of the node";
     GET "/leveret/cluster" Administrator ask node::cluster_status, "Status of the cluster";

@@ -73,7 +73,7 @@ async fn admit(
         Guest::log_in_by(request.extensions());
     }
     request.extensions_mut().insert(audience);
-    if !negotiation::takes(request.headers(), ("text/*", "text/plain")) {
+    if !negotiation::takes(request.headers(), "text/*", "text/plain") {
         return StatusCode::NOT_ACCEPTABLE.into_response();
     }
     next.run(request).await

@@ -124,7 +124,7 @@ pub(crate) fn router(api: Arc<Api>, prefix: &str) -> Router {
                            params: Result<RawPathParams, RawPathParamsRejection>,
                            request: AnyRequest| async move {
             match params {
-                Ok(params) => respond(api, &routes, (peer, params), request).await,
+                Ok(params) => respond(api, &routes, ArrivedRequest { peer, params, request }).await,
                 Err(rejection) => refused(&Refusal::bad_request(rejection.to_string()), false),
             }
         };
@@ -134,13 +134,16 @@ pub(crate) fn router(api: Arc<Api>, prefix: &str) -> Router {
     negotiation::sent(router.fallback(not_found).with_state(api))
 }
 
-/// Answers a request to one of the templates.
-async fn respond(
-    api: Arc<Api>,
-    routes: &[&'static Route],
-    (peer, params): (Peer, RawPathParams),
+/// A request on its way in, with the parameters of its template.
+struct ArrivedRequest {
+    peer: Peer,
+    params: RawPathParams,
     request: AnyRequest,
-) -> Response {
+}
+
+/// Answers a request to one of the templates.
+async fn respond(api: Arc<Api>, routes: &[&'static Route], incoming: ArrivedRequest) -> Response {
+    let (request, peer) = (&incoming.request, incoming.peer);
     let (allowed, asked) = (allowed(routes), request.headers().clone());
     let is_local = request.extensions().get::<ConnectInfo<Local>>().is_some();
     let method = match *request.method() {
@@ -150,10 +153,7 @@ async fn respond(
     let route = routes.iter().find(|route| route.method == method);
     let mut asker = Asker::default();
     let answered = match route {
-        Some(route) => {
-            let route = (*route, routes, &mut asker);
-            answer(Arc::clone(&api), route, (peer, params), request).await
-        }
+        Some(route) => answer(Arc::clone(&api), route, incoming, &mut asker).await,
         None if method == Method::OPTIONS => Ok(StatusCode::OK.into_response()),
         None => Ok(StatusCode::METHOD_NOT_ALLOWED.into_response()),
     };
@@ -173,7 +173,7 @@ async fn respond(
     if asked.contains_key("x-requested-with") {
         headers.remove(header::WWW_AUTHENTICATE);
     }
-    origins::fill(headers, &api.settings, (&asked, &method, &allowed));
+    origins::fill(headers, &api.settings, &asked, &method, &allowed);
     // COMPAT: old caches are told too not to keep what anybody may ask.
     if routes.iter().any(|route| route.is_open()) {
         headers.insert(header::PRAGMA, HeaderValue::from_static("no-cache"));
@@ -197,19 +197,19 @@ fn allowed(routes: &[&Route]) -> String {
 
 async fn answer(
     api: Arc<Api>,
-    (route, routes, asker): (&'static Route, &[&'static Route], &mut Asker),
-    (peer, params): (Peer, RawPathParams),
-    request: AnyRequest,
+    route: &'static Route,
+    ArrivedRequest { peer, params, request }: ArrivedRequest,
+    asker: &mut Asker,
 ) -> Result<Response, Refusal> {
     let (head, body) = request.into_parts();
-    let changes = head.method != Method::GET && head.method != Method::HEAD;
+    let changes = changes(&head.method);
     if changes {
         origins::check(&head.headers, &api.settings)?;
     }
     let is_local = head.extensions.get::<ConnectInfo<Local>>().is_some();
     if changes
         && !is_local
-        && let Some(text) = api.settings.restricts(route.template)
+        && let Some(text) = route.restriction.and_then(|it| api.settings.restricts(it))
     {
         return Err(Refusal::of_status(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", text));
     }
@@ -219,12 +219,12 @@ async fn answer(
         let begun = login::begin(&api, peer, &head.headers, &body).await;
         return begun.inspect(|_| Guest::log_in_by(&head.extensions));
     }
-    let caller = asking(&api, route.needs, peer, (&head, changes)).await?;
+    let caller = asking(&api, route.needs, peer, &head).await?;
     caller.user.clone_into(&mut asker.0);
     if !caller.is_local() && !api.management.running.load(Ordering::Relaxed) {
         return Err(Refusal::unavailable("the node is stopping"));
     }
-    if !negotiation::takes(&head.headers, ("application/*", "application/json")) {
+    if !negotiation::takes(&head.headers, "application/*", "application/json") {
         let text = "responses are application/json";
         return Err(Refusal::of_status(StatusCode::NOT_ACCEPTABLE, "not_acceptable", text));
     }
@@ -232,17 +232,16 @@ async fn answer(
     let params = named(route.template, &params, &query);
     let vhost = params.iter().find(|(name, _)| name == "vhost").map_or("", |(_, vhost)| vhost);
     let makes = [Method::PUT, Method::POST].contains(&head.method);
-    let checked = caller.check((route.needs, makes), &api.management.broker.view().meta, vhost);
-    checked.map_err(|refusal| route.worded(refusal))?;
+    caller.check(route.needs, makes, &api.management.broker.view().meta, vhost)?;
     let holding = (!caller.is_local()).then(|| Arc::new(api.turns.memory.hold(&caller.user)));
     let (body, upload) = if let Run::Upload(_) = route.run {
         (Bytes::new(), body)
     } else if route.needs == Needs::Nothing {
         (Bytes::new(), Body::empty())
     } else {
-        let is_long = caller.is_local() && route.is_document();
+        let is_long = caller.is_local() && route.is_document;
         let bytes_max = if is_long { DOCUMENT_BYTES_MAX } else { api.settings.body_bytes_max };
-        let limits = BodyLimits { bytes_max, is_tree: !route.is_document() };
+        let limits = BodyLimits { bytes_max, is_tree: !route.is_document };
         let patience = peer.limits.idle_timeout();
         (body::whole(body, patience, limits, holding.as_deref()).await?, Body::empty())
     };
@@ -253,17 +252,16 @@ async fn answer(
     let (course, _waiting) = Course::begin(&api.turns.is_stopping);
     let (path, headers) = (head.uri.path().to_owned(), head.headers);
     let call = Call { api, caller, path, params, query, headers, body, course, holding };
-    let twin = routes.iter().find(|route| route.method == Method::GET).copied();
-    route.answered((call, upload), twin).await
+    route.answered(call, upload).await
+}
+
+/// Whether requests of the method change something.
+fn changes(method: &Method) -> bool {
+    *method != Method::GET && *method != Method::HEAD
 }
 
 /// Finds out who asks, where the route needs to know.
-async fn asking(
-    api: &Api,
-    needs: Needs,
-    peer: Peer,
-    (head, changes): (&Parts, bool),
-) -> Result<Caller, Refusal> {
+async fn asking(api: &Api, needs: Needs, peer: Peer, head: &Parts) -> Result<Caller, Refusal> {
     let caller = match head.extensions.get() {
         Some(ConnectInfo(Local(operator))) => Caller::operator(operator.clone(), peer),
         None if needs == Needs::Nothing => return Ok(Caller::stranger(peer)),
@@ -271,7 +269,7 @@ async fn asking(
             if head.headers.contains_key(header::AUTHORIZATION) {
                 check_passwords(api, peer)?;
             }
-            caller(api, &head.headers, peer, changes).await?
+            caller(api, &head.headers, peer, changes(&head.method)).await?
         }
     };
     Guest::log_in_by(&head.extensions);

@@ -150,6 +150,13 @@ impl Default for Settings {
     }
 }
 
+/// Changes that the configuration may switch off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Restriction {
+    OperatorPolicies,
+    QuorumMembers,
+}
+
 impl Settings {
     /// Puts a header into every answer.
     pub fn set_header(&mut self, name: &'static str, value: &str) {
@@ -171,13 +178,19 @@ impl Settings {
         self.look.prefix = format!("{slash}{prefix}");
     }
 
-    /// The reason why what is at a template may not be changed, if that is so.
-    pub(crate) fn restricts(&self, template: &str) -> Option<&'static str> {
-        if self.restrictions.keeps_operator_policies && template.starts_with("/operator-policies") {
-            return Some("changing operator policies over HTTP is disabled");
-        }
-        let keeps = self.restrictions.keeps_members && template.starts_with("/queues/quorum");
-        keeps.then_some("changing members of quorum queues over HTTP is disabled")
+    /// The reason why a change is refused, if it is switched off.
+    pub(crate) fn restricts(&self, change: Restriction) -> Option<&'static str> {
+        let (is_restricted, told) = match change {
+            Restriction::OperatorPolicies => (
+                self.restrictions.keeps_operator_policies,
+                "changing operator policies over HTTP is disabled",
+            ),
+            Restriction::QuorumMembers => (
+                self.restrictions.keeps_members,
+                "changing members of quorum queues over HTTP is disabled",
+            ),
+        };
+        is_restricted.then_some(told)
     }
 
     /// The headers that an answer has not set itself.

@@ -108,7 +108,37 @@ const fn of_exchange(counts: &ExchangeCounts) -> [u64; 2] {
     [counts.n_published, counts.n_copies]
 }
 
-fn of_channel(connection: &Connection, id: ChannelId, counters: &ChannelCounters) -> ChannelLook {
+/// An open channel with its counters.
+#[derive(Clone, Copy)]
+pub(crate) struct OpenChannel<'c> {
+    pub(crate) connection: &'c Connection,
+    pub(crate) id: ChannelId,
+    pub(crate) counters: &'c ChannelCounters,
+}
+
+impl OpenChannel<'_> {
+    pub(crate) fn key(&self) -> ChannelKey {
+        (self.connection.id, self.id)
+    }
+
+    /// Publishes on the channel, by exchange.
+    pub(crate) fn publishes(&self) -> impl Iterator<Item = Publishes> {
+        let by_exchange = self.counters.by_exchange(self.connection.n_unconfirmed(self.id));
+        let of = |(exchange, counts, n_confirmed)| Publishes { exchange, counts, n_confirmed };
+        by_exchange.into_iter().map(of)
+    }
+}
+
+/// Publishes of a channel to an exchange.
+pub(crate) struct Publishes {
+    pub(crate) exchange: Box<[u8]>,
+    pub(crate) counts: ExchangeCounts,
+    /// The number of confirms, where it is known.
+    pub(crate) n_confirmed: Option<u64>,
+}
+
+fn of_channel(channel: OpenChannel<'_>) -> ChannelLook {
+    let OpenChannel { connection, id, counters } = channel;
     let [a, b, c, d] = of_published(&counters.totals(connection.n_unconfirmed(id)));
     let [_, e, f, g, h, i, j, k] = of_counts(&counters.deliveries.counts());
     [a, b, c, d, e, f, g, h, i, j, k]
@@ -171,7 +201,8 @@ impl<const N: usize> Past<'_, N> {
     fn put(
         &self,
         object: &mut Map<String, Value>,
-        (name, value): (&str, u64),
+        name: &str,
+        value: u64,
         places: std::ops::Range<usize>,
     ) {
         object.insert(name.to_owned(), json!(value));
@@ -185,8 +216,8 @@ impl<const N: usize> Past<'_, N> {
         named: impl Iterator<Item = (&'n str, u64)>,
         first: usize,
     ) {
-        for (at, named) in named.enumerate() {
-            self.put(object, named, first + at..first + at + 1);
+        for (at, (name, value)) in named.enumerate() {
+            self.put(object, name, value, first + at..first + at + 1);
         }
     }
 
@@ -202,7 +233,7 @@ impl<const N: usize> Past<'_, N> {
         self.put_all(object, names.zip(counts.iter().copied().skip(first)), first);
         let places = first..first + 4;
         let n_delivered = counts.get(places.clone()).unwrap_or_default().iter().sum();
-        self.put(object, ("deliver_get", n_delivered), places);
+        self.put(object, "deliver_get", n_delivered, places);
     }
 }
 
@@ -214,7 +245,7 @@ impl Past<'_, 17> {
             |places| now.get::<std::ops::Range<usize>>(places).unwrap_or_default().iter().sum();
         let in_streams = ("messages_in_streams", IN_STREAMS..IN_STREAMS + 1);
         for (name, places) in LENGTHS.into_iter().chain([in_streams]) {
-            self.put(object, (name, sum(places.clone())), places);
+            self.put(object, name, sum(places.clone()), places);
         }
     }
 
@@ -249,7 +280,8 @@ impl Stats {
     pub(crate) fn look(
         &self,
         management: &Management,
-        (now, wants_all): (Now, bool),
+        now: Now,
+        wants_all: bool,
     ) -> Option<ChangedQueues> {
         let mut looks = stdx::lock(&self.looks);
         looks.look(management, now);
@@ -308,13 +340,8 @@ impl Stats {
     }
 
     /// The `message_stats` of a channel; `None` if nothing was done on it.
-    pub(crate) fn of_channel(
-        &self,
-        connection: &Connection,
-        (id, counters): (ChannelId, &ChannelCounters),
-        ranges: &Ranges,
-    ) -> Option<Value> {
-        let (key, now) = ((connection.id, id), of_channel(connection, id, counters));
+    pub(crate) fn of_channel(&self, channel: OpenChannel<'_>, ranges: &Ranges) -> Option<Value> {
+        let (key, now) = (channel.key(), of_channel(channel));
         if now == [0; 11] {
             return None;
         }
@@ -331,7 +358,8 @@ impl Stats {
     /// figures.
     pub(crate) fn of_exchange(
         &self,
-        (key, now): (&ExchangeKey, &ExchangeCounts),
+        key: &ExchangeKey,
+        now: &ExchangeCounts,
         ranges: &Ranges,
     ) -> Value {
         let (looks, mut object) = (stdx::lock(&self.looks), Map::new());

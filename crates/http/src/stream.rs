@@ -124,7 +124,7 @@ pub(crate) struct Turns {
 }
 
 /// Turns of so many at a time, of all users and of one.
-fn turns((of_node_max, of_user_max): (usize, usize)) -> Arc<FairTurns> {
+fn turns(of_node_max: usize, of_user_max: usize) -> Arc<FairTurns> {
     let (waiting_max, waiting_of_asker_max) = WAITING;
     FairTurns::new(TurnLimits { of_node_max, of_user_max, waiting_max, waiting_of_asker_max })
 }
@@ -134,9 +134,9 @@ impl Turns {
         let n_processors = available_parallelism().map_or(READS_MIN, NonZero::get);
         let n_reads = n_processors.clamp(READS_MIN, READS_MAX);
         Self {
-            reads: turns((n_reads, n_reads / 2)),
-            changes: turns(CHANGES),
-            slices: turns(SLICES),
+            reads: turns(n_reads, n_reads / 2),
+            changes: turns(CHANGES.0, CHANGES.1),
+            slices: turns(SLICES.0, SLICES.1),
             scrapes: Scrapes {
                 begun: Arc::new(Semaphore::new(SCRAPES_MAX)),
                 unread: UnreadPlaces::new(SHORT_UNREAD_MAX),
@@ -425,7 +425,8 @@ enum Next {
 
 /// Makes the next piece, in turn, beside the threads that serve sockets.
 async fn piece(
-    (reads, asker): (Arc<FairTurns>, TurnKey),
+    reads: Arc<FairTurns>,
+    asker: TurnKey,
     mut pieces: Pieces,
 ) -> Option<(String, Pieces)> {
     let turn = reads.begin(&asker).await.ok()?;
@@ -447,7 +448,9 @@ impl Stream for List {
         let mut making = match std::mem::replace(&mut self.next, Next::IsOver) {
             Next::IsOver => return Poll::Ready(None),
             Next::Rests(pieces) if pieces.is_over() => return Poll::Ready(None),
-            Next::Rests(pieces) => tokio::spawn(piece(self.reads.clone(), pieces)),
+            Next::Rests(pieces) => {
+                tokio::spawn(piece(Arc::clone(&self.reads.0), self.reads.1.clone(), pieces))
+            }
             Next::IsMade(making) => making,
         };
         match Pin::new(&mut making).poll(context) {

@@ -41,11 +41,15 @@ const NAME_BYTES_MAX: usize = 200;
 const EXCHANGE: &str = "amq.rabbitmq.trace";
 
 /// A trace's virtual host and name.
-pub(crate) type Key = (String, String);
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TraceKey {
+    pub(crate) vhost: String,
+    pub(crate) name: String,
+}
 
 /// The traces that are being written.
 #[derive(Debug, Default)]
-pub(crate) struct Traces(Mutex<BTreeMap<Key, Trace>>);
+pub(crate) struct Traces(Mutex<BTreeMap<TraceKey, Trace>>);
 
 #[derive(Debug)]
 struct Trace {
@@ -55,27 +59,27 @@ struct Trace {
 }
 
 impl Traces {
-    /// All traces, with the settings of each.
-    pub(crate) fn all(&self) -> Vec<(Key, Map<String, Value>)> {
+    /// The settings of all traces by their keys.
+    pub(crate) fn all(&self) -> BTreeMap<TraceKey, Map<String, Value>> {
         let traces = stdx::lock(&self.0);
         traces.iter().map(|(key, trace)| (key.clone(), trace.settings.clone())).collect()
     }
 
     /// Ends a trace. False if there is none; with `only`, if it is another one.
-    pub(crate) fn stop(&self, broker: &Broker, key: &Key, only: Option<&Arc<Notify>>) -> bool {
+    pub(crate) fn stop(&self, broker: &Broker, key: &TraceKey, only: Option<&Arc<Notify>>) -> bool {
         let mut traces = stdx::lock(&self.0);
         let is_it = |trace: &Trace| only.is_none_or(|only| Arc::ptr_eq(only, &trace.stopped));
         if !traces.get(key).is_some_and(is_it) {
             return false;
         }
         traces.remove(key).into_iter().for_each(|trace| trace.stopped.notify_one());
-        if !traces.keys().any(|(vhost, _)| *vhost == key.0) {
-            let _was_there = broker.firehose().stop(&key.0, None);
+        if !traces.keys().any(|it| it.vhost == key.vhost) {
+            let _was_there = broker.firehose().stop(&key.vhost, None);
         }
         true
     }
 
-    fn add(&self, broker: &Broker, key: &Key, trace: Trace) -> Result<(), Refusal> {
+    fn add(&self, broker: &Broker, key: &TraceKey, trace: Trace) -> Result<(), Refusal> {
         let mut traces = stdx::lock(&self.0);
         if traces.contains_key(key) {
             return Err(Refusal::bad_request("the trace already exists"));
@@ -85,7 +89,7 @@ impl Traces {
                 "the limit of {TRACES_MAX} traces is reached"
             )));
         }
-        if !broker.firehose().start(&key.0, None) {
+        if !broker.firehose().start(&key.vhost, None) {
             return Err(Refusal::lacks("vhost_not_found"));
         }
         traces.insert(key.clone(), trace);
@@ -95,7 +99,7 @@ impl Traces {
 
 /// The request to begin a trace.
 pub(crate) struct Wanted {
-    pub(crate) key: Key,
+    pub(crate) key: TraceKey,
     pub(crate) pattern: ShortString,
     pub(crate) is_json: bool,
     pub(crate) payload_bytes_max: usize,
@@ -114,11 +118,11 @@ pub(crate) fn is_name(name: &str) -> bool {
 /// Begins a trace in the name of a user.
 pub(crate) async fn start(api: &Arc<Api>, user: &Caller, wanted: Wanted) -> Result<(), Refusal> {
     let Wanted { key, pattern, is_json, payload_bytes_max, settings } = wanted;
-    if !is_name(&key.1) || key.1.len() > NAME_BYTES_MAX {
+    if !is_name(&key.name) || key.name.len() > NAME_BYTES_MAX {
         return Err(Refusal::bad_request("invalid file name"));
     }
-    let mut session = UserSession::open(api, user, &key.0).await?;
-    let file = prepare(&mut session, api, (&key, pattern)).await;
+    let mut session = UserSession::open(api, user, &key.vhost).await?;
+    let file = prepare(&mut session, api, &key.name, pattern).await;
     let stopped = Arc::<Notify>::default();
     let added = file.and_then(|(queue, file)| {
         let trace = Trace { settings, stopped: Arc::clone(&stopped) };
@@ -141,7 +145,7 @@ pub(crate) async fn start(api: &Arc<Api>, user: &Caller, wanted: Wanted) -> Resu
         if let Err(reason) = ended
             && api.traces.stop(&api.management.broker, &key, Some(&stopped))
         {
-            tracing::warn!(vhost = %key.0, "trace '{}' stopped: {reason}", key.1);
+            tracing::warn!(vhost = %key.vhost, "trace '{}' stopped: {reason}", key.name);
         }
     });
     Ok(())
@@ -151,7 +155,8 @@ pub(crate) async fn start(api: &Arc<Api>, user: &Caller, wanted: Wanted) -> Resu
 async fn prepare(
     session: &mut UserSession,
     api: &Api,
-    ((_, name), pattern): (&Key, ShortString),
+    name: &str,
+    pattern: ShortString,
 ) -> Result<(ShortString, File), Refusal> {
     let queue = format!("trace-{name}-{}", api.now().unix_ms);
     let queue =

@@ -90,11 +90,12 @@ impl UserSession {
     /// Publishes, with confirms on, and waits for the confirm; whether it came back as unroutable.
     pub(crate) async fn publish(
         &mut self,
-        (exchange, key): (&str, &str),
+        exchange: &str,
+        key: &str,
         properties: &[u8],
         body: Bytes,
     ) -> Result<bool, Refusal> {
-        let was_returned = self.send((exchange, key.as_bytes()), properties, body).await?;
+        let was_returned = self.send(exchange, key.as_bytes(), properties, body).await?;
         match self.next().await? {
             Told::Confirmed(_, _, Confirmation::Ack) => Ok(!was_returned),
             Told::Confirmed(_, _, Confirmation::Nack) => {
@@ -107,7 +108,8 @@ impl UserSession {
     /// Publishes; whether it came back as unroutable. The confirm comes [`next`](Self::next).
     pub(crate) async fn send(
         &mut self,
-        (exchange, key): (&str, &[u8]),
+        exchange: &str,
+        key: &[u8],
         properties: &[u8],
         body: Bytes,
     ) -> Result<bool, Refusal> {
@@ -140,7 +142,7 @@ impl UserSession {
     }
 
     /// Settles what was fetched.
-    pub(crate) async fn settle(&mut self, (link, position): (LinkId, Position), outcome: Outcome) {
+    pub(crate) async fn settle(&mut self, link: LinkId, position: Position, outcome: Outcome) {
         let settle = Settle { channel: CHANNEL, link, position, outcome };
         self.submit(&[], Request::Settle(settle)).await;
     }

@@ -66,23 +66,23 @@ fn moved(status: StatusCode, place: String) -> MethodRouter<Arc<Api>> {
 
 /// The table of routes, for people.
 async fn reference(State(api): State<Arc<Api>>, Extension(peer): Extension<Peer>) -> Response {
-    plain_page((&api, peer), routes::page())
+    plain_page(&api, peer, routes::page())
 }
 
 async fn tools(State(api): State<Arc<Api>>, Extension(peer): Extension<Peer>) -> Response {
-    plain_page((&api, peer), TOOLS)
+    plain_page(&api, peer, TOOLS)
 }
 
-fn plain_page(from: (&Api, Peer), page: &'static str) -> Response {
+fn plain_page(api: &Api, peer: Peer, page: &'static str) -> Response {
     let html = (header::CONTENT_TYPE, "text/html; charset=utf-8");
-    filled(from, ([html, (header::CONTENT_SECURITY_POLICY, POLICY)], page).into_response())
+    filled(api, peer, ([html, (header::CONTENT_SECURITY_POLICY, POLICY)], page).into_response())
 }
 
 async fn index(State(api): State<Arc<Api>>, Extension(peer): Extension<Peer>) -> Response {
     let html = (header::CONTENT_TYPE, "text/html; charset=utf-8");
     let policy = (header::CONTENT_SECURITY_POLICY, POLICY);
     let page = ui::index(&api.settings.look);
-    filled((&api, peer), ([html, policy], page).into_response())
+    filled(&api, peer, ([html, policy], page).into_response())
 }
 
 async fn file(
@@ -96,10 +96,10 @@ async fn file(
             [(header::CONTENT_TYPE, file.content_type), (header::CACHE_CONTROL, FOR_EVER)];
         (headers, file.bytes).into_response()
     });
-    filled((&api, peer), response.unwrap_or_else(|| StatusCode::NOT_FOUND.into_response()))
+    filled(&api, peer, response.unwrap_or_else(|| StatusCode::NOT_FOUND.into_response()))
 }
 
-fn filled((api, peer): (&Api, Peer), mut response: Response) -> Response {
+fn filled(api: &Api, peer: Peer, mut response: Response) -> Response {
     api.settings.fill(response.headers_mut(), peer.is_encrypted);
     response
 }

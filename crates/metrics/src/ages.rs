@@ -14,13 +14,24 @@ const LOOKS_MAX: usize = 32;
 #[derive(Debug, Default)]
 pub struct Ages(Mutex<HashMap<QueueId, Looks>>);
 
+/// A queue that has changed between two looks.
+#[derive(Clone, Copy, Debug)]
+pub struct ChangedQueue {
+    /// The queue.
+    pub id: QueueId,
+    /// The number of messages that have come so far.
+    pub n_come: u64,
+    /// The number of messages that are there.
+    pub n_messages: u64,
+}
+
 /// Times, in milliseconds, and messages that had come by then; the oldest message came after the first.
 #[derive(Debug, Default)]
 struct Looks(VecDeque<(u64, u64)>);
 
 impl Looks {
     /// A look at a queue that has changed since the one at `before_ms`.
-    fn look(&mut self, (before_ms, now_ms): (u64, u64), n_come: u64, n_messages: u64) {
+    fn look(&mut self, before_ms: u64, now_ms: u64, n_come: u64, n_messages: u64) {
         // The count of the last look held until `before_ms`.
         if let Some((at_ms, n_come)) = self.0.back().copied().filter(|(at, _)| *at < before_ms) {
             debug_assert!(at_ms < now_ms);
@@ -50,21 +61,22 @@ impl Looks {
 }
 
 impl Ages {
-    /// Looks at queues that have changed between the last look and this one: messages that have come, and
-    /// that are there. Of a stream's the age says nothing: they stay.
+    /// Looks at queues that have changed between the last look and this one. Of a stream's messages the age
+    /// says nothing: they stay.
     pub fn look(
         &self,
-        changed: impl Iterator<Item = (QueueId, u64, u64)>,
-        between_ms: (u64, u64),
+        changed: &[ChangedQueue],
+        before_ms: u64,
+        now_ms: u64,
         is_there: impl Fn(QueueId) -> bool,
     ) {
         let mut ages = stdx::lock(&self.0);
         ages.retain(|id, _| is_there(*id));
-        for (id, n_come, n_messages) in changed {
+        for &ChangedQueue { id, n_come, n_messages } in changed {
             if n_messages == 0 {
                 ages.remove(&id);
             } else {
-                ages.entry(id).or_default().look(between_ms, n_come, n_messages);
+                ages.entry(id).or_default().look(before_ms, now_ms, n_come, n_messages);
             }
         }
     }
@@ -94,7 +106,7 @@ mod tests {
         let mut looks = Looks::default();
         for second in 1..=100_000_u64 {
             let (n_come, n_gone) = (second * 10, second * 5);
-            looks.look(((second - 1) * 1_000, second * 1_000), n_come, n_come - n_gone);
+            looks.look((second - 1) * 1_000, second * 1_000, n_come, n_come - n_gone);
             let came_ms = n_gone * 100;
             let age_ms = second * 1_000 - came_ms;
             let estimated_ms = looks.age_ms(second * 1_000);
@@ -109,14 +121,14 @@ mod tests {
     #[test]
     fn what_was_there_first_is_as_old_as_the_first_look_at_least() {
         let mut looks = Looks::default();
-        looks.look((0, 1_000), 0, 7);
-        looks.look((1_000, 6_000), 10, 10);
+        looks.look(0, 1_000, 0, 7);
+        looks.look(1_000, 6_000, 10, 10);
         assert_eq!(looks.age_ms(7_000), 6_000);
         // The seven are gone, and so are three of the ten.
         // At 16 s nothing has changed.
-        looks.look((6_000, 11_000), 10, 7);
+        looks.look(6_000, 11_000, 10, 7);
         assert_eq!(looks.age_ms(16_000), 15_000);
-        looks.look((16_000, 21_000), 15, 5);
+        looks.look(16_000, 21_000, 15, 5);
         assert_eq!(looks.age_ms(21_000), 5_000);
     }
 }

@@ -11,3 +11,6 @@ stdx::named! {
         Untyped = "untyped",
     }
 }
+
+/// Name and value of a label; a label without a name is none.
+pub(crate) type Label<'l> = (&'l str, &'l str);

@@ -15,7 +15,7 @@ mod snapshot;
 mod table;
 mod text;
 
-pub use ages::Ages;
+pub use ages::{Ages, ChangedQueue};
 pub use scrapes::{CONTENT_TYPE, Scrapes};
 
 use auth::LoginThrottle;

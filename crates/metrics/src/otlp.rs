@@ -1,6 +1,6 @@
 //! Figures as OTLP has them in JSON: <https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding>.
 
-use crate::kind::Kind;
+use crate::kind::{Kind, Label};
 use serde_json::{Value, json};
 
 /// Counts go on from the start.
@@ -49,7 +49,7 @@ impl Otlp {
         self.metrics
     }
 
-    pub(crate) fn value(&mut self, labels: &[(&str, &str)], value: &str) {
+    pub(crate) fn value(&mut self, labels: &[Label<'_>], value: &str) {
         self.points.push(json!({
             "asDouble": value.parse::<f64>().unwrap_or_default(),
             "attributes": attributes(labels),
@@ -57,13 +57,7 @@ impl Otlp {
         }));
     }
 
-    pub(crate) fn histogram(
-        &mut self,
-        label: (&str, &str),
-        bounds: &[f64],
-        counts: &[u64],
-        sum: f64,
-    ) {
+    pub(crate) fn histogram(&mut self, label: Label<'_>, bounds: &[f64], counts: &[u64], sum: f64) {
         let texts: Vec<String> = counts.iter().map(u64::to_string).collect();
         self.points.push(json!({
             "count": counts.iter().sum::<u64>().to_string(), "sum": sum,
@@ -73,8 +67,7 @@ impl Otlp {
     }
 }
 
-/// A label without a name is none.
-fn attributes(labels: &[(&str, &str)]) -> Vec<Value> {
+fn attributes(labels: &[Label<'_>]) -> Vec<Value> {
     let labels = labels.iter().filter(|(name, _)| !name.is_empty());
     labels.map(|(name, value)| json!({"key": name, "value": {"stringValue": value}})).collect()
 }

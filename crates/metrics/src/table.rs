@@ -394,10 +394,10 @@ fn distributions(writer: &mut Writer<'_>, snapshot: &Snapshot) {
     let (name, help) = MESSAGE_SIZE;
     let sizes = &snapshot.clients.published.sizes;
     let mut metric = writer.begin(name, Histogram, help);
-    metric.histogram(("protocol", "amqp091"), (&MESSAGE_SIZES, 1.0), sizes);
+    metric.histogram(("protocol", "amqp091"), &MESSAGE_SIZES, 1.0, sizes);
     let (name, help) = SYNC_TIME;
     let mut metric = writer.begin(name, Histogram, help);
-    metric.histogram(("", ""), (&SYNC_MICROS, 1e6), &snapshot.log.sync_micros);
+    metric.histogram(("", ""), &SYNC_MICROS, 1e6, &snapshot.log.sync_micros);
 }
 
 /// Messages that died, by type of queue and how sure their dead letters are to arrive.

@@ -1,6 +1,7 @@
 //! The text format: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
 
 pub(crate) use crate::kind::Kind;
+use crate::kind::Label;
 use crate::otlp::Otlp;
 use serde_json::Value;
 use std::fmt::{Display, Write as _};
@@ -78,15 +79,16 @@ pub(crate) struct Metric<'m, 'w> {
 }
 
 impl Metric<'_, '_> {
-    pub(crate) fn value(&mut self, labels: &[(&str, &str)], value: impl Display) {
+    pub(crate) fn value(&mut self, labels: &[Label<'_>], value: impl Display) {
         self.sample("", labels, value);
     }
 
     /// Values by limits, each of which is `unit` times as much as what is written.
     pub(crate) fn histogram<const N: usize>(
         &mut self,
-        label: (&str, &str),
-        (limits, unit): (&[u64; N], f64),
+        label: Label<'_>,
+        limits: &[u64; N],
+        unit: f64,
         values: &HistogramCounts<N>,
     ) {
         let scaled = |value: u64| value as f64 / unit;
@@ -108,12 +110,12 @@ impl Metric<'_, '_> {
     }
 
     /// A count of something, and the sum of it.
-    pub(crate) fn summary(&mut self, labels: &[(&str, &str)], n: u64, sum: f64) {
+    pub(crate) fn summary(&mut self, labels: &[Label<'_>], n: u64, sum: f64) {
         self.sample("_count", labels, n);
         self.sample("_sum", labels, sum);
     }
 
-    fn sample(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
+    fn sample(&mut self, suffix: &str, labels: &[Label<'_>], value: impl Display) {
         if let Some(otlp) = &mut self.writer.otlp {
             otlp.value(labels, &value.to_string());
             return;

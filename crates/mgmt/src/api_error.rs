@@ -45,6 +45,12 @@ stdx::named! {
         Refused = "refused",
         /// A value that is not allowed.
         Invalid = "invalid",
+        /// The member is a queue's last.
+        LastMember = "invalid",
+        /// The queue's type has no members.
+        NotReplicated = "invalid",
+        /// The node has members and does not run.
+        NodeNotRunning = "invalid",
         /// The request ended before its work was done: its client has disconnected, or the node is stopping.
         Ended = "ended",
     }

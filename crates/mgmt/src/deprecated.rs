@@ -13,16 +13,28 @@ stdx::named! {
     }
 }
 
-/// Deprecated features of RabbitMQ 4.3: name, phase and the application that provides the feature.
-const FEATURES: [(&str, Phase, &str); 8] = [
-    ("amqp_address_v1", Phase::Denied, "rabbit"),
-    ("amqp_filter_set_bug", Phase::Denied, "rabbit"),
-    ("classic_queue_mirroring", Phase::Removed, "rabbit"),
-    ("global_qos", Phase::Denied, "rabbit"),
-    ("management_metrics_collection", Phase::Permitted, "rabbitmq_management_agent"),
-    ("queue_master_locator", Phase::Denied, "rabbit"),
-    ("ram_node_type", Phase::Removed, "rabbit"),
-    ("transient_nonexcl_queues", Phase::Permitted, "rabbit"),
+/// Deprecated feature.
+struct Feature {
+    name: &'static str,
+    phase: Phase,
+    /// The application that provides the feature.
+    provider: &'static str,
+}
+
+const fn feature(name: &'static str, phase: Phase, provider: &'static str) -> Feature {
+    Feature { name, phase, provider }
+}
+
+/// Deprecated features of RabbitMQ 4.3.
+const FEATURES: [Feature; 8] = [
+    feature("amqp_address_v1", Phase::Denied, "rabbit"),
+    feature("amqp_filter_set_bug", Phase::Denied, "rabbit"),
+    feature("classic_queue_mirroring", Phase::Removed, "rabbit"),
+    feature("global_qos", Phase::Denied, "rabbit"),
+    feature("management_metrics_collection", Phase::Permitted, "rabbitmq_management_agent"),
+    feature("queue_master_locator", Phase::Denied, "rabbit"),
+    feature("ram_node_type", Phase::Removed, "rabbit"),
+    feature("transient_nonexcl_queues", Phase::Permitted, "rabbit"),
 ];
 
 /// Lists all deprecated features, or with `used` those in use.
@@ -35,11 +47,12 @@ pub fn list(management: &Management, request: &Request) -> Told {
 
 /// Lists the deprecated features in use.
 pub fn list_used(management: &Management, _: &Request) -> Told {
-    let used = FEATURES.iter().filter(|(name, ..)| is_used(management, name));
+    let used = FEATURES.iter().filter(|feature| is_used(management, feature.name));
     Ok(used.map(|feature| row(management, feature)).collect())
 }
 
-fn row(management: &Management, (name, phase, provider): &(&str, Phase, &str)) -> Value {
+fn row(management: &Management, feature: &Feature) -> Value {
+    let Feature { name, phase, provider } = feature;
     let by_default = *phase == Phase::Permitted;
     let permit = management.node_info.permits.get(*name).copied().unwrap_or(by_default);
     let is_permitted = permit && *phase != Phase::Removed;

@@ -15,7 +15,7 @@ pub fn events(management: &Management, request: &Request) -> Told {
     let pattern = pattern.map(TopicPattern::new).transpose();
     let pattern = pattern.map_err(|error| ApiError::new(Kind::BadRequest, error.to_string()))?;
     let ring = management.broker.events().read();
-    let Last { shown, first, next } = last(ring, (request, "count"), |number, event, text| {
+    let Last { shown, first, next } = last(ring, request, "count", |number, event, text| {
         let Event { unix_ms, name, .. } = event;
         if pattern.as_ref().is_some_and(|pattern| !pattern.matches(name)) {
             return None;

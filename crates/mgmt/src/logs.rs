@@ -57,7 +57,7 @@ pub fn lines(management: &Management, request: &Request) -> Told {
     })?;
     let log = &management.log;
     let Last { shown, first, next } =
-        last(log.last_lines(), (request, "lines"), |number, line, text| {
+        last(log.last_lines(), request, "lines", |number, line, text| {
             let LogLine { unix_ms, level, category, text: said } = line;
             let is_wanted = LEVELS.iter().take(least + 1).any(|wanted| wanted == level)
                 && said.to_lowercase().contains(text);
@@ -82,7 +82,8 @@ pub(crate) struct Last {
 /// numbers than `after` and lesser ones than `before`. `show` is told `text` in small letters.
 pub(crate) fn last<T: Clone>(
     ring: &Ring<T>,
-    (request, name): (&Request, &str),
+    request: &Request,
+    name: &str,
     show: impl Fn(u64, &T, &str) -> Option<Value>,
 ) -> Result<Last, ApiError> {
     let natural = |field, default| {

@@ -19,7 +19,7 @@ pub fn add_member(management: &Management, request: &Request) -> Told {
 pub fn delete_member(management: &Management, request: &Request) -> Told {
     replicated(management, request)?;
     let is_here = is_this_node(management, request)?;
-    if is_here { Err(ApiError::invalid("last_node")) } else { Ok(Value::Null) }
+    if is_here { Err(ApiError::new(Kind::LastMember, "last_node")) } else { Ok(Value::Null) }
 }
 
 /// Adds members on a node: every queue has one on the only node there is, and that leads it.
@@ -59,10 +59,8 @@ pub fn transfer_leadership(management: &Management, request: &Request) -> Told {
 /// error.
 pub fn shrink(management: &Management, request: &Request) -> Told {
     if !is_this_node(management, request)? {
-        return Err(ApiError::invalid(format!(
-            "{{:node_not_running, :{}}}",
-            request.text("node")?
-        )));
+        let text = format!("{{:node_not_running, :{}}}", request.text("node")?);
+        return Err(ApiError::new(Kind::NodeNotRunning, text));
     }
     let result = "error: the last node cannot be removed";
     let row = |queue: &Arc<QuorumQueue>| {
@@ -123,7 +121,7 @@ fn replicated(management: &Management, request: &Request) -> Result<Arc<QuorumQu
         Some(QueueRef::Quorum(queue)) => Ok(queue),
         Some(other) => {
             let text = format!("{{:unsupported, :rabbit_{}_queue}}", other.def().kind.as_str());
-            Err(ApiError::invalid(text))
+            Err(ApiError::new(Kind::NotReplicated, text))
         }
         None => {
             let text = format!("queue '{name}' was not found in virtual host '{vhost}'");

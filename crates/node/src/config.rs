@@ -267,6 +267,15 @@ pub(crate) struct Otel {
 
 impl Eq for Otel {}
 
+/// Address that clients are told to connect to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Advertised {
+    /// The host; another one is told where it is absent.
+    pub(crate) host: Option<String>,
+    /// The port; the listener's where it is absent.
+    pub(crate) port: Option<u16>,
+}
+
 /// Connections of the stream protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Streams {
@@ -278,9 +287,9 @@ pub(crate) struct Streams {
     pub(crate) heartbeat_s: u32,
     /// Told to clients as the host and port to connect to; this machine's name and that of the listener when
     /// absent.
-    pub(crate) advertised: (Option<String>, Option<u16>),
+    pub(crate) advertised: Advertised,
     /// Told to clients over TLS as the host and port to connect to; the host of other clients when absent.
-    pub(crate) advertised_tls: (Option<String>, Option<u16>),
+    pub(crate) advertised_tls: Advertised,
     /// Connections of this protocol; `None` is no limit.
     pub(crate) max_connections: Option<u64>,
     /// Partitions of a super stream that a client creates.
@@ -571,7 +580,7 @@ fn apply(settings: Vec<Setting>, mut errors: Vec<ConfigError>) -> Checked {
             }
         }
     }
-    let in_effect = in_effect(last.values());
+    let in_effect = in_effect(last.values().map(|(_, setting)| setting));
     let mut draft = Draft::new();
     for (found, setting) in last.into_values() {
         errors.extend(set(&mut draft, &found, setting).err());
@@ -588,12 +597,12 @@ fn is_from_terms(place: &Place) -> bool {
 }
 
 /// The given settings, and the defaults of all others.
-fn in_effect<'s>(set: impl Iterator<Item = &'s (Found, Setting)>) -> Vec<(String, String)> {
+fn in_effect<'s>(set: impl Iterator<Item = &'s Setting>) -> Vec<(String, String)> {
     let mut all = BTreeMap::new();
     for option in options::all().filter(|option| !option.default().is_empty()) {
         all.insert(option.key().to_owned(), option.default().to_owned());
     }
-    for (_, setting) in set {
+    for setting in set {
         all.insert(setting.key.join("."), setting.value.clone());
     }
     for (_, value) in all.iter_mut().filter(|(key, _)| is_secret(key)) {

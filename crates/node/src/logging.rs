@@ -32,7 +32,7 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Registry, reload};
-use writer::{Output, Queue};
+use writer::{Destination, Output, Queue};
 
 /// The target of events that the console shows anyway: they go to the other places only.
 pub(crate) const NOT_TO_CONSOLE: &str = "not_to_console";
@@ -138,7 +138,9 @@ pub(crate) fn start(logging: &Logging, data_dir: &Path) -> Result<Log, (PathBuf,
     let console = (1 << console) - 1;
     let (queue, levels) = (Queue::default(), RwLock::new(levels));
     let shared = Arc::new(Shared { queue, levels, console, access, memory });
-    let outputs = places.into_iter().map(|(place, output)| (output, place.formatter)).collect();
+    let destination =
+        |(place, output): (LogPlace, Output)| Destination { output, formatter: place.formatter };
+    let outputs = places.into_iter().map(destination).collect();
     let writer = Arc::clone(&shared);
     std::thread::Builder::new()
         .name("log".to_owned())

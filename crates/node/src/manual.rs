@@ -80,7 +80,7 @@ fn described(help: CommandHelp) -> Command {
     command
         .disable_help_subcommand(true)
         .args(options.into_iter().map(option))
-        .args(arguments.into_iter().zip(PLACES).map(argument))
+        .args(arguments.into_iter().zip(PLACES).map(|(it, place)| argument(it, place)))
         .subcommands(commands.into_iter().map(described))
 }
 
@@ -103,7 +103,7 @@ fn option(OptionHelp { long, short, value, help }: OptionHelp) -> Arg {
 /// Names of arguments to clap, by their place: an option may have an argument's name.
 const PLACES: [&str; 6] = ["<1>", "<2>", "<3>", "<4>", "<5>", "<6>"];
 
-fn argument((argument, place): (ArgumentHelp, &'static str)) -> Arg {
+fn argument(argument: ArgumentHelp, place: &'static str) -> Arg {
     let ArgumentHelp { name, is_many, is_required, values } = argument;
     let arg = Arg::new(place).value_name(name).required(is_required);
     let arg = if is_many { arg.num_args(1..) } else { arg };

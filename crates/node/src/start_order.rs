@@ -24,7 +24,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
 use crate::cli::ServerArgs;
-use crate::config::{self, Config, ConfigError};
+use crate::config::{self, Advertised, Config, ConfigError};
 use crate::definitions;
 use crate::descriptors;
 use crate::logging::{self, Log};
@@ -32,7 +32,7 @@ use crate::notify::Notify;
 use crate::resources::ResourceMonitor;
 use crate::signals::{self, StopSignals};
 use crate::welcome;
-use management::{Control, RuntimeHandles};
+use management::{Control, NodeFacts, RuntimeHandles};
 
 /// Interval at which memory and disk are looked at: until then publishers may use as much as comes in.
 const RESOURCE_TICK: Duration = Duration::from_millis(100);
@@ -54,7 +54,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Why the node could not start, or had to stop. Its alternate display is one line.
 pub(crate) fn run(args: &ServerArgs, started: Instant) -> anyhow::Result<()> {
     let (config, warnings) = config::load(args.sources())?;
-    let (data_dir, disk) = open_data_dir(&args.data_dir)?;
+    let storage = open_data_dir(&args.data_dir)?;
     let log = logging::start(&config.logging, &args.data_dir).map_err(|(path, error)| {
         anyhow::Error::new(error).context(format!("cannot open the log {}", path.display()))
     })?;
@@ -71,12 +71,12 @@ pub(crate) fn run(args: &ServerArgs, started: Instant) -> anyhow::Result<()> {
         .build()
         .context("cannot start threads")?;
     let log = Arc::new(log);
-    let serving = serve(&config, args, (&data_dir, &disk), started, Arc::clone(&log));
+    let serving = serve(&config, args, &storage, started, Arc::clone(&log));
     let ended = runtime.block_on(serving);
     runtime.shutdown_timeout(STOP_TIMEOUT);
     log.flush();
     // Another process may take the data directory now: this node writes nothing more to it.
-    drop(data_dir);
+    drop(storage);
     ended
 }
 
@@ -110,18 +110,24 @@ pub(crate) fn wrong_files(config: &Config, data_dir: &Path) -> (Vec<anyhow::Erro
     (wrong, warnings)
 }
 
-/// Makes the directory if need be and takes it for this process until the value is dropped.
-fn open_data_dir(path: &Path) -> anyhow::Result<(DataDir, ReservedDisk)> {
+/// The node's data directory, taken for this process until the value is dropped.
+struct OpenDirectory {
+    data_dir: DataDir,
+    disk: ReservedDisk,
+}
+
+/// Makes the directory if need be and takes it.
+fn open_data_dir(path: &Path) -> anyhow::Result<OpenDirectory> {
     let disk = RealDisk::new(path)
         .with_context(|| format!("cannot make the data directory {}", path.display()))?;
     let disk = ReservedDisk::new(Arc::new(disk), FILE_KINDS);
-    Ok((DataDir::open(Arc::new(disk.clone()))?, disk))
+    Ok(OpenDirectory { data_dir: DataDir::open(Arc::new(disk.clone()))?, disk })
 }
 
 async fn serve(
     config: &Config,
     args: &ServerArgs,
-    (data_dir, disk): (&DataDir, &ReservedDisk),
+    OpenDirectory { data_dir, disk }: &OpenDirectory,
     started: Instant,
     log: Arc<Log>,
 ) -> anyhow::Result<()> {
@@ -135,7 +141,7 @@ async fn serve(
     let (failed, mut failures) = mpsc::unbounded_channel();
     let monitor =
         Arc::new(ResourceMonitor::new(&config.resources, disk.clone(), Arc::clone(&descriptors)));
-    let (broker, node) = components::open_broker(config, data_dir, (disk, &monitor), failed)?;
+    let (broker, node) = components::open_broker(config, data_dir, disk, &monitor, failed)?;
     monitor.watch_disk(&broker);
     define(&broker, config).await?;
     components::tell_events(config, &broker).await?;
@@ -144,26 +150,27 @@ async fn serve(
     let timers = Timers::start().context("cannot start threads")?;
     let suspended = watch::Sender::new(false);
     let tls: Vec<_> = tls.into_iter().chain(http.own_tls.clone()).collect();
+    let server = server(config, &broker, Admission::new(descriptors), clock, timers.clone());
     let handles = RuntimeHandles {
         monitor: &monitor,
         log: Arc::clone(&log),
         tls: tls.clone(),
         suspended: suspended.clone(),
         stream_totals,
+        throttle: server.throttle(),
+        clock,
     };
     if !tls.is_empty() {
         tokio::spawn(watch_certificates(tls, timers.clone()));
     }
-    let infos = (node, listener_infos(&listeners, &http));
-    let address = infos.1.first().map(|info| info.address);
-    let server = server(config, &broker, Admission::new(descriptors), (clock, timers.clone()));
-    let shared = (server.throttle(), clock);
-    let control = Control::start((config, args), &broker, handles, (infos, started), shared)?;
-    let _registration = register(&args.data_dir, address);
+    let infos = listener_infos(&listeners, &http);
+    let facts = NodeFacts { config, args, id: node, listeners: &infos, started };
+    let control = Control::start(facts, &broker, handles)?;
+    let _registration = register(&args.data_dir, infos.first().map(|info| info.address));
     let told = Arc::clone(&manager);
     tokio::spawn(keep_time(Arc::clone(&broker), clock, timers.clone(), monitor, told));
     let first = broker.is_new().then_some(config);
-    let ready = announce((&listeners, &http), &args.data_dir, started, first)?;
+    let ready = announce(&listeners, &http, &args.data_dir, started, first)?;
     // The control socket reports the node as started before clients can connect.
     control.started();
     for listener in listeners {
@@ -293,7 +300,8 @@ fn server(
     config: &Config,
     broker: &Arc<Broker>,
     admission: Arc<Admission>,
-    (clock, timers): (Clock, Timers),
+    clock: Clock,
+    timers: Timers,
 ) -> Arc<Server> {
     let settings = ServerSettings {
         nodelay: config.listeners.nodelay,
@@ -322,7 +330,7 @@ fn listen(
     let listeners = &config.listeners;
     let of_stream = listeners.stream.as_deref().unwrap_or_default();
     let settings = components::front_settings(config);
-    let services = |tls| services(config, (&settings, stream_totals), tls);
+    let services = |tls| services(config, &settings, stream_totals, tls);
     let [amqp091, stream] = services(None);
     let mut wanted = vec![(listeners.tcp.as_slice(), amqp091), (of_stream, stream.clone())];
     let has_tls = !listeners.ssl.is_empty() || !listeners.stream_ssl.is_empty();
@@ -356,14 +364,15 @@ fn listen(
 /// The services of AMQP 0-9-1 and the stream protocol, with TLS or without.
 fn services(
     config: &Config,
-    (settings, stream_totals): (&Settings, &Arc<StreamTotals>),
+    settings: &Settings,
+    stream_totals: &Arc<StreamTotals>,
     tls: Option<&Arc<tls::Context>>,
 ) -> [Service; 2] {
     let mut amqp091 = settings.clone();
     let mut advertised = config.streams.advertised.clone();
     if tls.is_some() {
-        let (host, port) = config.streams.advertised_tls.clone();
-        advertised = (host.or(advertised.0), port);
+        let Advertised { host, port } = config.streams.advertised_tls.clone();
+        advertised = Advertised { host: host.or(advertised.host), port };
     } else if !config.listeners.proxy_protocol {
         // COMPAT: without TLS no client has a certificate to log in with.
         amqp091.mechanisms.retain(|mechanism| *mechanism != Mechanism::External);
@@ -383,13 +392,13 @@ fn tls_context(options: &tls::Options) -> anyhow::Result<Arc<tls::Context>> {
 
 /// Prints a line that the node is ready, and at the first start how to connect; returns the line.
 fn announce(
-    (listeners, http): (&[Listener], &http::Listeners),
+    listeners: &[Listener],
+    http: &http::Listeners,
     data_dir: &Path,
     started: Instant,
     first: Option<&Config>,
 ) -> anyhow::Result<String> {
     let ui = http.infos().find(|info| ["http", "https"].contains(&info.protocol));
-    let ui = ui.map(|info| (info.protocol, info.address));
     let http = http.infos().map(|info| info.address);
     let addresses = listeners.iter().map(|listener| listener.address).chain(http);
     let addresses: Vec<String> = addresses.map(|address| address.to_string()).collect();
@@ -406,8 +415,9 @@ fn announce(
         matches!(listener.service, Service { protocol: Protocol::Amqp091(_), tls: None })
     };
     let address = listeners.iter().find(is_amqp).map(|listener| listener.address);
-    let how =
-        first.map(|config| welcome::lines(config, (address, ui), &data_dir)).unwrap_or_default();
+    let how = first
+        .map(|config| welcome::lines(config, address, ui.as_ref(), &data_dir))
+        .unwrap_or_default();
     // A single write: the reader of the first line may close the pipe then.
     let text = format!("{line}\n{how}");
     let mut stdout = std::io::stdout().lock();

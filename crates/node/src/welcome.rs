@@ -4,12 +4,14 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use crate::config::{Config, FirstStart};
+use mgmt::ListenerInfo;
 
 /// The lines below the one that says the node is ready. Without listeners only the tool is named. `ui` is the
 /// scheme and the address of the web UI.
 pub(crate) fn lines(
     config: &Config,
-    (address, ui): (Option<SocketAddr>, Option<(&str, SocketAddr)>),
+    address: Option<SocketAddr>,
+    ui: Option<&ListenerInfo>,
     data_dir: &Path,
 ) -> String {
     let first = &config.definitions.first_start;
@@ -24,8 +26,9 @@ pub(crate) fn lines(
             format!("  clients:  amqp://{}@{}{}{from}\n", login(first), near(address), vhost(first))
         }
     };
-    let url = ui.map(|(scheme, address)| {
-        format!("{scheme}://{}{}/", near(address), config.http.settings.look.prefix)
+    let url = ui.map(|ui| {
+        let (scheme, prefix) = (ui.protocol, &config.http.settings.look.prefix);
+        format!("{scheme}://{}{prefix}/", near(ui.address))
     });
     let web = url.map(|url| format!("  web UI:   {url}\n  open it:  xdg-open {url}\n"));
     let web = web.unwrap_or_default();
@@ -64,7 +67,7 @@ mod tests {
     fn first_line(change: impl FnOnce(&mut Config)) -> String {
         let mut config = Config::standard();
         change(&mut config);
-        let text = lines(&config, (Some("[::]:5672".parse().unwrap()), None), Path::new("/d"));
+        let text = lines(&config, Some("[::]:5672".parse().unwrap()), None, Path::new("/d"));
         text.lines().nth(1).unwrap().trim().to_owned()
     }
 
@@ -81,14 +84,15 @@ mod tests {
         });
         assert_eq!(other, "clients:  amqp://app:PASSWORD@127.0.0.1:5672/a%2Fb");
         assert!(
-            lines(&Config::standard(), (None, None), Path::new("/d"))
+            lines(&Config::standard(), None, None, Path::new("/d"))
                 .starts_with("This data directory is new.\n  manage:")
         );
     }
     #[test]
     fn names_the_web_ui_and_the_command_that_opens_it() {
-        let ui = ("https", "0.0.0.0:15671".parse().unwrap());
-        let text = lines(&Config::standard(), (None, Some(ui)), Path::new("/d"));
+        let address = "0.0.0.0:15671".parse().unwrap();
+        let ui = ListenerInfo { protocol: "https", purpose: "", address };
+        let text = lines(&Config::standard(), None, Some(&ui), Path::new("/d"));
         let lines: Vec<&str> = text.lines().skip(1).take(2).collect();
         let url = "https://127.0.0.1:15671/";
         assert_eq!(lines, [format!("  web UI:   {url}"), format!("  open it:  xdg-open {url}")]);

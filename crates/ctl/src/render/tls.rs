@@ -20,7 +20,8 @@ pub(crate) fn seconds_of(unit: &str) -> Option<i64> {
 pub(crate) fn check_certificate_expiration(
     invocation: &Invocation,
     certificates: &Value,
-    (within, unit): (i64, &str),
+    within: i64,
+    unit: &str,
 ) -> Result<Answer, Failure> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let period = within.saturating_mul(seconds_of(unit).unwrap_or_default());

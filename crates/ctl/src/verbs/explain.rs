@@ -36,11 +36,11 @@ pub(super) const VERBS: &[Verb] = &[
         banner: "Explaining queue \"{name}\" in vhost \"{vhost}\" ...",
         action: Action::Ask("GET /explain/queue/{vhost}/{name}", |invocation, told| {
             Ok(if invocation.flag("policies") {
-                rows(invocation, &told, ("policies", STANDINGS))
+                rows(invocation, &told, "policies", STANDINGS)
             } else if invocation.flag("operator-policies") {
-                rows(invocation, &told, ("operator_policies", STANDINGS))
+                rows(invocation, &told, "operator_policies", STANDINGS)
             } else {
-                rows(invocation, &told, ("settings", SETTINGS))
+                rows(invocation, &told, "settings", SETTINGS)
             })
         }),
         ..POLICIES
@@ -54,7 +54,7 @@ pub(super) const VERBS: &[Verb] = &[
         banner: "Explaining why messages wait in queue \"{name}\" in vhost \"{vhost}\" ...",
         action: Action::Ask("GET /explain/why/{vhost}/{name}", |invocation, told| {
             if invocation.flag("consumers") || invocation.format == Format::Json {
-                return Ok(rows(invocation, &told, ("consumers", CONSUMERS)));
+                return Ok(rows(invocation, &told, "consumers", CONSUMERS));
             }
             Ok(Answer::Text(texts(&told, "reasons").collect::<Vec<_>>().join("\n")))
         }),
@@ -86,18 +86,18 @@ pub(super) const VERBS: &[Verb] = &[
         banner: "Explaining permissions of user \"{user}\" in vhost \"{vhost}\" ...",
         action: Action::Ask("GET /explain/permission/{vhost}/{user}", |invocation, told| {
             let told = serde_json::json!({"reasons": [told]});
-            Ok(rows(invocation, &told, ("reasons", "allowed, reason, pattern")))
+            Ok(rows(invocation, &told, "reasons", "allowed, reason, pattern"))
         }),
         ..POLICIES
     },
 ];
 
 fn changes(invocation: &Invocation, told: Value) -> Result<Answer, Failure> {
-    Ok(rows(invocation, &told, ("changes", CHANGES)))
+    Ok(rows(invocation, &told, "changes", CHANGES))
 }
 
 /// The rows of one field; all of it in JSON.
-fn rows(invocation: &Invocation, told: &Value, (field, columns): (&str, &'static str)) -> Answer {
+fn rows(invocation: &Invocation, told: &Value, field: &str, columns: &'static str) -> Answer {
     if invocation.format == Format::Json {
         return Answer::Object(told.clone());
     }

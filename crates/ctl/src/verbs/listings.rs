@@ -90,7 +90,7 @@ pub(super) const VERBS: &[Verb] = &[
                 invocation.vhost()
             )
         }),
-        action: choice("GET /queues/{vhost}?typed=true", Form::Streamed, (QUEUE, "name, messages")),
+        action: choice("GET /queues/{vhost}?typed=true", Form::Streamed, QUEUE, "name, messages"),
         ..MONITORING
     },
     Verb {
@@ -100,7 +100,7 @@ pub(super) const VERBS: &[Verb] = &[
         switches: &[flag("local", None), number("queue-timeout", None)],
         vhost: true,
         banner: "Listing unresponsive queues for vhost {vhost} ...",
-        action: choice(STATE, Form::Whole, ("name, durable, auto_delete, arguments, pid", "name")),
+        action: choice(STATE, Form::Whole, "name, durable, auto_delete, arguments, pid", "name"),
         ..MONITORING
     },
     Verb {
@@ -111,7 +111,8 @@ pub(super) const VERBS: &[Verb] = &[
         action: choice(
             "GET /exchanges/{vhost}?typed=true",
             Form::Streamed,
-            ("name, type, durable, auto_delete, internal, arguments, policy", "name, type"),
+            "name, type, durable, auto_delete, internal, arguments, policy",
+            "name, type",
         ),
         ..MONITORING
     },
@@ -120,7 +121,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Lists the bindings of a virtual host",
         vhost: true,
         banner: "Listing bindings for vhost {vhost}...",
-        action: choice("GET /bindings/{vhost}?typed=true", Form::Streamed, (BINDING, BINDING)),
+        action: choice("GET /bindings/{vhost}?typed=true", Form::Streamed, BINDING, BINDING),
         ..MONITORING
     },
     Verb {
@@ -130,7 +131,8 @@ pub(super) const VERBS: &[Verb] = &[
         action: choice(
             "GET /connections?typed=true",
             Form::Streamed,
-            (CONNECTION, "user, peer_host, peer_port, state"),
+            CONNECTION,
+            "user, peer_host, peer_port, state",
         ),
         ..MONITORING
     },
@@ -141,7 +143,8 @@ pub(super) const VERBS: &[Verb] = &[
         action: choice(
             "GET /channels?typed=true",
             Form::Streamed,
-            (CHANNEL, "pid, user, consumer_count, messages_unacknowledged"),
+            CHANNEL,
+            "pid, user, consumer_count, messages_unacknowledged",
         ),
         ..MONITORING
     },
@@ -153,13 +156,11 @@ pub(super) const VERBS: &[Verb] = &[
         action: choice(
             "GET /consumers/{vhost}?typed=true",
             Form::Streamed,
-            (
-                "queue_name:queue.name, channel_pid, consumer_tag, ack_required, \
+            "queue_name:queue.name, channel_pid, consumer_tag, ack_required, \
                     prefetch_count, active, activity_status, arguments, state, \
                     messages_held_by_channel, oldest_held_seconds",
-                "queue_name, channel_pid, consumer_tag, ack_required, prefetch_count, active, \
+            "queue_name, channel_pid, consumer_tag, ack_required, prefetch_count, active, \
                     arguments",
-            ),
         ),
         ..MONITORING
     },

@@ -261,11 +261,7 @@ fn target(invocation: &Invocation) -> Result<Value, Invalid> {
 }
 
 /// Asks for something to be done to the messages that are meant.
-fn ask(
-    invocation: &Invocation,
-    route: &'static str,
-    more: &[(&str, Value)],
-) -> Result<Value, Failure> {
+fn ask(invocation: &Invocation, route: &'static str, to: Option<Value>) -> Result<Value, Failure> {
     let given = invocation.request()?;
     let own = ["limit", "dry_run", "expected", "rate", "clear_deaths"];
     let mut body: Map<_, _> = given
@@ -274,7 +270,7 @@ fn ask(
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
     body.insert("select".to_owned(), select(invocation).unwrap_or_default());
-    body.extend(more.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+    body.extend(to.map(|to| ("to".to_owned(), to)));
     let address = ["vhost", "queue", "user"];
     let mut fields: Map<_, _> =
         given.into_iter().filter(|(name, _)| address.contains(&&**name)).collect();
@@ -283,15 +279,15 @@ fn ask(
 }
 
 fn remove(invocation: &Invocation) -> Result<Answer, Failure> {
-    let told = ask(invocation, "POST /queues/{vhost}/{queue}/remove", &[])?;
+    let told = ask(invocation, "POST /queues/{vhost}/{queue}/remove", None)?;
     Ok(done(invocation, told, |number| {
         format!("Removed {} of {} messages", number("removed"), number("matched"))
     }))
 }
 
 fn redrive(invocation: &Invocation) -> Result<Answer, Failure> {
-    let to = [("to", target(invocation).unwrap_or_default())];
-    let told = ask(invocation, "POST /queues/{vhost}/{queue}/redrive", &to)?;
+    let to = target(invocation).unwrap_or_default();
+    let told = ask(invocation, "POST /queues/{vhost}/{queue}/redrive", Some(to))?;
     Ok(done(invocation, told, |number| {
         format!("Job {} moves {} messages", number("job"), number("total"))
     }))

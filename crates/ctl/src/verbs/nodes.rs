@@ -245,10 +245,8 @@ pub(super) const VERBS: &[Verb] = &[
         action: choice(
             "GET /deprecated-features",
             Form::Whole,
-            (
-                "name, deprecation_phase, state, provided_by, desc, doc_url",
-                "name, deprecation_phase, state",
-            ),
+            "name, deprecation_phase, state, provided_by, desc, doc_url",
+            "name, deprecation_phase, state",
         ),
         ..VERB
     },
@@ -277,7 +275,8 @@ pub(super) const VERBS: &[Verb] = &[
         action: choice(
             "GET /feature-flags",
             Form::Whole,
-            ("name, state, stability, provided_by, desc, doc_url", "name, state"),
+            "name, state, stability, provided_by, desc, doc_url",
+            "name, state",
         ),
         ..VERB
     },

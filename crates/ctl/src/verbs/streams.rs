@@ -66,7 +66,8 @@ pub(super) const VERBS: &[Verb] = &[
         action: choice(
             "GET /stream/connections?typed=true",
             Form::Pretty,
-            (CONNECTION, "node, conn_name"),
+            CONNECTION,
+            "node, conn_name",
         ),
         ..STREAMS
     },
@@ -78,7 +79,8 @@ pub(super) const VERBS: &[Verb] = &[
         action: choice(
             "GET /stream/consumers/{vhost}?typed=true",
             Form::Pretty,
-            (CONSUMER, without_origin(CONSUMER)),
+            CONSUMER,
+            without_origin(CONSUMER),
         ),
         ..STREAMS
     },
@@ -90,7 +92,8 @@ pub(super) const VERBS: &[Verb] = &[
         action: choice(
             "GET /stream/publishers/{vhost}?typed=true",
             Form::Pretty,
-            (PUBLISHER, without_origin(PUBLISHER)),
+            PUBLISHER,
+            without_origin(PUBLISHER),
         ),
         ..STREAMS
     },
@@ -99,7 +102,7 @@ pub(super) const VERBS: &[Verb] = &[
         description: "Lists groups of stream single active consumers for a vhost",
         switches: &[VERBOSE],
         banner: "Listing stream consumer groups ...",
-        action: choice("GET /leveret/stream-groups/{vhost}", Form::Pretty, (GROUP, GROUP)),
+        action: choice("GET /leveret/stream-groups/{vhost}", Form::Pretty, GROUP, GROUP),
         ..STREAMS
     },
     Verb {
@@ -112,7 +115,8 @@ pub(super) const VERBS: &[Verb] = &[
         action: choice(
             "GET /leveret/streams/{vhost}/{stream}/groups/{reference}",
             Form::Pretty,
-            (GROUP_CONSUMER, GROUP_CONSUMER),
+            GROUP_CONSUMER,
+            GROUP_CONSUMER,
         ),
         ..STREAMS
     },

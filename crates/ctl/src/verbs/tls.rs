@@ -41,7 +41,8 @@ pub(super) const VERBS: &[Verb] = &[
             render::check_certificate_expiration(
                 invocation,
                 &certificates,
-                (within, unit(invocation)),
+                within,
+                unit(invocation),
             )
         }),
         ..TLS

@@ -53,11 +53,9 @@ pub(super) const VERBS: &[Verb] = &[
         action: choice(
             "GET /vhosts",
             Form::Whole,
-            (
-                "name, description, tags, default_queue_type, protected_from_deletion, \
+            "name, description, tags, default_queue_type, protected_from_deletion, \
                     tracing, cluster_state, metadata",
-                "name",
-            ),
+            "name",
         ),
         ..VHOSTS
     },

@@ -85,7 +85,7 @@ impl Reading<'_> {
                 self.life.outbox.lock().answer(asked.tag(), code);
             }
             other => match stream_op(other) {
-                Some((key, correlation_id, op)) => {
+                Some(StreamRequest { asked: Asked { key, correlation_id }, op }) => {
                     self.control(key, correlation_id, Op::Stream(op));
                 }
                 None => return self.fault(&WireError::UnknownCommand(other.id())),
@@ -172,83 +172,97 @@ fn too_much(command: &ToServer<'_>) -> Option<Asked> {
     is_too_much.then_some(Asked { key, correlation_id })
 }
 
-/// The operation that a command asks for, with the request's key and id; `None` for what may not come now.
+/// An operation with the request that asked for it.
+struct StreamRequest {
+    asked: Asked,
+    op: StreamOp,
+}
+
+const fn asked(key: Key, correlation_id: u32, op: StreamOp) -> StreamRequest {
+    StreamRequest { asked: Asked { key, correlation_id }, op }
+}
+
+/// The operation that a command asks for; `None` for what may not come now.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the others are of another sort")]
-fn stream_op(command: &ToServer<'_>) -> Option<(Key, u32, StreamOp)> {
+fn stream_op(command: &ToServer<'_>) -> Option<StreamRequest> {
     let text = str::to_owned;
     Some(match command {
         ToServer::DeclarePublisher(it) => {
             let publisher = PublisherId(it.publisher_id);
             let (reference, stream) = (text(it.reference), text(it.stream));
             let op = StreamOp::DeclarePublisher { publisher, reference, stream };
-            (Key::DeclarePublisher, it.correlation_id, op)
+            asked(Key::DeclarePublisher, it.correlation_id, op)
         }
         ToServer::QueryPublisherSequence(it) => {
             let (reference, stream) = (text(it.reference), text(it.stream));
             let op = StreamOp::QueryPublisherSequence { reference, stream };
-            (Key::QueryPublisherSequence, it.correlation_id, op)
+            asked(Key::QueryPublisherSequence, it.correlation_id, op)
         }
         ToServer::DeletePublisher(it) => {
             let op = StreamOp::DeletePublisher(PublisherId(it.publisher_id));
-            (Key::DeletePublisher, it.correlation_id, op)
+            asked(Key::DeletePublisher, it.correlation_id, op)
         }
         ToServer::Subscribe(it) => {
-            (Key::Subscribe, it.correlation_id, StreamOp::Subscribe(subscription(it)?))
+            asked(Key::Subscribe, it.correlation_id, StreamOp::Subscribe(subscription(it)?))
         }
         ToServer::Unsubscribe(it) => {
             let op = StreamOp::Unsubscribe(SubscriptionId(it.subscription_id));
-            (Key::Unsubscribe, it.correlation_id, op)
+            asked(Key::Unsubscribe, it.correlation_id, op)
         }
         ToServer::StoreOffset(it) => {
             let (reference, stream) = (text(it.reference), text(it.stream));
-            (Key::StoreOffset, 0, StreamOp::StoreOffset { reference, stream, offset: it.offset })
+            asked(
+                Key::StoreOffset,
+                0,
+                StreamOp::StoreOffset { reference, stream, offset: it.offset },
+            )
         }
         ToServer::QueryOffset(it) => {
             let (reference, stream) = (text(it.reference), text(it.stream));
-            (Key::QueryOffset, it.correlation_id, StreamOp::QueryOffset { reference, stream })
+            asked(Key::QueryOffset, it.correlation_id, StreamOp::QueryOffset { reference, stream })
         }
         ToServer::ResolveOffsetSpec(it) => {
             let selection = chunk_selection(it.properties.0);
             let (stream, offset) = (text(it.stream), start(it.offset)?);
             let op = StreamOp::ResolveOffset { stream, offset, selection };
-            (Key::ResolveOffsetSpec, it.correlation_id, op)
+            asked(Key::ResolveOffsetSpec, it.correlation_id, op)
         }
         ToServer::ConsumerUpdateResponse(it) => {
             let offset = start(it.offset.0);
             let op = StreamOp::ConsumerUpdated { update: it.correlation_id, offset };
-            (Key::ConsumerUpdate, it.correlation_id, op)
+            asked(Key::ConsumerUpdate, it.correlation_id, op)
         }
         other => return definition_op(other),
     })
 }
 
-/// The operation on the definitions of streams that a command asks for, with its key and correlation id.
+/// The operation on the definitions of streams that a command asks for.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the others ask for nothing")]
-fn definition_op(command: &ToServer<'_>) -> Option<(Key, u32, StreamOp)> {
+fn definition_op(command: &ToServer<'_>) -> Option<StreamRequest> {
     let text = str::to_owned;
     let texts = |list: List<'_, &str>| list.iter().map(str::to_owned).collect();
     Some(match command {
         ToServer::Create(it) => {
             let (stream, arguments) = (text(it.stream), properties(it.arguments));
-            (Key::Create, it.correlation_id, StreamOp::Create { stream, arguments })
+            asked(Key::Create, it.correlation_id, StreamOp::Create { stream, arguments })
         }
         ToServer::Delete(it) => {
-            (Key::Delete, it.correlation_id, StreamOp::Delete { stream: text(it.stream) })
+            asked(Key::Delete, it.correlation_id, StreamOp::Delete { stream: text(it.stream) })
         }
         ToServer::Metadata(it) => {
             let streams = it.streams.iter().collect();
-            (Key::Metadata, it.correlation_id, StreamOp::Metadata { streams })
+            asked(Key::Metadata, it.correlation_id, StreamOp::Metadata { streams })
         }
         ToServer::StreamStats(it) => {
-            (Key::StreamStats, it.correlation_id, StreamOp::Stats { stream: text(it.stream) })
+            asked(Key::StreamStats, it.correlation_id, StreamOp::Stats { stream: text(it.stream) })
         }
         ToServer::Route(it) => {
             let (routing_key, super_stream) = (text(it.routing_key), text(it.super_stream));
-            (Key::Route, it.correlation_id, StreamOp::Route { routing_key, super_stream })
+            asked(Key::Route, it.correlation_id, StreamOp::Route { routing_key, super_stream })
         }
         ToServer::Partitions(it) => {
             let op = StreamOp::Partitions { super_stream: text(it.super_stream) };
-            (Key::Partitions, it.correlation_id, op)
+            asked(Key::Partitions, it.correlation_id, op)
         }
         ToServer::CreateSuperStream(it) => {
             let op = StreamOp::CreateSuperStream(SuperStream {
@@ -257,11 +271,11 @@ fn definition_op(command: &ToServer<'_>) -> Option<(Key, u32, StreamOp)> {
                 binding_keys: texts(it.binding_keys),
                 arguments: properties(it.arguments),
             });
-            (Key::CreateSuperStream, it.correlation_id, op)
+            asked(Key::CreateSuperStream, it.correlation_id, op)
         }
         ToServer::DeleteSuperStream(it) => {
             let op = StreamOp::DeleteSuperStream { super_stream: text(it.name) };
-            (Key::DeleteSuperStream, it.correlation_id, op)
+            asked(Key::DeleteSuperStream, it.correlation_id, op)
         }
         _ => return None,
     })

@@ -172,7 +172,7 @@ impl Handshake {
             }
         };
         let answer = login_answer(self.correlation_id, code);
-        life.refuse(now, (code, reason), |out| answer.encode_frame(out));
+        life.refuse(now, code, reason, |out| answer.encode_frame(out));
     }
 
     /// A client that runs brings new credentials: the same mechanism, the same user.
@@ -188,7 +188,7 @@ impl Handshake {
             let code = ResponseCode::SASL_CANNOT_CHANGE_MECHANISM;
             let answer = login_answer(self.correlation_id, code);
             let reason = format!("the mechanism {} cannot be changed", mechanism.as_str());
-            life.refuse(now, (code, reason), |out| answer.encode_frame(out));
+            life.refuse(now, code, reason, |out| answer.encode_frame(out));
             return None;
         }
         life.phase = Phase::Authenticate;
@@ -200,7 +200,7 @@ impl Handshake {
                 let code = ResponseCode::SASL_CANNOT_CHANGE_USERNAME;
                 let answer = login_answer(self.correlation_id, code);
                 let reason = "the user cannot be changed".to_owned();
-                life.refuse(now, (code, reason), |out| answer.encode_frame(out));
+                life.refuse(now, code, reason, |out| answer.encode_frame(out));
                 None
             }
             Some(step) => {
@@ -236,7 +236,7 @@ impl Handshake {
         if let Err(error) = result {
             let code = ResponseCode::VIRTUAL_HOST_ACCESS_FAILURE;
             let response = OpenResponse { correlation_id, code, properties: List::default() };
-            life.refuse(now, (code, error.text.to_string()), |out| response.encode_frame(out));
+            life.refuse(now, code, error.text.to_string(), |out| response.encode_frame(out));
             return;
         }
         let mut locked = life.outbox.lock();

@@ -141,7 +141,8 @@ proptest! {
         let rows: Vec<Value> = numbers.iter().map(|n| json!({"n": n})).collect();
         let path = ["n".to_owned()];
         let key = |row| value_at(row, &path).unwrap_or(Value::Null);
-        let keyed = || rows.iter().enumerate().map(|(at, row)| (key(row), at)).collect();
+        let keyed =
+            || rows.iter().enumerate().map(|(at, row)| Keyed { key: key(row), at }).collect();
         let places = |n| sorted(keyed(), reverse, n);
         let (some, all) = (places(n), places(usize::MAX));
         prop_assert!(some.len() >= n.min(all.len()));

@@ -33,7 +33,7 @@ pub(crate) async fn to_exchange(call: &Call, body: Body) -> Outcome {
     if call.view().meta.exchange(call.param("vhost"), exchange).is_none() {
         return Err(Refusal::lacks("exchange_not_found"));
     }
-    import(call, body, (exchange, call.query.get("routing_key"))).await
+    import(call, body, exchange, call.query.get("routing_key")).await
 }
 
 /// Imports to a queue.
@@ -41,12 +41,12 @@ pub(crate) async fn to_queue(call: &Call, body: Body) -> Outcome {
     let (view, name) = (call.view(), call.param("name"));
     let vhost = crate::call::vhost(&view.meta, call)?;
     vhost.queue(name).ok_or_else(|| Refusal::lacks("queue_not_found"))?;
-    import(call, body, ("", Some(name))).await
+    import(call, body, "", Some(name)).await
 }
 
-async fn import(call: &Call, body: Body, to: (&str, Option<&str>)) -> Outcome {
+async fn import(call: &Call, body: Body, exchange: &str, key: Option<&str>) -> Outcome {
     let publisher = publisher(call)?;
-    check_right(call, &publisher, to.0)?;
+    check_right(call, &publisher, exchange)?;
     let lines = Lines {
         body: Incoming::new(body, call.caller.peer.limits.idle_timeout()),
         came: Bytes::new(),
@@ -59,7 +59,8 @@ async fn import(call: &Call, body: Body, to: (&str, Option<&str>)) -> Outcome {
         call,
         session,
         lines,
-        to,
+        exchange,
+        key,
         n_lines: 0,
         is_heavy: false,
         waiting: BTreeMap::new(),
@@ -109,7 +110,9 @@ struct Import<'c> {
     session: UserSession,
     lines: Lines<'c>,
     /// The exchange, and the routing key if it is one for all.
-    to: (&'c str, Option<&'c str>),
+    exchange: &'c str,
+    /// The routing key of all messages; `None` if each has its own.
+    key: Option<&'c str>,
     n_lines: u64,
     /// Whether the last message was a long one.
     is_heavy: bool,
@@ -163,9 +166,9 @@ impl Import<'_> {
 
     async fn publish(&mut self, number: u64, line: Line) -> Result<(), Refusal> {
         let Line { routing_key, properties, payload } = line;
-        let (exchange, key) = self.to;
+        let (exchange, key) = (self.exchange, self.key);
         let key = key.map_or(routing_key, |key| key.as_bytes().to_vec());
-        let was_returned = self.session.send((exchange, &key), &properties, payload).await?;
+        let was_returned = self.session.send(exchange, &key, &properties, payload).await?;
         if was_returned {
             self.report.n_not_routed += 1;
             Report::note(&mut self.report.not_routed, self.n_lines, &key);

@@ -133,7 +133,7 @@ fn written(message: &MessageRef<'_>) -> Vec<u8> {
     put_exact(message, &mut fields);
     let mut line = Vec::new();
     let body = message.body.bytes();
-    put_with_payload(&Value::Object(fields), (std::str::from_utf8(body).ok(), body), &mut line);
+    put_with_payload(&Value::Object(fields), std::str::from_utf8(body).ok(), body, &mut line);
     line.extend_from_slice(b"}\n");
     line
 }

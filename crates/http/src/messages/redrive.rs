@@ -115,7 +115,7 @@ pub(crate) async fn begin(call: &Call) -> Outcome {
     let (selection, picked, first, targets) = picked?;
     if flag(&fields, "dry_run")? {
         let is_here = target.elsewhere.is_none();
-        return Ok(Answer::Raw(told(call, &picked, &first, (&targets, is_here))));
+        return Ok(Answer::Raw(told(call, &picked, &first, &targets, is_here)));
     }
     let rate = number(&fields, "rate")?.filter(|rate| *rate > 0);
     let clears_deaths = flag(&fields, "clear_deaths")?;
@@ -141,7 +141,8 @@ fn told(
     call: &Call,
     picked: &Picked,
     first: &[Vec<u8>],
-    (targets, is_here): (&BTreeMap<Option<Origin>, u64>, bool),
+    targets: &BTreeMap<Option<Origin>, u64>,
+    is_here: bool,
 ) -> Vec<u8> {
     let view = call.view();
     let target = |(target, n): (&Option<Origin>, &u64)| match target {

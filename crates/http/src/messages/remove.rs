@@ -23,7 +23,7 @@ pub(crate) async fn messages(call: &Call) -> Outcome {
     let (picked, first) = picked.unwrap_or_else(|_| Err(Refusal::internal()))?;
     let n_matched = picked.len() as u64;
     if is_dry {
-        let bytes = picked.iter().map(|(_, bytes)| *bytes).sum();
+        let bytes = picked.iter().map(|it| it.body_bytes).sum();
         let mut out = told(n_matched, &first);
         out.pop();
         out.extend_from_slice(
@@ -43,6 +43,7 @@ pub(crate) async fn messages(call: &Call) -> Outcome {
         }
         Some(_) => {}
     }
+    let picked = picked.into_iter().map(|it| (it.position, it.body_bytes)).collect();
     let taken = undo::take_out(call, queue, Taking::Remove(picked)).await?;
     let (n_removed, undo) = (taken.n_messages, taken.undo.map(|entry| undo::shown(&entry)));
     Ok(Answer::Json(json!({"matched": n_matched, "removed": n_removed, "undo": undo})))

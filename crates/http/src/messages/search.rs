@@ -47,7 +47,8 @@ struct Bounds {
 /// Looks on until something ends it; `send` gets what was found, and is asked now and then with nothing.
 fn look_through(
     api: &Api,
-    (wanted, look): (&Wanted, &mut Look<'_>),
+    wanted: &Wanted,
+    look: &mut Look<'_>,
     bounds: &Bounds,
     send: &mut dyn FnMut(&Look<'_>, Vec<Vec<u8>>) -> bool,
 ) -> Result<End, Refusal> {
@@ -97,7 +98,7 @@ pub(crate) fn stream(call: &Call) -> Outcome {
         let mut told_ms = api.now().monotonic_ms;
         let bounds = Bounds { scan_max, until_ms: told_ms + timeout_ms, limit };
         let mut look = wanted.look(scan_max);
-        let ended = look_through(&api, (&wanted, &mut look), &bounds, &mut |look, found| {
+        let ended = look_through(&api, &wanted, &mut look, &bounds, &mut |look, found| {
             let mut is_there = take(Bytes::new());
             is_there &= found.iter().all(|row| take(event("match", row)));
             let now_ms = api.now().monotonic_ms;
@@ -138,7 +139,7 @@ pub(crate) fn export(call: &Call) -> Outcome {
         let _turn = turn;
         let bounds = Bounds { scan_max: u64::MAX, until_ms: u64::MAX, limit };
         let mut look = wanted.look(u64::MAX);
-        let ended = look_through(&api, (&wanted, &mut look), &bounds, &mut |_, found| {
+        let ended = look_through(&api, &wanted, &mut look, &bounds, &mut |_, found| {
             let mut lines = Vec::new();
             for row in found {
                 lines.extend_from_slice(&row);

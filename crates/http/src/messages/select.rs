@@ -36,8 +36,15 @@ enum Which {
     At(Vec<u64>),
 }
 
-/// Picked messages: position and size of the body, rising.
-pub(super) type Picked = Vec<(u64, u64)>;
+/// A picked message.
+#[derive(Clone, Copy)]
+pub(super) struct PickedMessage {
+    pub(super) position: u64,
+    pub(super) body_bytes: u64,
+}
+
+/// Picked messages, their positions rising.
+pub(super) type Picked = Vec<PickedMessage>;
 
 impl Selection {
     /// The selection that a request wants: `select`, and `limit`.
@@ -84,7 +91,8 @@ impl Selection {
         let (mut picked, mut rows) = (Picked::new(), Rows::default());
         let mut pick = |at: &LookedAt<'_>| {
             see(&at.seen.message);
-            picked.push((at.seen.position, at.seen.message.body.len() as u64));
+            let (position, body_bytes) = (at.seen.position, at.seen.message.body.len() as u64);
+            picked.push(PickedMessage { position, body_bytes });
             if rows.len() < SHOWN_MAX {
                 rows.push(at, shown);
             }

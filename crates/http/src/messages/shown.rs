@@ -92,7 +92,7 @@ fn put(message: &MessageRef<'_>, mut head: Map<String, Value>, shown: Shown, out
     let start = body.get(..shown.payload_bytes).unwrap_or(body);
     let is_cut = start.len() < body.len();
     head.insert("payload_truncated".to_owned(), is_cut.into());
-    put_with_payload(&Value::Object(head), (text(start, is_cut), start), out);
+    put_with_payload(&Value::Object(head), text(start, is_cut), start, out);
 }
 
 /// Bytes as text; of those that were cut the last character may lack.

@@ -34,7 +34,7 @@ const PAGES_MAX: usize = 16;
 pub(crate) fn of_queue(call: &Call) -> Outcome {
     let wanted = Wanted::with_beginnings(call, &fields(call)?)?;
     let queue = wanted.queue.id();
-    let watch = Watch::new(call, (ResourceKind::Queue, call.name("name")), Some(queue))?;
+    let watch = Watch::new(call, ResourceKind::Queue, call.name("name"), Some(queue))?;
     if let QueueRef::Stream(_) = &wanted.queue {
         let end = wanted.end()?;
         return watch.answer(call, move |watch, take| watch.stream(&wanted, end, take));
@@ -50,7 +50,7 @@ pub(crate) fn of_exchange(call: &Call) -> Outcome {
     if call.view().meta.exchange(call.param("vhost"), &name).is_none() {
         return Err(Refusal::not_found());
     }
-    let watch = Watch::new(call, (ResourceKind::Exchange, name.clone()), None)?;
+    let watch = Watch::new(call, ResourceKind::Exchange, name.clone(), None)?;
     permitted::right(&call.view().meta, &call.caller, Permission::Read, &watch.what)?;
     let tap = call.api.management.broker.firehose().tap(Tapped::Exchange(call.name("vhost"), name));
     watch.answer(call, move |watch, take| watch.tap(&tap, &sight, take))
@@ -72,7 +72,8 @@ type Looks<'l> = dyn FnMut(usize) -> Result<(Vec<Vec<u8>>, u64), Refusal> + 'l;
 impl Watch {
     fn new(
         call: &Call,
-        (kind, name): (ResourceKind, Name),
+        kind: ResourceKind,
+        name: Name,
         queue: Option<QueueId>,
     ) -> Result<Self, Refusal> {
         let what = Resource { kind, name, vhost: call.name("vhost") };

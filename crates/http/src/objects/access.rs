@@ -59,11 +59,7 @@ fn permission(user: &str, vhost: &str, found: &Permissions) -> Value {
     })
 }
 
-fn topic_permission(
-    user: &str,
-    (vhost, exchange): (&str, &str),
-    found: &TopicPermissions,
-) -> Value {
+fn topic_permission(user: &str, vhost: &str, exchange: &str, found: &TopicPermissions) -> Value {
     json!({
         "user": user, "vhost": vhost, "exchange": exchange,
         "write": found.write(), "read": found.read(),
@@ -86,7 +82,7 @@ fn topic_permissions(call: &Call) -> Vec<Value> {
         let name = &user.name;
         let found = user.topic_permissions();
         let row = |(vhost, exchange, it): (&meta::Name, &meta::Name, _)| {
-            topic_permission(name, (vhost, exchange), it)
+            topic_permission(name, vhost, exchange, it)
         };
         found.map(row).collect::<Vec<_>>()
     };
@@ -114,6 +110,12 @@ pub(super) fn check(call: &Call) -> Result<(), Refusal> {
 pub(crate) fn list_permissions(call: &Call) -> Outcome {
     check(call)?;
     call.list(permissions(call))
+}
+
+/// Refuses an address without topic permissions.
+pub(crate) fn check_topic_permissions(call: &Call) -> Result<(), Refusal> {
+    check(call)?;
+    if topic_permissions(call).is_empty() { Err(Refusal::not_found()) } else { Ok(()) }
 }
 
 pub(crate) fn list_topic_permissions(call: &Call) -> Outcome {

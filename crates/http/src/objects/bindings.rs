@@ -241,7 +241,7 @@ pub(crate) async fn add(call: &Call) -> Outcome {
     let body = call.object()?;
     let arguments = arguments(&body)?;
     let key = optional_text(&body, "routing_key")?.unwrap_or_default();
-    let op = binding_op(call, (key, arguments.clone()), true)?;
+    let op = binding_op(call, key, arguments.clone(), true)?;
     as_client(call, op).await?;
     let binding = BindingView {
         source: call.name("source"),
@@ -261,13 +261,14 @@ pub(crate) async fn add(call: &Call) -> Outcome {
 pub(crate) async fn delete(call: &Call) -> Outcome {
     let binding = found(call)?;
     let key = binding.key.to_text().into_owned();
-    as_client(call, binding_op(call, (&key, binding.arguments), false)?).await?;
+    as_client(call, binding_op(call, &key, binding.arguments, false)?).await?;
     Ok(Answer::NoContent)
 }
 
 fn binding_op(
     call: &Call,
-    (key, arguments): (&str, session::Table),
+    key: &str,
+    arguments: session::Table,
     binds: bool,
 ) -> Result<Op, Refusal> {
     let (source, destination) = (short(source(call))?, short(call.param("destination"))?);

@@ -68,7 +68,7 @@ pub(crate) async fn queues(call: &Call) -> Outcome {
             Err(refusal) => failures.push((name, refusal.reason)),
         }
     }
-    note_stopped(call, stopped.as_ref(), (n_done, names.len()));
+    note_stopped(call, stopped.as_ref(), n_done, names.len());
     let failed = |(name, reason): &(&String, String)| json!({"name": name, "reason": reason});
     Ok(Answer::Json(json!({
         "matched": names.len(),
@@ -80,7 +80,7 @@ pub(crate) async fn queues(call: &Call) -> Outcome {
 }
 
 /// Logs how far an action came that was stopped: its client may have disconnected.
-fn note_stopped(call: &Call, stopped: Option<&String>, (n_done, n_matched): (usize, usize)) {
+fn note_stopped(call: &Call, stopped: Option<&String>, n_done: usize, n_matched: usize) {
     if let Some(why) = stopped {
         let user = &call.caller.user;
         tracing::warn!(user, "a bulk action stopped after {n_done} of {n_matched}: {why}");
@@ -133,7 +133,7 @@ pub(crate) async fn connections(call: &Call) -> Outcome {
         return told(&names, Value::Null);
     }
     let (n_done, stopped) = clients::close_all(call, &found).await?;
-    note_stopped(call, stopped.as_ref(), (n_done, names.len()));
+    note_stopped(call, stopped.as_ref(), n_done, names.len());
     Ok(Answer::Json(json!({
         "matched": names.len(), "done": n_done, "stopped": stopped, "failures": [],
     })))

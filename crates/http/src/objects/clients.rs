@@ -8,7 +8,7 @@ use crate::Api;
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::list::Row;
 use crate::refusal::Refusal;
-use crate::stats::Ranges;
+use crate::stats::{OpenChannel, Ranges};
 use broker::{
     Activity, ChannelCounters, Connection, ConsumerView, Diagnosis, Inspection, QueueRef,
 };
@@ -295,16 +295,12 @@ impl Row for ChannelRow {
             }
             "deliveries" | "publishes" if self.is_alone => {
                 let flows = Flows { api: &self.api, ranges: &self.ranges };
-                let channel = (self.channel, &**counters);
                 match column {
-                    "deliveries" => flows.deliveries_of_channel(&self.connection, channel),
-                    _ => flows.publishes_of_channel(&self.connection, channel),
+                    "deliveries" => flows.deliveries_of_channel(self.open()),
+                    _ => flows.publishes_of_channel(self.open()),
                 }
             }
-            "message_stats" => {
-                let channel = (self.channel, &**counters);
-                self.api.stats.of_channel(&self.connection, channel, &self.ranges)?
-            }
+            "message_stats" => self.api.stats.of_channel(self.open(), &self.ranges)?,
             "messages_unacknowledged" => json!(self.n_unacked),
             "messages_uncommitted" => number(&counters.n_uncommitted),
             "messages_unconfirmed" => json!(self.connection.n_unconfirmed(self.channel)),
@@ -322,6 +318,11 @@ impl Row for ChannelRow {
 }
 
 impl ChannelRow {
+    fn open(&self) -> OpenChannel<'_> {
+        let Self { connection, channel, counters, .. } = self;
+        OpenChannel { connection, id: *channel, counters }
+    }
+
     fn state(&self) -> Option<ChannelState> {
         self.states.of_channel((self.connection.id, self.channel))
     }

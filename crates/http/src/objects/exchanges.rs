@@ -40,7 +40,7 @@ fn object(vhost: &Vhost, exchange: &ExchangeDef, figures: &Figures<'_>) -> Value
     let key = (vhost.name.to_string(), exchange.name.as_bytes().into());
     let published = figures.published.get(&key.0).and_then(|it| it.exchanges.get(&key.1));
     if let Some(now) = published {
-        let stats = figures.call.api.stats.of_exchange((&key, now), &figures.ranges);
+        let stats = figures.call.api.stats.of_exchange(&key, now, &figures.ranges);
         put_field(&mut object, "message_stats", stats);
     }
     if vhost.policies.exchange_settings(exchange).delays {
@@ -74,6 +74,12 @@ pub(crate) fn get(call: &Call) -> Outcome {
     put_field(&mut object, "incoming", flows.incoming_of_exchange(&vhost.name, name(call)));
     put_field(&mut object, "outgoing", flows.outgoing_of_exchange(&vhost.name, name(call)));
     Ok(Answer::Json(object))
+}
+
+/// Refuses an address whose exchange is not there.
+pub(crate) fn check(call: &Call) -> Result<(), Refusal> {
+    let view = call.view();
+    vhost(&view.meta, call)?.exchange(name(call)).map(drop).ok_or_else(Refusal::not_found)
 }
 
 /// The exchange of the address. COMPAT: the default exchange has a name there.

@@ -177,7 +177,7 @@ pub(crate) fn publish(call: &Call) -> Outcome {
     let queues = trace.queues.iter().filter_map(|id| view.queue_by_id(*id));
     Ok(Answer::Json(json!({
         "outcome": outcome(&trace, &held),
-        "held_by": held.iter().map(|it| hold(it, now_ms)).collect::<Value>(),
+        "held_by": held.iter().map(|(exchange, it)| hold(exchange, it, now_ms)).collect::<Value>(),
         "allowed": reason.is_allowed(),
         "permission": told(&reason).0,
         "pattern": told(&reason).1,
@@ -203,7 +203,7 @@ fn keys<'b>(key: &'b str, properties: Option<&'b Value>) -> Vec<&'b [u8]> {
 }
 
 /// An exchange that a message does not pass, at least not now.
-fn hold((exchange, forecast): (&Name, &Forecast), now_ms: u64) -> Value {
+fn hold(exchange: &Name, forecast: &Forecast, now_ms: u64) -> Value {
     let (fate, due_at) = match forecast {
         Forecast::GoesOn => ("routed", None),
         Forecast::Dropped => ("dropped: a duplicate of an earlier message", None),

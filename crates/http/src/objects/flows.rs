@@ -2,8 +2,8 @@
 
 use super::client_details::channel_details;
 use crate::Api;
-use crate::stats::Ranges;
-use broker::{ChannelCounters, Connection, Counts};
+use crate::stats::{OpenChannel, Publishes, Ranges};
+use broker::{Connection, Counts};
 use meta::{QueueDef, QueueId};
 use serde_json::{Value, json};
 use session::ChannelId;
@@ -48,35 +48,26 @@ pub(super) struct Flows<'a> {
 
 impl Flows<'_> {
     /// The `deliveries` of a channel.
-    pub(super) fn deliveries_of_channel(
-        &self,
-        connection: &Connection,
-        (id, counters): (ChannelId, &ChannelCounters),
-    ) -> Value {
+    pub(super) fn deliveries_of_channel(&self, channel: OpenChannel<'_>) -> Value {
         let view = self.api.management.broker.view();
         let of_queue = |(queue, counts): (QueueId, Counts)| {
             let def = Arc::clone(view.queue_by_id(queue)?.def());
-            let key = ((connection.id, id), queue);
+            let key = (channel.key(), queue);
             let stats = self.api.stats.of_deliveries(&key, &counts, self.ranges);
             Some(json!({"queue": named(&def.vhost, &def.name), "stats": stats}))
         };
-        counters.deliveries.by_queue().into_iter().filter_map(of_queue).collect()
+        channel.counters.deliveries.by_queue().into_iter().filter_map(of_queue).collect()
     }
 
     /// The `publishes` of a channel.
-    pub(super) fn publishes_of_channel(
-        &self,
-        connection: &Connection,
-        (id, counters): (ChannelId, &ChannelCounters),
-    ) -> Value {
-        let of_exchanges = counters.by_exchange(connection.n_unconfirmed(id)).into_iter();
-        let of_exchange = |(exchange, counts, n_confirmed): (Box<[u8]>, _, _)| {
-            let name = String::from_utf8_lossy(&exchange).into_owned();
-            let (key, counts) = (((connection.id, id), exchange), (&counts, n_confirmed));
-            let stats = self.api.stats.of_publishes(&key, counts, self.ranges);
-            json!({"exchange": named(&connection.identity.vhost, &name), "stats": stats})
+    pub(super) fn publishes_of_channel(&self, channel: OpenChannel<'_>) -> Value {
+        let vhost = &channel.connection.identity.vhost;
+        let of_exchange = |publishes: Publishes| {
+            let exchange = named(vhost, &String::from_utf8_lossy(&publishes.exchange));
+            let stats = self.api.stats.of_publishes(channel.key(), publishes, self.ranges);
+            json!({"exchange": exchange, "stats": stats})
         };
-        of_exchanges.map(of_exchange).collect()
+        channel.publishes().map(of_exchange).collect()
     }
 
     /// The `deliveries` of a queue.
@@ -108,18 +99,13 @@ impl Flows<'_> {
         let list = self.api.management.broker.connections.list();
         for connection in list.iter().filter(|one| one.identity.vhost == vhost) {
             for (id, counters) in stdx::lock(&connection.channels).iter() {
-                let by_exchange = counters.by_exchange(connection.n_unconfirmed(*id)).into_iter();
-                for (name, counts, n_confirmed) in by_exchange {
-                    if *name == *exchange.as_bytes() {
-                        let key = ((connection.id, *id), name);
-                        channels.push((key, counts, n_confirmed));
-                    }
-                }
+                let channel = OpenChannel { connection, id: *id, counters };
+                let to_it = channel.publishes().filter(|it| *it.exchange == *exchange.as_bytes());
+                channels.extend(to_it.map(|publishes| (channel.key(), publishes)));
             }
         }
-        let of_channel = |(key, counts, n_confirmed): ((_, Box<[u8]>), _, _)| {
-            let (connection, id) = key.0;
-            let stats = self.api.stats.of_publishes(&key, (&counts, n_confirmed), self.ranges);
+        let of_channel = |((connection, id), publishes): ((_, _), Publishes)| {
+            let stats = self.api.stats.of_publishes((connection, id), publishes, self.ranges);
             json!({"channel_details": channel_details(self.api, connection, id), "stats": stats})
         };
         channels.into_iter().map(of_channel).collect()

@@ -119,19 +119,20 @@ pub(crate) async fn publish(call: &Call) -> Answered {
     let key = text(&body, "routing_key")?;
     super::short(key)?;
     let mut session = UserSession::open(&call.api, &call.caller, call.param("vhost")).await?;
-    let routed = routed(&mut session, (exchange, key), &encoded, payload).await;
+    let routed = routed(&mut session, exchange, key, &encoded, payload).await;
     session.close().await;
     Ok(Answer::Json(json!({"routed": routed?})))
 }
 
 async fn routed(
     session: &mut UserSession,
-    address: (&str, &str),
+    exchange: &str,
+    key: &str,
     properties: &[u8],
     body: Bytes,
 ) -> Result<bool, Refusal> {
     session.ask(Op::EnableConfirms).await?;
-    session.publish(address, properties, body).await
+    session.publish(exchange, key, properties, body).await
 }
 
 /// The fate of a message that was fetched.
@@ -191,7 +192,7 @@ pub(crate) async fn get(call: &Call) -> Answered {
     let bytes_max = truncate.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
     let shown = Shown { in_base64, bytes_max };
     let mut session = UserSession::open(&call.api, &call.caller, call.param("vhost")).await?;
-    let fetched = fetch(call, &mut session, (count, mode), &shown).await;
+    let fetched = fetch(call, &mut session, count, mode, &shown).await;
     session.close().await;
     Ok(Answer::Raw(fetched?))
 }
@@ -199,7 +200,8 @@ pub(crate) async fn get(call: &Call) -> Answered {
 async fn fetch(
     call: &Call,
     session: &mut UserSession,
-    (count, mode): (u64, AckMode),
+    count: u64,
+    mode: AckMode,
     shown: &Shown,
 ) -> Result<Vec<u8>, Refusal> {
     let (mut rows, mut held, mut n_bytes) = (vec![b'['], Vec::new(), 0);
@@ -222,7 +224,7 @@ async fn fetch(
         }
         match call.query.get("columns") {
             None => put_row(&got, shown, &mut rows),
-            Some(_) => put_columns(call, (&got, shown), &mut rows)?,
+            Some(_) => put_columns(call, &got, shown, &mut rows)?,
         }
         if matches!(mode, AckMode::Settled(_)) {
             // Link and position are enough to settle the message.
@@ -233,8 +235,8 @@ async fn fetch(
         }
     }
     if let AckMode::Settled(outcome) = mode {
-        for place in held {
-            session.settle(place, outcome).await;
+        for (link, position) in held {
+            session.settle(link, position, outcome).await;
         }
     }
     rows.push(b']');
@@ -242,11 +244,7 @@ async fn fetch(
 }
 
 /// Appends the columns of a message that the query wants.
-fn put_columns(
-    call: &Call,
-    (got, shown): (&Got, &Shown),
-    out: &mut Vec<u8>,
-) -> Result<(), Refusal> {
+fn put_columns(call: &Call, got: &Got, shown: &Shown, out: &mut Vec<u8>) -> Result<(), Refusal> {
     let mut row = Vec::new();
     put_row(got, shown, &mut row);
     let row = serde_json::from_slice(&row).map_err(|_| Refusal::internal())?;
@@ -269,14 +267,15 @@ fn put_row(got: &Got, shown: &Shown, out: &mut Vec<u8>) {
         "properties": properties_json(&properties),
     });
     let text = std::str::from_utf8(start).ok().filter(|_| !shown.in_base64);
-    put_with_payload(&rest, (text, start), out);
+    put_with_payload(&rest, text, start, out);
     out.push(b'}');
 }
 
 /// Appends an object without its end, whose payload is put as text if it is some, and then not copied again.
 pub(crate) fn put_with_payload(
     rest: &Value,
-    (text, payload): (Option<&str>, &[u8]),
+    text: Option<&str>,
+    payload: &[u8],
     out: &mut Vec<u8>,
 ) {
     let (payload, encoding) = match text {

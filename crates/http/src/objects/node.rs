@@ -378,7 +378,7 @@ pub(crate) async fn none_to_change(_: &Call) -> Outcome {
     Err(Refusal::not_found())
 }
 
-pub(crate) async fn aliveness(call: &Call) -> Outcome {
+pub(crate) fn aliveness(call: &Call) -> Outcome {
     crate::call::vhost(&call.view().meta, call)?;
     Ok(Answer::Json(json!({"status": "ok"})))
 }

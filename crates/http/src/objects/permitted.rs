@@ -15,14 +15,15 @@ pub(crate) fn queue(call: &Call, name: &str, permission: Permission) -> Result<Q
     if queue.is_loading() {
         return Err(Refusal::unavailable("the queue is still being recovered"));
     }
-    check(call, (&vhost.name, &queue.def().name), permission)?;
+    check(call, &vhost.name, &queue.def().name, permission)?;
     Ok(queue)
 }
 
 /// Refuses who has not that permission for a queue, whether it is there or not.
 pub(super) fn check(
     call: &Call,
-    (vhost, name): (&Name, &Name),
+    vhost: &Name,
+    name: &Name,
     permission: Permission,
 ) -> Result<(), Refusal> {
     let kind = ResourceKind::Queue;

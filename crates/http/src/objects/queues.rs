@@ -6,6 +6,7 @@ use super::{arguments, field, flag, optional_text, put_field, short, text, undo,
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::list::{Arrangement, Listing, Row, RowSet};
 use crate::objects::{clients, health};
+use crate::query::Query;
 use crate::recent::Recent;
 use crate::refusal::Refusal;
 use crate::stats::Ranges;
@@ -60,7 +61,7 @@ struct Asked {
     epoch: u64,
     vhosts: Vec<Name>,
     /// The parts of the query that the order comes from.
-    query: Vec<(String, String)>,
+    query: Query,
 }
 
 impl QueueLists {
@@ -73,7 +74,8 @@ impl QueueLists {
     /// The queues of virtual hosts, in the order of their names.
     fn of(&self, clock: Option<&Clock>, view: &View, vhosts: &[&Vhost]) -> Arc<[QueueRef]> {
         self.queues.get(
-            (clock, Asked::of(view, vhosts, Vec::new())),
+            clock,
+            Asked::of(view, vhosts, Query::default()),
             |_| true,
             || {
                 let defs = vhosts.iter().flat_map(|vhost| vhost.queues());
@@ -85,7 +87,7 @@ impl QueueLists {
 }
 
 impl Asked {
-    fn of(view: &View, vhosts: &[&Vhost], query: Vec<(String, String)>) -> Self {
+    fn of(view: &View, vhosts: &[&Vhost], query: Query) -> Self {
         let vhosts = vhosts.iter().map(|vhost| vhost.name.clone()).collect();
         Self { epoch: view.epoch, vhosts, query }
     }
@@ -95,7 +97,7 @@ impl Asked {
 pub(super) fn totals(call: &Call, view: &View, vhosts: &[&Vhost]) -> (usize, u64) {
     let (lists, clock) = (&call.api.lists, call.api.sharing_clock());
     let sum = || Arc::new(view.queues().map(|queue| queue.stat().n_consumers).sum());
-    (lists.of(clock, view, vhosts).len(), *lists.n_consumers.get((clock, ()), |_| true, sum))
+    (lists.of(clock, view, vhosts).len(), *lists.n_consumers.get(clock, (), |_| true, sum))
 }
 
 /// The queues of a list, or one by itself.
@@ -286,7 +288,7 @@ fn rows(call: &Call, columns: Vec<&'static str>) -> Outcome {
     let set = Queues { shown, queues };
     let reaches = |arrangement: &Arrangement| arrangement.reaches(&listing);
     let arrange = || listing.arrange(&set).map(Arc::new);
-    let arrangement = lists.arranged.try_get((clock, asked), reaches, arrange)?;
+    let arrangement = lists.arranged.try_get(clock, asked, reaches, arrange)?;
     listing.show(Arc::new(set), &arrangement).map(Answer::Rows)
 }
 
@@ -304,6 +306,11 @@ pub(crate) fn list(call: &Call) -> Outcome {
 
 pub(crate) fn list_detailed(call: &Call) -> Outcome {
     rows(call, words(COLUMNS).chain(words(MORE)).collect())
+}
+
+/// Refuses an address whose queue is not there.
+pub(crate) fn check(call: &Call) -> Result<(), Refusal> {
+    found(call).map(drop)
 }
 
 fn found(call: &Call) -> Result<Queues, Refusal> {
@@ -432,7 +439,7 @@ pub(crate) async fn act(call: &Call) -> Outcome {
 /// The members of a quorum queue. COMPAT: the type of another is the service's fault.
 pub(crate) fn quorum_status(call: &Call) -> Outcome {
     match mgmt::quorum::status(&call.api.management, &call.address()) {
-        Err(refused) if refused.kind == Kind::Invalid && !call.caller.is_local() => {
+        Err(refused) if refused.kind == Kind::NotReplicated && !call.caller.is_local() => {
             health::failed("classic_queue_not_supported", Value::Null)
         }
         told => call.list(told?.as_array().cloned().unwrap_or_default()),

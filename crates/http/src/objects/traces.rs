@@ -5,7 +5,7 @@ use crate::call::{Answer, Call, Outcome, Take};
 use crate::caller::log_in;
 use crate::refusal::Refusal;
 use crate::stream::PIECE_BYTES;
-use crate::tracer::{self, Key, Wanted};
+use crate::tracer::{self, TraceKey, Wanted};
 use axum::body::Bytes;
 use serde_json::{Map, Value, json};
 use std::fs::{self, File};
@@ -18,20 +18,20 @@ fn check_named_node(call: &Call) -> Result<(), Refusal> {
     if call.param("node").is_empty() { Ok(()) } else { call.check_node() }
 }
 
-fn key(call: &Call) -> Key {
-    (call.param("vhost").to_owned(), call.param("name").to_owned())
+fn key(call: &Call) -> TraceKey {
+    TraceKey { vhost: call.param("vhost").to_owned(), name: call.param("name").to_owned() }
 }
 
 /// Traces as they are shown, all or those of the virtual host of the address.
-fn shown(call: &Call) -> Result<Vec<(Key, Value)>, Refusal> {
+fn shown(call: &Call) -> Result<Vec<(TraceKey, Value)>, Refusal> {
     check_named_node(call)?;
     let vhost = call.param("vhost");
     let traces = call.api.traces.all().into_iter();
-    let traces = traces.filter(|((of, _), _)| vhost.is_empty() || of == vhost);
+    let traces = traces.filter(|(key, _)| vhost.is_empty() || key.vhost == vhost);
     Ok(traces
         .map(|(key, mut settings)| {
-            settings.insert("vhost".to_owned(), json!(key.0));
-            settings.insert("name".to_owned(), json!(key.1));
+            settings.insert("vhost".to_owned(), json!(key.vhost));
+            settings.insert("name".to_owned(), json!(key.name));
             (key, Value::Object(settings))
         })
         .collect())
@@ -70,7 +70,7 @@ pub(crate) async fn start(call: &Call) -> Outcome {
         None | Some("") => call.caller.clone(),
         Some(name) => {
             let password = optional_text(&body, "tracer_connection_password")?.unwrap_or_default();
-            log_in(&call.api, (name.as_bytes(), password.as_bytes()), call.caller.peer).await?
+            log_in(&call.api, name.as_bytes(), password.as_bytes(), call.caller.peer).await?
         }
     };
     let is_secret = |name: &str| name == "tracer_connection_password";

@@ -211,11 +211,11 @@ fn check(call: &Call, entry: &UndoEntry, more: Option<Permission>) -> Result<(),
         Act::Delete => Permission::Configure,
         Act::Purge | Act::Remove => Permission::Read,
     };
-    let queue = (&entry.head.vhost, &entry.head.queue);
+    let head = &entry.head;
     [Some(permission), more]
         .into_iter()
         .flatten()
-        .try_for_each(|it| permitted::check(call, queue, it))
+        .try_for_each(|it| permitted::check(call, &head.vhost, &head.queue, it))
 }
 
 pub(crate) fn list(call: &Call) -> Outcome {

@@ -79,12 +79,12 @@ pub(crate) fn queue(call: &Call) -> Outcome {
         "publishers_wait_for": super::explain::alarms(call),
         "publishers_waiting": waiting_publishers(call, queue.id()),
         "publishers": publishers(call, queue.id()),
-        "consumers": consumers.all.iter().map(|it| consumer(call, &consumers, it)).collect::<Value>(),
-        "other_holders": others.map(|it| other_holder(call, &consumers, it)).collect::<Value>(),
+        "consumers": consumers.all.iter().map(|(it, state)| consumer(call, &consumers, it, *state)).collect::<Value>(),
+        "other_holders": others.map(|(channel, n)| other_holder(call, &consumers, channel, n)).collect::<Value>(),
     })))
 }
 
-fn consumer(call: &Call, all: &Consumers, (one, state): &(ConsumerView, State)) -> Value {
+fn consumer(call: &Call, all: &Consumers, one: &ConsumerView, state: State) -> Value {
     let channel = (one.connection, one.channel);
     json!({
         "consumer_tag": one.consumer_tag.to_text(),
@@ -97,7 +97,7 @@ fn consumer(call: &Call, all: &Consumers, (one, state): &(ConsumerView, State)) 
     })
 }
 
-fn other_holder(call: &Call, all: &Consumers, (channel, n_held): (Channel, u64)) -> Value {
+fn other_holder(call: &Call, all: &Consumers, channel: Channel, n_held: u64) -> Value {
     json!({
         "channel_details": channel_details(&call.api, channel.0, channel.1),
         "messages_held_by_channel": n_held,

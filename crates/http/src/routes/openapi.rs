@@ -12,8 +12,8 @@ fn document(version: &str) -> Value {
     let operation = |route: &Route| {
         json!({
             "summary": route.summary,
-            "tags": [route.group],
-            "description": format!("Needs: {}. Cost: {}", route.needs.as_str(), route.cost().as_str()),
+            "tags": [route.group.as_str()],
+            "description": format!("Needs: {}. Cost: {}", route.needs.as_str(), route.cost.as_str()),
             "parameters": parameters(route.template),
             "responses": {"default": {"description": "as RabbitMQ's HTTP API"}},
         })

@@ -18,12 +18,12 @@ pub(crate) fn page() -> &'static str {
 
 fn written() -> String {
     let mut page = String::from(HEAD);
-    let groups: BTreeSet<&str> = ROUTES.iter().map(|route| route.group).collect();
+    let groups: BTreeSet<&str> = ROUTES.iter().map(|route| route.group.as_str()).collect();
     for group in groups {
         page.push_str(&format!(
             "<h2>{group}</h2>\n<table>\n<tr><th>request</th><th>needs</th><th></th></tr>\n"
         ));
-        for route in ROUTES.iter().filter(|route| route.group == group) {
+        for route in ROUTES.iter().filter(|route| route.group.as_str() == group) {
             page.push_str(&format!(
                 "<tr><td><code>{} /api{}</code></td><td>{}</td><td>{}</td></tr>\n",
                 route.method,

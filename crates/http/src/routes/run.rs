@@ -1,13 +1,13 @@
 //! The ways to answer a request.
 
-use super::{Cost, Route, Run};
+use super::{Cost, Group, Route, Run};
 use crate::call::{Answer, Call, Outcome};
 use crate::list;
 use crate::refusal::Refusal;
 use crate::stream;
 use admission::Turn;
 use axum::body::Body;
-use axum::http::{Method, StatusCode};
+use axum::http::Method;
 use axum::response::Response;
 use mgmt::{ApiError, Kind, Management, Request};
 use serde_json::Value;
@@ -24,48 +24,49 @@ pub(crate) type Later = for<'m> fn(&'m Management, &'m Request) -> Told<'m>;
 pub(crate) type Told<'m> = Pin<Box<dyn Future<Output = Result<Value, ApiError>> + Send + 'm>>;
 
 impl Route {
-    /// Answers a request; `twin` is the route that reads at the same address.
+    /// Answers a request; `upload` is the body of one that comes in for long.
     pub(crate) async fn answered(
         &'static self,
-        (call, body): (Call, Body),
-        twin: Option<&'static Self>,
+        call: Call,
+        upload: Body,
     ) -> Result<Response, Refusal> {
         let api = Arc::clone(&call.api);
         match self.run {
             // A read of constant cost waits for no turn, unless an expression has to be compiled.
-            Run::Read(read)
-                if self.cost() == Cost::Constant && call.param("pattern").is_empty() =>
+            Run::Read(read) | Run::Check(read)
+                if self.cost == Cost::Constant && call.param("pattern").is_empty() =>
             {
                 read(&call).map(stream::whole)
             }
+            Run::Check(check) => api.turns.answered(call, check).await,
             Run::LogIn => Err(Refusal::internal()),
             Run::Follow(follow) => follow(call),
-            Run::Upload(upload) => {
+            Run::Upload(take) => {
                 let place = api.turns.upload(&call.asker())?;
                 on_its_own(async move {
                     let _place = place;
                     self.note(&call, &call.address());
-                    upload(&call, body).await
+                    take(&call, upload).await
                 })
                 .await
             }
             Run::Read(read) => {
-                api.turns.answered(call, move |call| self.reduced(call, read(call)?)).await
+                api.turns.answered(call, move |call| reduced(call, read(call)?)).await
             }
             Run::Ask(ask) if self.method == Method::GET => {
                 let read = move |call: &Call| {
                     let told = ask(&call.api.management, &call.request()?);
                     let told = told.map_err(|refused| self.refusal(call, refused))?;
-                    self.reduced(call, self.shown(call, told)?)
+                    reduced(call, self.shown(call, told)?)
                 };
                 api.turns.answered(call, read).await
             }
             Run::Ask(_) | Run::Later(_) | Run::Define(_) | Run::Change(_) | Run::Quiet(_) => {
-                let (cost, is_later) = (self.cost(), matches!(self.run, Run::Later(_)));
+                let (cost, is_later) = (self.cost, matches!(self.run, Run::Later(_)));
                 // Work on a long text, or on very much, leaves the threads of sockets to their clients.
                 if cost == Cost::Long || call.body.len() > stream::PIECE_BYTES {
                     let turn = api.turns.changes.begin(&call.asker()).await?;
-                    return off_sockets(turn, async move { self.changed(&call, twin).await }).await;
+                    return off_sockets(turn, async move { self.changed(&call).await }).await;
                 }
                 // Other jobs take their place when they know what they are to do.
                 let place = (cost == Cost::Job && is_later)
@@ -82,33 +83,25 @@ impl Route {
                 };
                 on_its_own(async move {
                     let _held = (place, turn);
-                    self.changed(&call, twin).await
+                    self.changed(&call).await
                 })
                 .await
             }
         }
     }
 
-    /// Words a refusal. COMPAT: nobody has a right to make a super stream in a virtual host that does not
-    /// exist.
-    pub(crate) fn worded(&self, refusal: Refusal) -> Refusal {
-        if self.template.starts_with("/stream/super") && refusal.status == StatusCode::NOT_FOUND {
-            return Refusal::not_authorised("Access refused.");
-        }
-        refusal
-    }
-
-    async fn changed(&self, call: &Call, twin: Option<&Self>) -> Outcome {
+    async fn changed(&self, call: &Call) -> Outcome {
         // A request whose columns are not valid changes nothing.
         list::reduced(&call.query, Value::Null)?;
-        let is_there = twin.map_or(Ok(()), |twin| self.finds(call, twin));
+        let finds = self.finds.filter(|_| !call.caller.is_local());
+        let is_there = finds.map_or(Ok(()), |finds| finds(call));
         if self.method == Method::DELETE {
             is_there.clone()?;
         }
         let (request, management) = (call.request(), &call.api.management);
         let answer = match self.run {
             Run::LogIn | Run::Follow(_) | Run::Upload(_) => return Err(Refusal::internal()),
-            Run::Read(read) => return read(call),
+            Run::Read(read) | Run::Check(read) => return read(call),
             Run::Change(change) | Run::Quiet(change) => change(call).await?,
             Run::Define(define) => {
                 let defined = management.define(define, &request.clone()?).await;
@@ -126,20 +119,8 @@ impl Route {
         }
         match (answer, is_there) {
             (Answer::NoContent, Err(_)) if self.method == Method::PUT => Ok(Answer::Created(None)),
-            (answer, _) => self.reduced(call, answer),
+            (answer, _) => reduced(call, answer),
         }
-    }
-
-    /// An answer with the columns that the query wants. COMPAT: checks are always whole.
-    fn reduced(&self, call: &Call, answer: Answer) -> Outcome {
-        if self.group == "health" {
-            return Ok(answer);
-        }
-        Ok(if let Answer::Json(value) = answer {
-            Answer::Json(list::reduced(&call.query, value)?)
-        } else {
-            answer
-        })
     }
 
     /// Logs the change.
@@ -148,26 +129,9 @@ impl Route {
         mgmt::note(&call.caller.operator, &what, request);
     }
 
-    /// Looks for what a request of a user is about. COMPAT: to delete what is not there is an error, to put
-    /// it creates it.
-    fn finds(&self, call: &Call, twin: &Self) -> Result<(), Refusal> {
-        let (Run::Read(read), &Method::PUT | &Method::DELETE) = (twin.run, &self.method) else {
-            return Ok(());
-        };
-        if call.caller.is_local() {
-            return Ok(());
-        }
-        match (read(call)?, self.run) {
-            (Answer::Rows(mut rows), Run::Define(_)) => {
-                rows.items.next().map(drop).ok_or_else(Refusal::not_found)
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// An answer of the node. COMPAT: users are told nothing where RabbitMQ tells nothing.
     fn shown(&self, call: &Call, value: Value) -> Outcome {
-        let is_told = call.caller.is_local() || self.template.starts_with("/leveret");
+        let is_told = call.caller.is_local() || self.group == Group::Leveret;
         if value.is_null() || (!is_told && self.method != Method::GET) {
             return Ok(Answer::NoContent);
         }
@@ -187,25 +151,32 @@ impl Route {
         }
         let puts = self.method == Method::PUT;
         match (self.group, refused.kind) {
-            ("access", Kind::NoSuchUser | Kind::NoSuchVhost) if puts => {
+            (Group::Access, Kind::NoSuchUser | Kind::NoSuchVhost) if puts => {
                 Refusal::bad_request("vhost_or_user_not_found")
             }
-            ("limits", Kind::NoSuchUser) if puts => Refusal::bad_request("no_such_user"),
-            ("limits", Kind::NoSuchUser | Kind::NoSuchVhost) => Refusal::lacks("vhost_not_found"),
-            ("queues", kind) if self.method != Method::GET => match (kind, &*refused.text) {
-                (Kind::NotFound, _) => Refusal::unavailable("not_found"),
-                (Kind::Invalid, "last_node") => Refusal::unavailable(refused.text),
-                (Kind::Invalid, text) if text.starts_with("{:unsupported") => {
-                    Refusal::unavailable("classic_queue_not_supported")
-                }
-                (Kind::Invalid, text) if text.starts_with("{:node_not_running") => {
-                    Refusal::not_found()
-                }
-                _ => refused.into(),
-            },
+            (Group::Limits, Kind::NoSuchUser) if puts => Refusal::bad_request("no_such_user"),
+            (Group::Limits, Kind::NoSuchUser | Kind::NoSuchVhost) => {
+                Refusal::lacks("vhost_not_found")
+            }
+            (Group::Queues, _) if self.method == Method::GET => refused.into(),
+            (Group::Queues, Kind::NotFound) => Refusal::unavailable("not_found"),
+            (Group::Queues, Kind::LastMember) => Refusal::unavailable(refused.text),
+            (Group::Queues, Kind::NotReplicated) => {
+                Refusal::unavailable("classic_queue_not_supported")
+            }
+            (Group::Queues, Kind::NodeNotRunning) => Refusal::not_found(),
             _ => refused.into(),
         }
     }
+}
+
+/// An answer with the columns that the query wants.
+fn reduced(call: &Call, answer: Answer) -> Outcome {
+    Ok(if let Answer::Json(value) = answer {
+        Answer::Json(list::reduced(&call.query, value)?)
+    } else {
+        answer
+    })
 }
 
 /// Runs work to its end although its client goes, or to the end that it finds itself: no session is left

@@ -4,11 +4,13 @@ use super::pairs::Pairs;
 use super::queues::{Queues, n_messages};
 use super::series::{History, LONG, Moments, SHORT};
 use super::{
-    CHURN, ChannelKey, ExchangeKey, OF_NODE, OTHER_BYTES_MAX, PUBLISHED, QUEUE_BYTES_MAX, READY,
-    RECEIVED, VhostLook, add, churn, of_channel, of_counts, of_exchange, of_node, of_published,
+    CHURN, ChannelKey, ExchangeKey, OF_NODE, OTHER_BYTES_MAX, OpenChannel, PUBLISHED,
+    QUEUE_BYTES_MAX, READY, RECEIVED, VhostLook, add, churn, of_channel, of_counts, of_exchange,
+    of_node, of_published,
 };
 use broker::{Broker, Connection};
 use meta::{ConnectionId, QueueId, QueueKind};
+use metrics::ChangedQueue;
 use mgmt::Management;
 use std::collections::BTreeMap;
 use stdx::Now;
@@ -50,11 +52,12 @@ impl Default for Looks {
     }
 }
 
-/// Queues but for streams that have changed between two looks: messages that have come, and that are there.
+/// Queues but for streams that have changed between two looks, at these times.
 #[derive(Debug)]
 pub(crate) struct ChangedQueues {
-    pub(crate) between_ms: (u64, u64),
-    pub(crate) queues: Vec<(QueueId, u64, u64)>,
+    pub(crate) before_ms: u64,
+    pub(crate) now_ms: u64,
+    pub(crate) queues: Vec<ChangedQueue>,
 }
 
 impl Looks {
@@ -103,7 +106,7 @@ impl Looks {
         let slow = &mut self.slow;
         slow.advance(now);
         let changed = self.known.take_changed();
-        changed.iter().for_each(|(id, _, look)| self.queues.look(*id, *look, slow));
+        changed.iter().for_each(|it| self.queues.look(it.id, it.look, slow));
         self.queues.keep(|id| self.known.has(*id));
         broker.connections.list().iter().for_each(|it| self.look_at_connection(it));
         self.connections.end_look(&self.slow);
@@ -117,17 +120,22 @@ impl Looks {
         }
         self.exchanges.end_look(&self.slow);
         self.pairs.end_look(&self.slow);
-        let plain = changed.iter().filter(|(_, kind, _)| *kind != QueueKind::Stream);
-        let queues = plain.map(|(id, _, look)| (*id, look[0], n_messages(look))).collect();
-        ChangedQueues { between_ms: (self.slow.before_ms, self.slow.now_ms), queues }
+        let plain = changed.iter().filter(|it| it.kind != QueueKind::Stream);
+        let queues = plain.map(|it| ChangedQueue {
+            id: it.id,
+            n_come: it.look[0],
+            n_messages: n_messages(&it.look),
+        });
+        let Moments { before_ms, now_ms, .. } = self.slow;
+        ChangedQueues { before_ms, now_ms, queues: queues.collect() }
     }
 
     fn look_at_connection(&mut self, connection: &Connection) {
         self.connections.look(connection.id, connection.bytes(), &self.slow);
         for (channel, counters) in stdx::lock(&connection.channels).iter() {
-            let figures = of_channel(connection, *channel, counters);
-            self.channels.look((connection.id, *channel), figures, &self.slow);
-            self.pairs.look_at_channel(connection, (*channel, counters), &self.slow);
+            let channel = OpenChannel { connection, id: *channel, counters };
+            self.channels.look(channel.key(), of_channel(channel), &self.slow);
+            self.pairs.look_at_channel(channel, &self.slow);
         }
     }
 }

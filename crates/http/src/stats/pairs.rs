@@ -1,11 +1,13 @@
 //! Figures of two of a channel, an exchange and a queue over time.
 
 use super::series::{History, Moments, Ranges, SHORT};
-use super::{ACKED, ChannelKey, OF_PUBLISHERS, OF_QUEUES, OTHER_BYTES_MAX, Past, Stats, of_counts};
-use broker::{ChannelCounters, Connection, Counts, ExchangeCounts};
+use super::{
+    ACKED, ChannelKey, OF_PUBLISHERS, OF_QUEUES, OTHER_BYTES_MAX, OpenChannel, Past, Publishes,
+    Stats, of_counts,
+};
+use broker::{Counts, ExchangeCounts};
 use meta::QueueId;
 use serde_json::{Map, Value};
-use session::ChannelId;
 use std::collections::BTreeMap;
 
 /// A channel and an exchange, a channel and a queue, an exchange and a queue.
@@ -32,18 +34,14 @@ impl Default for Pairs {
 }
 
 impl Pairs {
-    pub(super) fn look_at_channel(
-        &mut self,
-        connection: &Connection,
-        (id, counters): (ChannelId, &ChannelCounters),
-        moments: &Moments,
-    ) {
-        let key = (connection.id, id);
-        for (queue, counts) in counters.deliveries.by_queue() {
+    pub(super) fn look_at_channel(&mut self, channel: OpenChannel<'_>, moments: &Moments) {
+        let key = channel.key();
+        for (queue, counts) in channel.counters.deliveries.by_queue() {
             self.deliveries.look((key, queue), of_counts(&counts), moments);
         }
-        for (exchange, counts, n_confirmed) in counters.by_exchange(connection.n_unconfirmed(id)) {
-            self.publishes.look((key, exchange), of_publishes(&counts, n_confirmed), moments);
+        for publishes in channel.publishes() {
+            let figures = of_publishes(&publishes);
+            self.publishes.look((key, publishes.exchange), figures, moments);
         }
     }
 
@@ -59,9 +57,9 @@ impl Pairs {
 }
 
 /// Counts of publishes in the order of [`OF_PUBLISHERS`].
-fn of_publishes(counts: &ExchangeCounts, n_confirmed: Option<u64>) -> [u64; 4] {
-    let ExchangeCounts { n_published, n_returned, n_dropped, .. } = *counts;
-    [n_published, n_confirmed.unwrap_or_default(), n_returned, n_dropped]
+fn of_publishes(publishes: &Publishes) -> [u64; 4] {
+    let ExchangeCounts { n_published, n_returned, n_dropped, .. } = publishes.counts;
+    [n_published, publishes.n_confirmed.unwrap_or_default(), n_returned, n_dropped]
 }
 
 impl Stats {
@@ -78,16 +76,17 @@ impl Stats {
     /// Messages that a channel has published to an exchange; without the confirms where they are not known.
     pub(crate) fn of_publishes(
         &self,
-        key: &PublishesKey,
-        (counts, n_confirmed): (&ExchangeCounts, Option<u64>),
+        channel: ChannelKey,
+        publishes: Publishes,
         ranges: &Ranges,
     ) -> Value {
+        let (now, is_confirmed) = (of_publishes(&publishes), publishes.n_confirmed.is_some());
+        let key = (channel, publishes.exchange);
         let (looks, mut object) = (stdx::lock(&self.looks), Map::new());
-        let at = &|ms| looks.pairs.publishes.at(key, ms);
+        let at = &|ms| looks.pairs.publishes.at(&key, ms);
         let past = Past { moments: &looks.slow, at, range: ranges.msg_rates };
-        let now = of_publishes(counts, n_confirmed);
         past.put_all(&mut object, OF_PUBLISHERS.into_iter().zip(now), 0);
-        if n_confirmed.is_none() {
+        if !is_confirmed {
             object.remove("confirm");
             object.remove("confirm_details");
         }
@@ -113,7 +112,7 @@ impl Stats {
         let (looks, mut object) = (stdx::lock(&self.looks), Map::new());
         let at = &|ms| looks.pairs.routes.at(key, ms);
         let past = Past { moments: &looks.slow, at, range: ranges.msg_rates };
-        past.put(&mut object, ("publish", n), 0..1);
+        past.put(&mut object, "publish", n, 0..1);
         Value::Object(object)
     }
 }

@@ -33,6 +33,13 @@ struct Known {
     changed_ms: u64,
 }
 
+/// A queue as a look saw it.
+pub(super) struct SeenQueue {
+    pub(super) id: QueueId,
+    pub(super) kind: QueueKind,
+    pub(super) look: QueueLook,
+}
+
 impl Queues {
     pub(super) fn look(&mut self, broker: &Broker, now_ms: u64) {
         let view = broker.view();
@@ -45,19 +52,15 @@ impl Queues {
         for queue in used.iter().chain(&streams) {
             let def = queue.def();
             if !def.is_internal() {
-                self.note(queue.id(), (&def.vhost, def.kind), of_queue(&queue.stat()), now_ms);
+                let (id, kind, look) = (queue.id(), def.kind, of_queue(&queue.stat()));
+                self.note(&def.vhost, SeenQueue { id, kind, look }, now_ms);
             }
         }
         self.streams = streams;
     }
 
-    fn note(
-        &mut self,
-        id: QueueId,
-        (vhost, kind): (&Name, QueueKind),
-        now: QueueLook,
-        now_ms: u64,
-    ) {
+    fn note(&mut self, vhost: &Name, seen: SeenQueue, now_ms: u64) {
+        let SeenQueue { id, kind, look: now } = seen;
         let nothing = QueueLook::default();
         let known = match self.known.entry(id) {
             Entry::Vacant(_) if now == nothing => return,
@@ -119,9 +122,13 @@ impl Queues {
     }
 
     /// Takes the queues that have changed since the last call.
-    pub(super) fn take_changed(&mut self) -> Vec<(QueueId, QueueKind, QueueLook)> {
+    pub(super) fn take_changed(&mut self) -> Vec<SeenQueue> {
         let changed = std::mem::take(&mut self.changed).into_iter();
-        changed.filter_map(|id| self.known.get(&id).map(|it| (id, it.kind, it.look))).collect()
+        let seen = |id| {
+            let Known { kind, look, .. } = *self.known.get(&id)?;
+            Some(SeenQueue { id, kind, look })
+        };
+        changed.filter_map(seen).collect()
     }
 }
 
@@ -159,7 +166,7 @@ mod tests {
                 let vhost = Name::from(format!("{id}{vhost}").get(..1).unwrap());
                 let look = look.map(u64::from);
                 queues.note_there(Some(QueueId(id)), now_ms);
-                queues.note(QueueId(id), (&vhost, kind(id)), look, now_ms);
+                queues.note(&vhost, SeenQueue { id: QueueId(id), kind: kind(id), look }, now_ms);
                 if model.insert(id, look) != Some(look) {
                     changed_ms.insert(id, now_ms);
                 }

@@ -42,7 +42,7 @@ struct Series<const N: usize> {
 
 impl<const N: usize> Series<N> {
     /// Notes what a look saw at `now_ms`, as of `at_ms`.
-    fn push(&mut self, (now_ms, at_ms): (u64, u64), figures: [u64; N], levels: &[Level]) {
+    fn push(&mut self, now_ms: u64, at_ms: u64, figures: [u64; N], levels: &[Level]) {
         self.seen_ms = now_ms;
         if self.samples.last().is_some_and(|(_, last)| *last == figures) {
             return;
@@ -181,12 +181,12 @@ impl<K: Eq + Hash, const N: usize> History<K, N> {
             let mut series = Series::default();
             // A new object began at 0, unless it may be older: at the first look, or after one without room.
             if moments.n_looks > 1 && !was_full {
-                series.push((moments.before_ms, moments.before_ms), [0; N], levels);
+                series.push(moments.before_ms, moments.before_ms, [0; N], levels);
             }
             series
         });
         let at_ms = moments.now_ms - moments.slack_ms();
-        series.push((moments.now_ms, at_ms), figures, levels);
+        series.push(moments.now_ms, at_ms, figures, levels);
     }
 
     /// Forgets what was not seen in this look, and what there is no room for.

@@ -72,7 +72,7 @@ pub(super) fn parse_file(path: &Path, text: &str) -> Vec<ParsedLine> {
     };
     let mut settings = Vec::new();
     for application in &applications {
-        flatten(application, (String::new(), 1), &mut |key, value, line| {
+        flatten(application, String::new(), 1, &mut |key, value, line| {
             let key = renamed(&key).split('.').map(str::to_owned).collect();
             settings.push(Ok(Setting { key, value, place: place(line) }));
         });
@@ -90,7 +90,7 @@ fn renamed(key: &str) -> String {
 }
 
 /// Takes a term apart into keys and values. The items of a list have numbers in the place of names.
-fn flatten(term: &Term, (key, line): (String, usize), put: &mut dyn FnMut(String, String, usize)) {
+fn flatten(term: &Term, key: String, line: usize, put: &mut dyn FnMut(String, String, usize)) {
     let last = key.rsplit('.').next().unwrap_or_default().to_owned();
     let below = |name: &str| if key.is_empty() { name.to_owned() } else { format!("{key}.{name}") };
     match term {
@@ -112,7 +112,7 @@ fn flatten(term: &Term, (key, line): (String, usize), put: &mut dyn FnMut(String
         Term::List(items) if items.is_empty() => put(key, "none".to_owned(), line),
         Term::List(items) if last == "default_permissions" => {
             for (name, item) in ["configure", "write", "read"].into_iter().zip(items) {
-                flatten(item, (below(name), line), put);
+                flatten(item, below(name), line, put);
             }
         }
         Term::List(items) => {
@@ -124,9 +124,9 @@ fn flatten(term: &Term, (key, line): (String, usize), put: &mut dyn FnMut(String
                 {
                     put(below(name), "true".to_owned(), line);
                 } else if pair {
-                    flatten(item, (key.clone(), line), put);
+                    flatten(item, key.clone(), line, put);
                 } else {
-                    flatten(item, (below(&(at + 1).to_string()), line), put);
+                    flatten(item, below(&(at + 1).to_string()), line, put);
                 }
             }
         }
@@ -144,7 +144,7 @@ fn flatten(term: &Term, (key, line): (String, usize), put: &mut dyn FnMut(String
             }
             [Term::Atom(name), value] => {
                 let name = if name == "mem_relative" { "relative" } else { name };
-                flatten(value, (below(name), *line), put);
+                flatten(value, below(name), *line, put);
             }
             _ => put(key, "a term".to_owned(), *line),
         },

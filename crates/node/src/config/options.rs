@@ -163,12 +163,12 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     ),
     row(
         "stream.advertised_host",
-        Kind::Text(|d, v| d.config.streams.advertised.0 = Some(v.to_owned())),
+        Kind::Text(|d, v| d.config.streams.advertised.host = Some(v.to_owned())),
         "Host name advertised to clients; this machine's name when unset.",
     ),
     row(
         "stream.advertised_port",
-        Kind::Integer(1..=65_535, "", |d, v| d.config.streams.advertised.1 = Some(fits(v))),
+        Kind::Integer(1..=65_535, "", |d, v| d.config.streams.advertised.port = Some(fits(v))),
         "Port advertised to clients; the listener's when unset.",
     ),
     row(

@@ -102,10 +102,10 @@ impl Queue {
     }
 
     /// Writes lines for as long as the process runs.
-    pub(super) fn write_all(&self, mut outputs: Vec<(Output, Formatter)>) {
+    pub(super) fn write_all(&self, mut outputs: Vec<Destination>) {
         loop {
             let (lines, n_dropped) = self.take();
-            for (at, (output, formatter)) in outputs.iter_mut().enumerate() {
+            for (at, Destination { output, formatter }) in outputs.iter_mut().enumerate() {
                 let wanted = lines.iter().filter(|line| line.places & (1 << at) != 0);
                 // An error means that the log is gone, so no line could report it.
                 let _gone = output.write(wanted, *formatter);
@@ -115,6 +115,12 @@ impl Queue {
             }
         }
     }
+}
+
+/// A place that lines go to, and their form there.
+pub(super) struct Destination {
+    pub(super) output: Output,
+    pub(super) formatter: Formatter,
 }
 
 impl Output {

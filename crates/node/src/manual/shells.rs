@@ -75,7 +75,7 @@ fn statement(condition: &str, action: &str) -> String {
     // A question mark is a wildcard to fish.
     let action = action.trim_end_matches('\n').replace(" -s ? ", " -s '?' ");
     let action = match split_note(&action) {
-        Some((before, short, after)) => {
+        Some(Note { before, short, after }) => {
             let (quote, rest) = after.split_at_checked(1).unwrap_or((after, ""));
             format!("{before}{quote} -o {short}{rest}")
         }
@@ -87,7 +87,7 @@ fn statement(condition: &str, action: &str) -> String {
 /// A short name of several letters is a line of its own.
 fn zsh(text: &str) -> String {
     let line = |line: &str| match split_note(&line.replace("(short\\: ", NOTE)) {
-        Some((before, short, after)) => {
+        Some(Note { before, short, after }) => {
             let name_end = before.find(['=', '[']).unwrap_or_default();
             let (_, described) = before.split_at(name_end);
             let described = described.replacen('=', "+", 1);
@@ -98,11 +98,17 @@ fn zsh(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
-/// The text before the note of a short name, that name, and the text behind the note.
-fn split_note(text: &str) -> Option<(&str, &str, &str)> {
+/// A note of a short name, with the text before and after the note.
+struct Note<'t> {
+    before: &'t str,
+    short: &'t str,
+    after: &'t str,
+}
+
+fn split_note(text: &str) -> Option<Note<'_>> {
     let (before, rest) = text.split_once(NOTE)?;
     let (short, after) = rest.strip_prefix('-')?.split_once(')')?;
-    Some((before.trim_end(), short, after))
+    Some(Note { before: before.trim_end(), short, after })
 }
 
 /// The short names stand beside the long ones, in the words that complete and in the cases of values.

@@ -1,6 +1,6 @@
 //! From configuration to a broker: the data, what a first start creates, who may log in.
 
-use crate::config::{Config, Durability, Otel, Validator};
+use crate::config::{Advertised, Config, Durability, Otel, Validator};
 use crate::logging;
 use crate::logging::{Log, LogExchange};
 use crate::resources::ResourceMonitor;
@@ -28,7 +28,8 @@ const SEE_REPAIR: &str = "see 'leveret repair --dry-run'";
 pub(crate) fn open_broker(
     config: &Config,
     data_dir: &DataDir,
-    (reserved, monitor): (&ReservedDisk, &ResourceMonitor),
+    reserved: &ReservedDisk,
+    monitor: &ResourceMonitor,
     failed: mpsc::UnboundedSender<String>,
 ) -> anyhow::Result<(Arc<Broker>, NodeId)> {
     let options = WalOptions {
@@ -271,7 +272,7 @@ fn mechanisms(config: &Config) -> Vec<Mechanism> {
 pub(crate) fn stream_settings(
     config: &Config,
     others: &Settings,
-    (advertised_host, advertised_port): &(Option<String>, Option<u16>),
+    advertised: &Advertised,
 ) -> front_stream::Settings {
     let streams = &config.streams;
     // COMPAT: the host as the node's name has it.
@@ -285,8 +286,8 @@ pub(crate) fn stream_settings(
         frame_max: streams.frame_max,
         initial_frame_max: streams.initial_frame_max,
         heartbeat_s: streams.heartbeat_s,
-        advertised_host: advertised_host.clone().unwrap_or_else(host),
-        advertised_port: *advertised_port,
+        advertised_host: advertised.host.clone().unwrap_or_else(host),
+        advertised_port: advertised.port,
         max_connections: streams.max_connections,
         handshake_timeout_ms: others.handshake_timeout_ms,
         budget: Arc::clone(&others.budget),

@@ -32,6 +32,17 @@ pub(crate) struct RuntimeHandles<'s> {
     /// Told whether listeners are suspended.
     pub(crate) suspended: watch::Sender<bool>,
     pub(crate) stream_totals: Arc<StreamTotals>,
+    pub(crate) throttle: Arc<LoginThrottle>,
+    pub(crate) clock: Clock,
+}
+
+/// Facts of a node that do not change while it runs.
+pub(crate) struct NodeFacts<'s> {
+    pub(crate) config: &'s Config,
+    pub(crate) args: &'s ServerArgs,
+    pub(crate) id: log::NodeId,
+    pub(crate) listeners: &'s [ListenerInfo],
+    pub(crate) started: Instant,
 }
 
 /// The control socket while it is served.
@@ -47,16 +58,15 @@ pub(crate) struct Control {
 impl Control {
     /// Serves the control socket; the node counts as starting until [`Control::started`].
     pub(crate) fn start(
-        (config, args): (&Config, &ServerArgs),
+        facts: NodeFacts<'_>,
         broker: &Arc<Broker>,
         handles: RuntimeHandles<'_>,
-        ((node, listeners), started): ((log::NodeId, Vec<ListenerInfo>), Instant),
-        (throttle, clock): (Arc<LoginThrottle>, Clock),
     ) -> anyhow::Result<Self> {
+        let (config, args) = (facts.config, facts.args);
         let socket = ControlSocket::bind(&args.data_dir)
             .with_context(|| format!("cannot make a socket in {}", args.data_dir.display()))?;
         let mut settings = config.http.settings.clone();
-        if !listeners.iter().any(|listener| listener.protocol == "http") {
+        if !facts.listeners.iter().any(|listener| listener.protocol == "http") {
             settings.expect_tls();
         }
         let management = Arc::new(Management {
@@ -65,7 +75,7 @@ impl Control {
             stream_totals: handles.stream_totals,
             password_rule: components::password_rule(config)?,
             hashing: config.access.hashing,
-            node_info: node_info((config, args), (node, listeners), started),
+            node_info: node_info(facts),
             resources: Arc::clone(handles.monitor) as Arc<dyn mgmt::Resources>,
             log: handles.log,
             tls: handles.tls,
@@ -74,6 +84,7 @@ impl Control {
             stop: Arc::new(Notify::new()),
         });
         let connections_max = config.connection.max_connections;
+        let (throttle, clock) = (handles.throttle, handles.clock);
         let clock = Box::new(move || clock.now());
         let api = Api::new(Arc::clone(&management), throttle, settings, connections_max, clock);
         let ending = Arc::new(Notify::new());
@@ -132,11 +143,8 @@ fn export(
     Ok(Some((ending, tokio::spawn(running))))
 }
 
-fn node_info(
-    (config, args): (&Config, &ServerArgs),
-    (node, listeners): (log::NodeId, Vec<ListenerInfo>),
-    started: Instant,
-) -> NodeInfo {
+fn node_info(facts: NodeFacts<'_>) -> NodeInfo {
+    let NodeFacts { config, args, id, listeners, started } = facts;
     let data_dir = args.data_dir.canonicalize().unwrap_or_else(|_| args.data_dir.clone());
     let Logging { file, console, journald, syslog, .. } = &config.logging;
     let log_file = file.as_ref().map(|(path, _)| data_dir.join(path));
@@ -149,7 +157,7 @@ fn node_info(
     NodeInfo {
         name: environment::node_name(&environment::of_process),
         // COMPAT: the words before it.
-        cluster_id: format!("rabbitmq-cluster-id-{node}"),
+        cluster_id: format!("rabbitmq-cluster-id-{id}"),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         rabbitmq_version: stdx::RABBITMQ_VERSION.to_owned(),
         trace_dir: data_dir.join(&config.http.trace_dir),
@@ -159,7 +167,7 @@ fn node_info(
             .into_iter()
             .chain(others.into_iter().flatten().map(PathBuf::from))
             .collect(),
-        listeners,
+        listeners: listeners.to_vec(),
         settings: config.settings.clone(),
         permits: config.limits.permits.clone(),
         started,

@@ -8,6 +8,7 @@ use crate::caller::Caller;
 use crate::jobs::{Job, JobState};
 use crate::messages::look::Wanted;
 use crate::messages::origin::{Origin, redriven};
+use crate::messages::select::{Picked, PickedMessage};
 use crate::refusal::Refusal;
 use crate::turns::Place;
 use broker::{Departed, Departure, Fate, LookFrom};
@@ -51,7 +52,7 @@ pub(super) struct Redrive {
 
 impl Redrive {
     /// Sends messages on, each told by its position and the size of its body, until the job is to end.
-    pub(super) async fn run(mut self, picked: Vec<(u64, u64)>) {
+    pub(super) async fn run(mut self, picked: Picked) {
         let ended = self.send_all(&picked).await;
         if let Some(elsewhere) = self.elsewhere.take() {
             drop(spawn_blocking(move || elsewhere.close()).await);
@@ -63,7 +64,7 @@ impl Redrive {
         };
     }
 
-    async fn send_all(&mut self, picked: &[(u64, u64)]) -> Result<(), Refusal> {
+    async fn send_all(&mut self, picked: &[PickedMessage]) -> Result<(), Refusal> {
         let mut rest = picked;
         while !rest.is_empty() && self.may_go_on().await {
             let (together, others) = rest.split_at(self.n_together(rest));
@@ -85,11 +86,11 @@ impl Redrive {
     }
 
     /// The number of messages, of the first of `rest`, that go together.
-    fn n_together(&self, rest: &[(u64, u64)]) -> usize {
+    fn n_together(&self, rest: &[PickedMessage]) -> usize {
         let mut bytes = 0;
-        let within = |(_, body_bytes): &&(u64, u64)| {
+        let within = |it: &&PickedMessage| {
             let is_within = bytes < TOGETHER_BYTES;
-            bytes += body_bytes;
+            bytes += it.body_bytes;
             is_within
         };
         let most = self.rate.map_or(TOGETHER_MAX, |rate| {
@@ -98,10 +99,10 @@ impl Redrive {
         rest.iter().take(most).take_while(within).count().min(rest.len())
     }
 
-    async fn send(&mut self, together: &[(u64, u64)]) -> Result<(), Refusal> {
+    async fn send(&mut self, together: &[PickedMessage]) -> Result<(), Refusal> {
         let messages = self.read(together).await?;
-        for (position, _) in together.iter().filter(|(at, _)| !messages.contains_key(at)) {
-            self.job.note_stayed(*position, GONE);
+        for gone in together.iter().filter(|it| !messages.contains_key(&it.position)) {
+            self.job.note_stayed(gone.position, GONE);
         }
         let mut departures = Vec::with_capacity(messages.len());
         for (position, message) in messages {
@@ -165,18 +166,23 @@ impl Redrive {
     }
 
     /// Reads messages that are still there and still picked.
-    async fn read(&self, together: &[(u64, u64)]) -> Result<BTreeMap<u64, OwnedMessage>, Refusal> {
+    async fn read(
+        &self,
+        together: &[PickedMessage],
+    ) -> Result<BTreeMap<u64, OwnedMessage>, Refusal> {
         let (wanted, together) = (Arc::clone(&self.wanted), together.to_vec());
         let read = spawn_blocking(move || {
             let mut found = BTreeMap::new();
-            let [(first, _), ..] = together[..] else { return Ok(found) };
-            let last = together.last().map_or(first, |(at, _)| *at);
+            let [PickedMessage { position: first, .. }, ..] = together[..] else {
+                return Ok(found);
+            };
+            let last = together.last().map_or(first, |it| it.position);
             let mut look = wanted.look_from(LookFrom::Position(first), u64::MAX);
             let mut is_over = false;
             while !is_over {
                 let goes_on = look.step(&mut |at| {
                     let position = at.seen.position;
-                    if together.binary_search_by_key(&position, |(at, _)| *at).is_ok() {
+                    if together.binary_search_by_key(&position, |it| it.position).is_ok() {
                         found.insert(position, OwnedMessage::new(&at.seen.message));
                     }
                     is_over = position >= last;

@@ -38,12 +38,12 @@ pub(in crate::config) const OPTIONS: &[ConfigOption] = &[
     ),
     row(
         "stream.advertised_tls_host",
-        Kind::Text(|d, v| d.config.streams.advertised_tls.0 = Some(v.to_owned())),
+        Kind::Text(|d, v| d.config.streams.advertised_tls.host = Some(v.to_owned())),
         "Host name advertised to clients over TLS; `stream.advertised_host` when unset.",
     ),
     row(
         "stream.advertised_tls_port",
-        Kind::Integer(1..=65_535, "", |d, v| d.config.streams.advertised_tls.1 = Some(fits(v))),
+        Kind::Integer(1..=65_535, "", |d, v| d.config.streams.advertised_tls.port = Some(fits(v))),
         "Port advertised to clients over TLS; the listener's when unset.",
     ),
     row(

@@ -7,6 +7,7 @@ mod access;
 mod body;
 mod call;
 mod caller;
+mod columns;
 mod connection;
 mod cookie;
 mod host;

@@ -298,12 +298,11 @@ impl Stats {
         stdx::lock(&self.looks).known.idle_since_ms(queue)
     }
 
-    /// The details of a queue's column.
-    pub(crate) fn details_of_queue(&self, queue: QueueId, column: &str, ranges: &Ranges) -> Value {
+    /// The rate of a length of a queue, and its samples.
+    pub(crate) fn details_of_queue(&self, queue: QueueId, length: &str, ranges: &Ranges) -> Value {
         let looks = stdx::lock(&self.looks);
         let (moments, at) = (&looks.slow, &|ms| looks.queues.at(&queue, ms));
-        let name = column.trim_end_matches("_details");
-        let places = LENGTHS.into_iter().find(|(known, _)| *known == name);
+        let places = LENGTHS.into_iter().find(|(name, _)| *name == length);
         let past = Past { moments, at, range: ranges.lengths };
         past.details(places.map_or(0..0, |(_, places)| places))
     }

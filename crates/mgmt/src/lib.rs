@@ -13,13 +13,13 @@ pub mod delayed;
 pub mod deprecated;
 mod events;
 mod limits;
-mod listing;
 mod logs;
 mod matching;
 pub mod node;
 mod node_info;
 pub mod operations;
 mod passwords;
+mod pids;
 pub mod quorum;
 mod request;
 mod salt;
@@ -37,11 +37,11 @@ pub use definitions_io::{
     DOCUMENT_BYTES_MAX, ImportOptions, Imported, check_definitions, import_definitions,
 };
 pub use limits::{FileDescriptors, ResourceLimits, Resources, Threshold};
-pub use listing::{channel_pid, connection_of_pid, connection_pid, connection_value, queue_value};
 pub use logs::{Log, LogLine};
 pub use matching::{Matching, off_sockets};
 pub use node_info::{ListenerInfo, NodeInfo, is_same_node, memory_used_bytes};
 pub use passwords::PasswordRule;
+pub use pids::{channel_pid, connection_of_pid, connection_pid, queue_pid};
 pub use request::Request;
 pub use salt::{random, salt};
 pub use socket::{ControlSocket, SOCKET_FILE, SocketFile};

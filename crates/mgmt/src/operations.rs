@@ -2,9 +2,9 @@
 
 use crate::api_error::{ApiError, Kind};
 pub use crate::events::events as last_events;
-use crate::listing::connection_of_pid;
 pub use crate::logs::{lines as last_log_lines, reopen as rotate_logs, set_level as set_log_level};
 use crate::node_info::is_same_node;
+use crate::pids::connection_of_pid;
 use crate::{Management, Request, Told};
 use broker::{Connection, DeleteConditions, Firehose, QueueRefused};
 use meta::MetaError;

@@ -3,18 +3,30 @@
 use super::queues::as_client;
 use super::{arguments, optional_text, short, vhosts};
 use crate::call::{Answer, Call, Outcome, vhost};
+use crate::columns::{Column, LIST, columns, find, shown, some};
 use crate::list::{Row, RowSet};
 use crate::refusal::Refusal;
 use broker::View;
 use meta::definitions::table_to_json;
 use meta::{BindingPlace, BindingView, DestinationName, Name, Vhost};
-use serde_json::{Value, json};
+use mgmt::typed_table;
+use serde_json::Value;
 use session::{ExchangeBinding, Op, QueueBinding};
 use std::sync::Arc;
-use stdx::words;
 
-const COLUMNS: &str = "\
-    source, vhost, destination, destination_type, routing_key, arguments, properties_key";
+type Read = fn(&BindingRow) -> Option<Value>;
+
+/// The columns of bindings, sorted by name. COMPAT: RabbitMQ's.
+const COLUMNS: &[Column<Read>] = columns! {
+    "arguments" [LIST] |it| Some(table_to_json(&it.binding.arguments)),
+        tool |it| Some(typed_table(&it.binding.arguments));
+    "destination" [LIST] |it| some(destination(&it.binding).0.as_str());
+    "destination_type" [LIST] |it| some(destination(&it.binding).1);
+    "properties_key" [LIST] |it| some(properties_key(&it.binding));
+    "routing_key" [LIST] |it| some(it.binding.key.to_text());
+    "source" [LIST] |it| some(it.binding.source.as_str());
+    "vhost" [LIST] |it| some(it.vhost.as_str());
+};
 
 /// The bindings of a list. Lists can be long: each is small until it is looked at.
 struct Bindings {
@@ -45,23 +57,11 @@ struct BindingRow {
 
 impl Row for BindingRow {
     fn columns(&self) -> impl Iterator<Item = &'static str> {
-        words(COLUMNS)
+        shown(COLUMNS, LIST)
     }
 
     fn value(&self, column: &str) -> Option<Value> {
-        let binding = &self.binding;
-        let (destination, kind) = destination(binding);
-        Some(match column {
-            "source" => json!(binding.source.as_str()),
-            "vhost" => json!(self.vhost.as_str()),
-            "destination" => json!(destination.as_str()),
-            "destination_type" => json!(kind),
-            "routing_key" => json!(binding.key.to_text()),
-            "arguments" if self.is_typed => mgmt::typed_table(&binding.arguments),
-            "arguments" => table_to_json(&binding.arguments),
-            "properties_key" => json!(properties_key(binding)),
-            _ => return None,
-        })
+        find(COLUMNS, column)?.reader(self.is_typed)?(self)
     }
 }
 
@@ -279,4 +279,14 @@ fn binding_op(
     }
     let binding = ExchangeBinding { destination, source, routing_key, arguments };
     Ok(if binds { Op::BindExchange(binding) } else { Op::UnbindExchange(binding) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_sorted() {
+        assert!(COLUMNS.is_sorted_by_key(|column| column.name));
+    }
 }

@@ -1,6 +1,7 @@
 //! Actions on all objects whose names match an expression. Without `expected` an action only tells what it
 //! would do; with `expected` it is done, if so many objects match.
 
+use super::connection_columns::ConnectionRow;
 use super::removal::{Removal, is_confirmed, removed};
 use super::{clients, queues, undo};
 use crate::call::{Answer, Call, Outcome, vhost};
@@ -128,7 +129,7 @@ pub(crate) async fn connections(call: &Call) -> Outcome {
     let (by, asked) = (by.to_owned(), request.clone());
     let matching = move |call: &Call| clients::matching(call, &by, &pattern(&asked)?);
     let found = call.beside(matching).await?;
-    let names: Vec<String> = found.iter().map(clients::ConnectionRow::to_name).collect();
+    let names: Vec<String> = found.iter().map(ConnectionRow::to_name).collect();
     if !are_confirmed(&request, &names)? {
         return told(&names, Value::Null);
     }

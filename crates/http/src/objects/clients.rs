@@ -1,11 +1,13 @@
 //! Connections, channels and consumers. Who does not monitor sees its own.
 
-use super::client_details::{channel_details, channel_name, given_name, put_given_name};
-use super::consumer_states::{ChannelState, ConsumerStates};
+use super::client_details::{channel_details, channel_name, put_given_name};
+use super::connection_columns::ConnectionRow;
+use super::consumer_states::{Channel, ChannelState, ConsumerStates, Holdings};
 use super::flows::Flows;
 use super::vhosts;
 use crate::Api;
 use crate::call::{Answer, Call, Outcome, vhost};
+use crate::columns::{Column, LIST, columns, find, shown, some};
 use crate::list::Row;
 use crate::refusal::Refusal;
 use crate::stats::{OpenChannel, Ranges};
@@ -14,93 +16,18 @@ use broker::{
 };
 use meta::definitions::table_to_json;
 use meta::{ConnectionId, Pattern};
-use mgmt::{ApiError, Kind, Matching};
+use mgmt::{ApiError, Kind, Matching, channel_pid, connection_of_pid, connection_pid, typed_table};
 use serde_json::{Value, json};
 use session::ChannelId;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use stdx::words;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The reason that clients are given where the request has none.
 const CLOSE_REASON: &str = "Closed via management plugin";
 /// Time that consumers have to acknowledge by default, milliseconds. COMPAT: RabbitMQ's.
 const CONSUMER_TIMEOUT_MS: u64 = 1_800_000;
-
-/// A connection in a list.
-pub(super) struct ConnectionRow {
-    api: Arc<Api>,
-    connection: Arc<Connection>,
-    ranges: Ranges,
-    /// Shown as the command line tool does, with the number of subscriptions to streams.
-    typed: Option<u64>,
-}
-
-const CONNECTION: &str = "\
-    auth_mechanism, channel_max, channels, client_properties, connected_at, frame_max, host, \
-    name, node, peer_cert_issuer, peer_cert_serial_number, peer_cert_subject, peer_cert_validity, \
-    peer_host, peer_port, port, protocol, recv_cnt, recv_oct, recv_oct_details, send_cnt, \
-    send_oct, send_oct_details, send_pend, ssl, ssl_cipher, ssl_hash, ssl_key_exchange, \
-    ssl_protocol, state, timeout, type, user, user_provided_name, user_who_performed_action, \
-    vhost";
-
-impl Row for ConnectionRow {
-    fn columns(&self) -> impl Iterator<Item = &'static str> {
-        words(CONNECTION)
-    }
-
-    fn name(&self) -> Cow<'_, str> {
-        Cow::Borrowed(&self.connection.identity.name)
-    }
-
-    fn value(&self, column: &str) -> Option<Value> {
-        let identity = &self.connection.identity;
-        let (id, stats) = (self.connection.id, &self.api.stats);
-        if let Some(n_subscriptions) = self.typed {
-            return self.typed_value(n_subscriptions, column);
-        }
-        Some(match column {
-            "client_properties" => table_to_json(&identity.client_properties),
-            "node" => json!(self.api.management.node_info.name),
-            // COMPAT: it is spelled otherwise for tools.
-            "protocol" if identity.protocol == "{0,9,1}" => json!("AMQP 0-9-1"),
-            "recv_oct_details" => stats.details_of_connection(id, false, &self.ranges),
-            "send_oct_details" => stats.details_of_connection(id, true, &self.ranges),
-            "type" if identity.protocol.starts_with("Direct") => json!("direct"),
-            "type" => json!("network"),
-            "user_provided_name" => given_name(identity)?,
-            "user_who_performed_action" => json!(identity.user),
-            _ => {
-                let node = &self.api.management.node_info.name;
-                let value = mgmt::connection_value(node, &self.connection, column);
-                // COMPAT: facts of TLS are there without it.
-                value.unwrap_or(Value::Null)
-            }
-        })
-    }
-}
-
-impl ConnectionRow {
-    pub(super) fn to_name(&self) -> String {
-        self.connection.identity.name.clone()
-    }
-
-    /// The value of a column for the command line tool. COMPAT: properties of stream clients are sorted.
-    fn typed_value(&self, n_subscriptions: u64, column: &str) -> Option<Value> {
-        let node = &self.api.management.node_info.name;
-        let mut value = match column {
-            "node" => json!(node),
-            "subscriptions" => json!(n_subscriptions),
-            _ => mgmt::connection_value(node, &self.connection, column)?,
-        };
-        if column == "client_properties" && self.connection.identity.is_of_streams() {
-            let key = |field: &Value| field.get(0).map(Value::to_string);
-            value.as_array_mut()?.sort_by_cached_key(key);
-        }
-        Some(value)
-    }
-}
 
 /// Whether the caller sees a client.
 pub(super) fn sees(call: &Call, connection: &Connection) -> bool {
@@ -165,7 +92,7 @@ pub(crate) fn list_of_user(call: &Call) -> Outcome {
 
 /// The connection that the address names, or whose process it does.
 fn found(call: &Call) -> Result<ConnectionRow, Refusal> {
-    let (name, id) = (call.param("name"), mgmt::connection_of_pid(call.param("name")));
+    let (name, id) = (call.param("name"), connection_of_pid(call.param("name")));
     let is_it = |one: &Connection| one.identity.name == name || id == Some(one.id);
     check_client(call, is_it)?;
     let found = connections(call, is_it)?;
@@ -247,15 +174,45 @@ struct ChannelRow {
     states: Arc<ConsumerStates>,
 }
 
-const CHANNEL: &str = "\
-    acks_uncommitted, confirm, connection_details, consumer_count, consumer_details, deliveries, \
-    message_stats, messages_unacknowledged, messages_uncommitted, messages_unconfirmed, name, \
-    node, number, prefetch_count, publishes, state, transactional, user, \
-    user_who_performed_action, vhost";
+type ReadChannel = fn(&ChannelRow) -> Option<Value>;
+
+/// The columns of channels, sorted by name. COMPAT: RabbitMQ's.
+const CHANNEL: &[Column<ReadChannel>] = columns! {
+    "acks_uncommitted" [LIST] |it| number(&it.counters.n_uncommitted_acks);
+    "confirm" [LIST] |it| some(it.counters.confirm.load(Ordering::Relaxed));
+    "connection" [] |it| some(connection_pid(it.node(), it.connection.id));
+    "connection_details" [LIST] |it| Some(it.connection_details());
+    "consumer_count" [LIST] |it| Some(json!(it.counters.n_consumers.load(Ordering::Relaxed)));
+    "consumer_details" [LIST] |it| it.if_alone()?.consumer_details();
+    "consumer_state" [] |it| some(it.state().map(|it| it.worst.as_str()));
+    "deliveries" [LIST] |it| Some(it.flows().deliveries_of_channel(it.if_alone()?.open()));
+    "message_stats" [LIST] |it| it.api.stats.of_channel(it.open(), &it.ranges);
+    "messages_unacknowledged" [LIST] |it| some(it.n_unacked);
+    "messages_uncommitted" [LIST] |it| number(&it.counters.n_uncommitted);
+    "messages_unconfirmed" [LIST] |it| Some(json!(it.connection.n_unconfirmed(it.channel)));
+    "name" [LIST] |it| some(it.name());
+    "node" [LIST] |it| some(it.node());
+    "number" [LIST] |it| some(it.channel.0);
+    "oldest_held_seconds" [] |it| some(it.state().and_then(|it| it.held_seconds));
+    "oldest_unacked_ms" [] |it| some(it.if_alone()?.oldest_unacked_ms());
+    "oldest_unconfirmed_ms" [] |it| it.oldest_unconfirmed_ms();
+    "pid" [] |it| some(channel_pid(it.node(), it.connection.id, it.channel));
+    "prefetch_count" [LIST] |it| Some(json!(it.counters.prefetch_count.load(Ordering::Relaxed)));
+    "publishes" [LIST] |it| Some(it.flows().publishes_of_channel(it.if_alone()?.open()));
+    "state" [LIST] |_| some("running");
+    "transactional" [LIST] |it| some(it.counters.transactional.load(Ordering::Relaxed));
+    "user" [LIST] |it| some(it.connection.identity.user.as_str());
+    "user_who_performed_action" [LIST] |it| some(it.connection.identity.user.as_str());
+    "vhost" [LIST] |it| some(it.connection.identity.vhost.as_str());
+};
+
+fn number(counter: &AtomicU64) -> Option<Value> {
+    some(counter.load(Ordering::Relaxed))
+}
 
 impl Row for ChannelRow {
     fn columns(&self) -> impl Iterator<Item = &'static str> {
-        words(CHANNEL)
+        shown(CHANNEL, LIST)
     }
 
     fn name(&self) -> Cow<'_, str> {
@@ -263,61 +220,38 @@ impl Row for ChannelRow {
     }
 
     fn value(&self, column: &str) -> Option<Value> {
-        let (identity, counters) = (&self.connection.identity, &self.counters);
-        let number =
-            |counter: &std::sync::atomic::AtomicU64| json!(counter.load(Ordering::Relaxed));
-        let node = &self.api.management.node_info.name;
-        Some(match column {
-            "pid" => json!(mgmt::channel_pid(node, self.connection.id, self.channel)),
-            "connection" => json!(mgmt::connection_pid(node, self.connection.id)),
-            "oldest_unconfirmed_ms" => {
-                let figures = self.api.management.broker.figures();
-                let oldest_ms = figures.oldest_unconfirmed_ms(&self.connection, self.channel);
-                json!(oldest_ms.unwrap_or_default())
-            }
-            "oldest_unacked_ms" if self.is_alone => json!(self.oldest_unacked_ms()),
-            "acks_uncommitted" => number(&counters.n_uncommitted_acks),
-            "confirm" => json!(counters.confirm.load(Ordering::Relaxed)),
-            "connection_details" => {
-                let mut details = json!({
-                    "name": identity.name, "peer_host": identity.peer_host,
-                    "peer_port": identity.peer_port,
-                });
-                put_given_name(&mut details, identity);
-                details
-            }
-            "consumer_state" => json!(self.state().map(|it| it.worst.as_str())),
-            "oldest_held_seconds" => json!(self.state().and_then(|it| it.held_seconds)),
-            "consumer_count" => json!(counters.n_consumers.load(Ordering::Relaxed)),
-            "consumer_details" if self.is_alone => {
-                let its = self.consumers();
-                its.iter().map(|(queue, one)| consumer(&self.api, queue, one)).collect()
-            }
-            "deliveries" | "publishes" if self.is_alone => {
-                let flows = Flows { api: &self.api, ranges: &self.ranges };
-                match column {
-                    "deliveries" => flows.deliveries_of_channel(self.open()),
-                    _ => flows.publishes_of_channel(self.open()),
-                }
-            }
-            "message_stats" => self.api.stats.of_channel(self.open(), &self.ranges)?,
-            "messages_unacknowledged" => json!(self.n_unacked),
-            "messages_uncommitted" => number(&counters.n_uncommitted),
-            "messages_unconfirmed" => json!(self.connection.n_unconfirmed(self.channel)),
-            "name" => json!(self.name()),
-            "node" => json!(node),
-            "number" => json!(self.channel.0),
-            "prefetch_count" => json!(counters.prefetch_count.load(Ordering::Relaxed)),
-            "state" => json!("running"),
-            "transactional" => json!(counters.transactional.load(Ordering::Relaxed)),
-            "user" | "user_who_performed_action" => json!(identity.user),
-            "vhost" => json!(identity.vhost),
-            _ => return None,
-        })
+        (find(CHANNEL, column)?.read)(self)
     }
 }
 
 impl ChannelRow {
+    fn node(&self) -> &str {
+        &self.api.management.node_info.name
+    }
+
+    fn if_alone(&self) -> Option<&Self> {
+        self.is_alone.then_some(self)
+    }
+
+    fn flows(&self) -> Flows<'_> {
+        Flows { api: &self.api, ranges: &self.ranges }
+    }
+
+    fn connection_details(&self) -> Value {
+        let identity = &self.connection.identity;
+        let mut details = json!({
+            "name": identity.name, "peer_host": identity.peer_host,
+            "peer_port": identity.peer_port,
+        });
+        put_given_name(&mut details, identity);
+        details
+    }
+
+    fn consumer_details(&self) -> Option<Value> {
+        let consumers = self.consumers().into_iter();
+        Some(consumers.map(|(queue, one)| consumer(&self.api, &queue, one)).collect())
+    }
+
     fn open(&self) -> OpenChannel<'_> {
         let Self { connection, channel, counters, .. } = self;
         OpenChannel { connection, id: *channel, counters }
@@ -332,6 +266,12 @@ impl ChannelRow {
         consumers
             .retain(|(_, one)| (one.connection, one.channel) == (self.connection.id, self.channel));
         consumers
+    }
+
+    fn oldest_unconfirmed_ms(&self) -> Option<Value> {
+        let figures = self.api.management.broker.figures();
+        let oldest_ms = figures.oldest_unconfirmed_ms(&self.connection, self.channel);
+        some(oldest_ms.unwrap_or_default())
     }
 
     /// Time that the channel has held its oldest message of a queue that it consumes, at least; 0 without
@@ -413,51 +353,54 @@ struct ConsumerRow {
     states: Arc<ConsumerStates>,
 }
 
-const CONSUMER: &str = "\
-    ack_required, active, activity_status, arguments, channel_details, consumer_tag, \
-    consumer_timeout, exclusive, prefetch_count, queue";
+type ReadConsumer = fn(&ConsumerRow) -> Option<Value>;
+
+/// The columns of consumers, sorted by name. COMPAT: RabbitMQ's.
+const CONSUMER: &[Column<ReadConsumer>] = columns! {
+    "ack_required" [LIST] |it| some(it.one.ack_required);
+    "active" [LIST] |it| some(it.one.activity != Activity::Waiting);
+    "activity_status" [LIST] |it| some(it.one.activity.as_str());
+    "arguments" [LIST] |it| Some(table_to_json(&it.one.arguments)), tool |it| Some(typed_table(&it.one.arguments));
+    "channel_details" [LIST] |it| Some(channel_details(it.api(), it.one.connection, it.one.channel));
+    "channel_pid" [] |it| some(channel_pid(&it.api().management.node_info.name, it.one.connection, it.one.channel));
+    "consumer_tag" [LIST] |it| some(it.one.consumer_tag.to_text());
+    "consumer_timeout" [LIST] |_| some(CONSUMER_TIMEOUT_MS);
+    "exclusive" [LIST] |it| some(it.one.exclusive);
+    "messages_held_by_channel" [] |it| some(it.holdings().held(it.channel()));
+    "oldest_held_seconds" [] |it| some(it.holdings().held_seconds(it.channel()));
+    "prefetch_count" [LIST] |it| Some(json!(it.one.prefetch_count));
+    "queue" [LIST] |it| { let def = it.queue.def(); Some(json!({"name": def.name.as_str(), "vhost": def.vhost.as_str()})) };
+    "state" [] |it| some(it.holdings().state(it.api(), &it.one).as_str());
+};
 
 impl Row for ConsumerRow {
     fn columns(&self) -> impl Iterator<Item = &'static str> {
-        words(CONSUMER)
+        shown(CONSUMER, LIST)
     }
 
     fn value(&self, column: &str) -> Option<Value> {
-        let Self { queue, one, states, .. } = self;
-        let (api, channel) = (&states.api, (one.connection, one.channel));
-        Some(match column {
-            "arguments" if self.is_typed => mgmt::typed_table(&one.arguments),
-            "channel_pid" => {
-                json!(mgmt::channel_pid(&api.management.node_info.name, channel.0, channel.1))
-            }
-            "messages_held_by_channel" => json!(states.holdings(queue).held(channel)),
-            "oldest_held_seconds" => json!(states.holdings(queue).held_seconds(channel)),
-            "state" => json!(states.holdings(queue).state(api, one).as_str()),
-            _ => return consumer_value(api, queue, one, column),
-        })
+        find(CONSUMER, column)?.reader(self.is_typed)?(self)
+    }
+}
+
+impl ConsumerRow {
+    fn api(&self) -> &Api {
+        &self.states.api
+    }
+
+    fn channel(&self) -> Channel {
+        (self.one.connection, self.one.channel)
+    }
+
+    fn holdings(&self) -> Arc<Holdings> {
+        self.states.holdings(&self.queue)
     }
 }
 
 /// A consumer as an object.
-pub(super) fn consumer(api: &Api, queue: &QueueRef, one: &ConsumerView) -> Value {
-    let value = |column: &str| Some((column.to_owned(), consumer_value(api, queue, one, column)?));
-    Value::Object(words(CONSUMER).filter_map(value).collect())
-}
-
-fn consumer_value(api: &Api, queue: &QueueRef, one: &ConsumerView, column: &str) -> Option<Value> {
-    Some(match column {
-        "arguments" => table_to_json(&one.arguments),
-        "ack_required" => json!(one.ack_required),
-        "active" => json!(one.activity != Activity::Waiting),
-        "activity_status" => json!(one.activity.as_str()),
-        "channel_details" => channel_details(api, one.connection, one.channel),
-        "consumer_tag" => json!(one.consumer_tag.to_text()),
-        "consumer_timeout" => json!(CONSUMER_TIMEOUT_MS),
-        "exclusive" => json!(one.exclusive),
-        "prefetch_count" => json!(one.prefetch_count),
-        "queue" => json!({"name": queue.def().name.as_str(), "vhost": queue.def().vhost.as_str()}),
-        _ => return None,
-    })
+pub(super) fn consumer(api: &Arc<Api>, queue: &QueueRef, one: ConsumerView) -> Value {
+    let (queue, states) = (queue.clone(), ConsumerStates::new(api));
+    ConsumerRow { queue, one, is_typed: false, states }.object()
 }
 
 /// Ends the consumers of a queue with a tag, or the one of a channel. Who does not monitor ends its own.
@@ -504,4 +447,15 @@ pub(crate) fn consumers(call: &Call) -> Outcome {
         states: Arc::clone(&states),
     });
     call.list(rows.collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_sorted() {
+        assert!(CHANNEL.is_sorted_by_key(|column| column.name));
+        assert!(CONSUMER.is_sorted_by_key(|column| column.name));
+    }
 }

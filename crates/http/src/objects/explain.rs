@@ -245,7 +245,7 @@ fn fate(vhost: &Vhost, queue: &QueueRef) -> Value {
     let (def, stat) = (queue.def(), queue.stat());
     let length = vhost.policies.queue_settings(def).length;
     let is_full = length.messages_max.is_some_and(|most| stat.n_ready >= most)
-        || length.bytes_max.is_some_and(|most| super::queues::ready_bytes(&stat) >= most);
+        || length.bytes_max.is_some_and(|most| super::queue_columns::ready_bytes(&stat) >= most);
     let fate = match length.overflow {
         _ if !is_full => "stored",
         Overflow::DropHead => "stored, and the oldest message is dropped: the queue is full",

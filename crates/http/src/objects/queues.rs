@@ -1,51 +1,24 @@
 //! Queues: what they show, and their declaration, deletion and purge.
 
-use super::flows::{ByQueue, Flows};
+use super::queue_columns::{QueueContext, QueueRow};
 use super::removal::{Removal, is_confirmed, removed};
-use super::{arguments, field, flag, optional_text, put_field, short, text, undo, vhosts};
+use super::{arguments, flag, optional_text, put_field, short, text, undo, vhosts};
+use crate::Clock;
 use crate::call::{Answer, Call, Outcome, vhost};
-use crate::list::{Arrangement, Listing, Row, RowSet};
-use crate::objects::{clients, health};
+use crate::columns::{ALONE, LIST, Marks, PLAIN, TOTALS};
+use crate::list::{Arrangement, Listing, RowSet};
+use crate::objects::health;
 use crate::query::Query;
 use crate::recent::Recent;
 use crate::refusal::Refusal;
-use crate::stats::Ranges;
 use crate::user_session::UserSession;
-use crate::{Api, Clock};
 use axum::http::StatusCode;
-use broker::{DeleteConditions, QueueRef, QueueStat, TakenAway, UndoEntry, View};
-use meta::definitions::table_to_json;
-use meta::{Name, QueueDef, QueueKind, Vhost};
+use broker::{DeleteConditions, QueueRef, TakenAway, UndoEntry, View};
+use meta::{Name, Vhost};
 use mgmt::{Kind, Request, operations};
 use serde_json::{Value, json};
 use session::{Flag, Op, QueueDeclaration};
-use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
-use stdx::{date_time, words};
-
-/// The columns of a list, in the order of RabbitMQ's.
-const COLUMNS: &str = "\
-    arguments, auto_delete, consumer_capacity, consumer_utilisation, consumers, delayed_retry, \
-    delivery_limit, durable, effective_policy_definition, exclusive, internal, internal_owner, \
-    leader, members, memory, message_bytes, message_bytes_dlx, message_bytes_persistent, \
-    message_bytes_ram, message_bytes_ready, message_bytes_unacknowledged, message_stats, \
-    messages, messages_active_priorities, messages_by_priority, messages_delayed, \
-    messages_details, messages_dlx, messages_persistent, messages_ram, messages_ready, \
-    messages_ready_details, messages_ready_ram, messages_unacknowledged, \
-    messages_unacknowledged_details, messages_unacknowledged_ram, name, next_delayed_at, \
-    last_delayed_at, node, online, operator_policy, policy, readers, segments, state, \
-    storage_version, type, vhost, confirm_on, messages_unconfirmed, confirms_timed_out, \
-    oldest_message_age_seconds";
-/// The age of the oldest message, which is looked for beside the queue.
-const AGE: &str = "oldest_message_age_seconds";
-/// Columns that one queue shows besides.
-const MORE: &str = "\
-    consumer_details, conversion, deliveries, exclusive_consumer_tag, head_message_timestamp, \
-    idle_since, incoming, oldest_unconfirmed_ms, owner_pid_details, single_active_consumer_tag";
-/// Columns that are left with `disable_stats`.
-const PLAIN: &str = "\
-    arguments, auto_delete, delivery_limit, durable, exclusive, leader, members, name, node, \
-    online, operator_policy, policy, state, type, vhost";
 
 /// Lists that were made a moment ago.
 #[derive(Debug, Default)]
@@ -102,7 +75,7 @@ pub(super) fn totals(call: &Call, view: &View, vhosts: &[&Vhost]) -> (usize, u64
 
 /// The queues of a list, or one by itself.
 struct Queues {
-    shown: Shown,
+    context: QueueContext,
     queues: Arc<[QueueRef]>,
 }
 
@@ -114,170 +87,20 @@ impl RowSet for Queues {
     }
 
     fn row(&self, at: usize) -> Option<QueueRow<'_>> {
-        Some(QueueRow { shown: &self.shown, queue: self.queues.get(at)? })
+        Some(QueueRow { context: &self.context, queue: self.queues.get(at)? })
     }
 }
 
-struct QueueRow<'t> {
-    shown: &'t Shown,
-    queue: &'t QueueRef,
-}
-
-/// The parts that all rows of a list share.
-struct Shown {
-    api: Arc<Api>,
-    view: Arc<View>,
-    columns: Vec<&'static str>,
-    ranges: Ranges,
-    /// Whether rows are for the command line tool, with the types of arguments.
-    is_typed: bool,
-    flows: OnceLock<ByQueue>,
-}
-
-impl Row for QueueRow<'_> {
-    fn columns(&self) -> impl Iterator<Item = &'static str> {
-        self.shown.columns.iter().copied()
-    }
-
-    fn name(&self) -> Cow<'_, str> {
-        Cow::Borrowed(self.queue.def().name.as_str())
-    }
-
-    fn value(&self, column: &str) -> Option<Value> {
-        let (api, def) = (&self.shown.api, self.queue.def());
-        if self.shown.is_typed && column != AGE {
-            return self.of_definition(column);
-        }
-        let stat = &self.queue.stat();
-        let ranges = &self.shown.ranges;
-        Some(match column {
-            AGE if def.kind == QueueKind::Stream => return None,
-            AGE => json!(api.history.ages.seconds_of(def.id, api.now())),
-            "name" => json!(def.name.as_str()),
-            "vhost" => json!(def.vhost.as_str()),
-            "messages" => json!(stat.n_ready + stat.n_unacked),
-            "messages_ready" => json!(stat.n_ready),
-            "messages_unacknowledged" => json!(stat.n_unacked),
-            "consumers" => json!(stat.n_consumers),
-            "arguments" => table_to_json(&self.queue.def().shown_arguments()),
-            "node" => json!(api.management.node_info.name),
-            "internal" | "internal_owner" => json!(false),
-            "message_stats" => api.stats.of_queue(def.id, stat, ranges)?,
-            "messages_details" | "messages_ready_details" | "messages_unacknowledged_details" => {
-                api.stats.details_of_queue(def.id, column, ranges)
-            }
-            "message_bytes_ready" | "message_bytes_unacknowledged"
-                if def.kind == QueueKind::Stream =>
-            {
-                return None;
-            }
-            "message_bytes_ready" => json!(ready_bytes(stat)),
-            "message_bytes_unacknowledged" => json!(stat.message_bytes - ready_bytes(stat)),
-            "policy" | "operator_policy" => {
-                // COMPAT: lists leave out what one queue shows as null.
-                let is_alone = self.shown.columns.contains(&"consumer_details");
-                let name = self.of_definition(column)?;
-                if name == "" && !is_alone {
-                    return None;
-                }
-                if name == "" { Value::Null } else { name }
-            }
-            "effective_policy_definition" => {
-                let settings = self.of_definition(column)?;
-                if settings.is_array() { json!({}) } else { settings }
-            }
-            "readers" => {
-                let readers = self.of_definition(column)?;
-                json!({&*api.management.node_info.name: readers})
-            }
-            // Lists do not have this column: its value never stays the same.
-            "idle_ms" => json!(api.now().unix_ms.saturating_sub(self.idle_since_ms())),
-            "idle_since" => json!(date_time(self.idle_since_ms(), 'T')),
-            "exclusive" => json!(def.exclusive_owner.is_some()),
-            "storage_version"
-            | "conversion"
-            | "head_message_timestamp"
-            | "exclusive_consumer_tag"
-                if def.kind != QueueKind::Classic =>
-            {
-                return None;
-            }
-            _ => return self.of_one(column),
-        })
-    }
-}
-
-impl QueueRow<'_> {
-    /// Columns that are mostly shown of one queue by itself.
-    fn of_one(&self, column: &str) -> Option<Value> {
-        Some(match column {
-            "consumer_details" => self.consumers().collect(),
-            "deliveries" => self.flows(|it, def, all| it.deliveries_of_queue(def, all)),
-            "incoming" => self.flows(|it, def, all| it.incoming_of_queue(def, all)),
-            "exclusive_consumer_tag" => self.tag_of(|one| one["exclusive"] == true),
-            "single_active_consumer_tag" => {
-                self.tag_of(|one| one["activity_status"] == "single_active")
-            }
-            "head_message_timestamp" => json!(self.queue.head_timestamp()),
-            "owner_pid_details" => {
-                let connections = &self.shown.api.management.broker.connections;
-                let owner = connections.get(self.queue.def().exclusive_owner?)?;
-                let identity = &owner.identity;
-                json!({
-                    "name": identity.name, "peer_host": identity.peer_host,
-                    "peer_port": identity.peer_port,
-                })
-            }
-            _ => return self.of_definition(column),
-        })
-    }
-
-    fn of_definition(&self, column: &str) -> Option<Value> {
-        let Shown { api, view, .. } = self.shown;
-        let vhost = view.meta.vhost(&self.queue.def().vhost)?;
-        mgmt::queue_value(&api.management, vhost, (self.queue, self.queue.stat()), column)
-    }
-
-    /// Since when nothing of the queue has changed, Unix milliseconds; now before the first look.
-    fn idle_since_ms(&self) -> u64 {
-        let api = &self.shown.api;
-        api.stats.idle_since_ms(self.queue.id()).unwrap_or_else(|| api.now().unix_ms)
-    }
-
-    fn flows(&self, of: impl Fn(&Flows<'_>, &QueueDef, &ByQueue) -> Value) -> Value {
-        let Shown { api, ranges, flows, .. } = self.shown;
-        let by_queue = flows.get_or_init(|| ByQueue::of(api));
-        of(&Flows { api, ranges }, self.queue.def(), by_queue)
-    }
-
-    fn consumers(&self) -> impl Iterator<Item = Value> {
-        let of = |consumer| clients::consumer(&self.shown.api, self.queue, &consumer);
-        self.queue.consumers().into_iter().map(of)
-    }
-
-    fn tag_of(&self, which: impl Fn(&Value) -> bool) -> Value {
-        self.consumers().find(which).map_or(Value::Null, |one| field(&one, "consumer_tag").clone())
-    }
-}
-
-/// Bytes of the ready messages, by the mean size of all.
-pub(super) const fn ready_bytes(stat: &QueueStat) -> u64 {
-    match stat.message_bytes.checked_div(stat.n_ready + stat.n_unacked) {
-        Some(mean) => mean * stat.n_ready,
-        None => 0,
-    }
-}
-
-fn shown(call: &Call, columns: Vec<&'static str>) -> Result<Shown, Refusal> {
+fn context(call: &Call, marks: Marks) -> Result<QueueContext, Refusal> {
     let (ranges, is_typed) = (call.ranges()?, call.is_typed());
     let (api, view) = (Arc::clone(&call.api), call.view());
-    Ok(Shown { api, view, columns, ranges, is_typed, flows: OnceLock::new() })
+    Ok(QueueContext { api, view, marks, ranges, is_typed, flows: OnceLock::new() })
 }
 
 /// The queues of the virtual hosts of the address.
-fn rows(call: &Call, columns: Vec<&'static str>) -> Outcome {
-    let shown = shown(call, columns)?;
-    let (view, lists, clock) = (&shown.view, &call.api.lists, call.api.sharing_clock());
+fn rows(call: &Call, marks: Marks) -> Outcome {
+    let context = context(call, marks)?;
+    let (view, lists, clock) = (&context.view, &call.api.lists, call.api.sharing_clock());
     let mut vhosts = vhosts(&view.meta, call)?;
     if call.query.flag("offline") && !call.query.flag("online") {
         vhosts.clear();
@@ -285,7 +108,7 @@ fn rows(call: &Call, columns: Vec<&'static str>) -> Outcome {
     let queues = lists.of(clock, view, &vhosts);
     let asked = Asked::of(view, &vhosts, Listing::arranging(&call.query));
     let listing = Listing::of(&call.query)?.during(&call.course);
-    let set = Queues { shown, queues };
+    let set = Queues { context, queues };
     let reaches = |arrangement: &Arrangement| arrangement.reaches(&listing);
     let arrange = || listing.arrange(&set).map(Arc::new);
     let arrangement = lists.arranged.try_get(clock, asked, reaches, arrange)?;
@@ -293,19 +116,16 @@ fn rows(call: &Call, columns: Vec<&'static str>) -> Outcome {
 }
 
 pub(crate) fn list(call: &Call) -> Outcome {
-    let totals = "messages, messages_ready, messages_unacknowledged";
-    rows(
-        call,
-        match call.wants_plain() {
-            (true, false) => words(PLAIN).collect(),
-            (true, true) => words(PLAIN).chain(words(totals)).collect(),
-            (false, _) => words(COLUMNS).collect(),
-        },
-    )
+    let marks = match call.wants_plain() {
+        (true, false) => PLAIN,
+        (true, true) => PLAIN | TOTALS,
+        (false, _) => LIST,
+    };
+    rows(call, marks)
 }
 
 pub(crate) fn list_detailed(call: &Call) -> Outcome {
-    rows(call, words(COLUMNS).chain(words(MORE)).collect())
+    rows(call, LIST | ALONE)
 }
 
 /// Refuses an address whose queue is not there.
@@ -314,12 +134,12 @@ pub(crate) fn check(call: &Call) -> Result<(), Refusal> {
 }
 
 fn found(call: &Call) -> Result<Queues, Refusal> {
-    let shown = shown(call, words(COLUMNS).chain(words(MORE)).collect())?;
-    let vhost = vhost(&shown.view.meta, call)?;
+    let context = context(call, LIST | ALONE)?;
+    let vhost = vhost(&context.view.meta, call)?;
     let def = vhost.queue(call.param("name")).filter(|def| !def.is_internal());
-    let queue = def.and_then(|def| shown.view.queue_by_id(def.id));
+    let queue = def.and_then(|def| context.view.queue_by_id(def.id));
     let queues = Arc::new([queue.ok_or_else(Refusal::not_found)?]);
-    Ok(Queues { shown, queues })
+    Ok(Queues { context, queues })
 }
 
 pub(crate) fn get(call: &Call) -> Outcome {

@@ -1,10 +1,4 @@
-//! The columns of listings, with RabbitMQ's names, as its tools show them.
-
-mod connections;
-mod queues;
-
-pub use connections::connection_value;
-pub use queues::queue_value;
+//! Process ids, as RabbitMQ's tools show and take them.
 
 use meta::ConnectionId;
 use session::ChannelId;
@@ -22,7 +16,9 @@ pub fn channel_pid(node: &str, id: ConnectionId, channel: ChannelId) -> String {
     format!("<{node}.2.{}.{}>", id.0, channel.0)
 }
 
-fn queue_pid(node: &str, id: meta::QueueId) -> String {
+/// The process id of a queue, in the same form as [`connection_pid`].
+#[must_use]
+pub fn queue_pid(node: &str, id: meta::QueueId) -> String {
     format!("<{node}.3.{}.0>", id.0)
 }
 

@@ -1,10 +1,8 @@
 //! Chunks as readers are given them.
 
-use std::os::fd::BorrowedFd;
-use std::sync::Arc;
-
 use bytes::Bytes;
-use log::{DiskFile, IoContext as _};
+use segments::{File, IoContext as _};
+use std::os::fd::BorrowedFd;
 use streamproto::spec::CHUNK_HEADER_BYTES;
 use streamproto::{Chunk, ChunkError, ChunkHeader};
 
@@ -47,8 +45,7 @@ pub struct ChunkAtHand<'a> {
 /// Bytes of a file that stays open as long as this is held: many ranges hold many files open.
 #[derive(Clone, Debug)]
 pub struct FileRange {
-    file: Arc<dyn DiskFile>,
-    name: Arc<str>,
+    file: File,
     at: u64,
     len: u64,
 }
@@ -120,8 +117,9 @@ impl<'a> ChunkAtHand<'a> {
 }
 
 impl FileRange {
-    pub(crate) const fn new(file: Arc<dyn DiskFile>, name: Arc<str>, at: u64, len: u64) -> Self {
-        Self { file, name, at, len }
+    /// The `len` bytes behind the place `at`.
+    pub(crate) const fn new(file: File, at: u64, len: u64) -> Self {
+        Self { file, at, len }
     }
 
     /// Where the range begins in the file.
@@ -149,7 +147,7 @@ impl FileRange {
     /// The descriptor, for `sendfile`; none where there is no such file (a disk in memory).
     #[must_use]
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.file.descriptor()
+        self.file.handle().descriptor()
     }
 
     /// How many bytes from `from` on can be read without waiting for the device, up to 256 KiB; as near as a
@@ -157,7 +155,7 @@ impl FileRange {
     pub fn n_at_hand(&self, from: u64) -> u64 {
         let n = self.len.saturating_sub(from).min(AT_HAND_BYTES_MAX);
         let is_cold = |at: &u64| {
-            let read = self.file.read_at_no_wait(self.at + from + at, &mut [0]);
+            let read = self.file.handle().read_at_no_wait(self.at + from + at, &mut [0]);
             read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
         };
         let cold = (0..n).step_by(PROBE_BYTES).chain(n.checked_sub(1)).find(is_cold);
@@ -185,6 +183,6 @@ impl FileRange {
         let left = size(self.len.saturating_sub(from));
         let n = into.len().min(left);
         let into = into.get_mut(..n).unwrap_or_default();
-        Ok(self.file.read_at(self.at + from, into).context("read", &self.name)?)
+        Ok(self.file.handle().read_at(self.at + from, into).context("read", self.file.name())?)
     }
 }

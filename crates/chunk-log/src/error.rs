@@ -1,8 +1,6 @@
 //! The failures of a log of chunks, and who has to act.
 
-use std::sync::OnceLock;
-
-use log::LogError;
+use segments::LogError;
 
 use crate::damage::Lack;
 
@@ -81,41 +79,22 @@ pub enum Refused {
 pub type Result<T> = std::result::Result<T, ChunkLogError>;
 
 impl ChunkLogError {
+    /// The error of a log in `dir` that has failed for this reason.
+    pub(crate) fn failed(dir: &str, reason: String) -> Self {
+        Self::Failed { dir: dir.to_owned(), reason }
+    }
+
     pub(crate) fn corrupt(file: &str, offset: u64, what: &'static str) -> Self {
         Self::Disk(LogError::Corrupt { file: file.to_owned(), offset, what })
     }
 
     /// Whether a file is not there.
     pub(crate) fn is_not_found(&self) -> bool {
-        self.is_kind(std::io::ErrorKind::NotFound)
+        matches!(self, Self::Disk(error) if error.is_not_found())
     }
 
     /// Whether what was read is not what was written.
     pub const fn is_corrupt(&self) -> bool {
         matches!(self, Self::Disk(LogError::Corrupt { .. }))
-    }
-
-    pub(crate) fn is_kind(&self, kind: std::io::ErrorKind) -> bool {
-        matches!(self, Self::Disk(LogError::Io { source, .. }) if source.kind() == kind)
-    }
-}
-
-/// The first failed write or sync of a log, after which none succeeds: nobody knows what is on the medium.
-#[derive(Debug, Default)]
-pub(crate) struct Failure(OnceLock<String>);
-
-impl Failure {
-    /// An error if the log in `dir` has failed.
-    pub(crate) fn check(&self, dir: &str) -> Result<()> {
-        let Some(reason) = self.0.get() else { return Ok(()) };
-        Err(ChunkLogError::Failed { dir: dir.to_owned(), reason: reason.clone() })
-    }
-
-    /// Remembers the error of an operation, if it is the first.
-    pub(crate) fn of<T>(&self, done: Result<T>) -> Result<T> {
-        if let Err(error) = &done {
-            self.0.get_or_init(|| error.to_string());
-        }
-        done
     }
 }

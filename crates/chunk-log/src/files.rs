@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
-use log::{Disk, DiskFile, IoContext as _, OpenMode};
+use segments::{Disk, File};
 
 use crate::counters::{Counters, ReadCounts};
 use crate::error::Result;
@@ -20,7 +20,7 @@ pub struct StreamFiles {
     open_files_max: usize,
     opened: Mutex<Opened>,
     /// Files of segments that retention has removed.
-    removed: Mutex<Vec<Arc<dyn DiskFile>>>,
+    removed: Mutex<Vec<File>>,
     counters: Counters,
     /// The table that is told what streams have; none where nobody asks afterwards.
     table: Option<StreamTable>,
@@ -43,7 +43,7 @@ struct Opened {
 pub(crate) struct Slot {
     files: Arc<StreamFiles>,
     name: Box<str>,
-    handle: Mutex<Option<Arc<dyn DiskFile>>>,
+    handle: Mutex<Option<File>>,
     is_used: AtomicBool,
 }
 
@@ -94,7 +94,7 @@ impl StreamFiles {
     /// large one gives its space back, which takes a while: for a thread that nobody waits for.
     pub fn close_removed(&self) {
         let mut removed = self.removed();
-        let is_unread = |file: &mut Arc<dyn DiskFile>| Arc::strong_count(file) == 1;
+        let is_unread = |file: &mut File| Arc::strong_count(file.handle()) == 1;
         let unread: Vec<_> = removed.extract_if(.., is_unread).collect();
         drop(removed);
         drop(unread);
@@ -127,7 +127,7 @@ impl StreamFiles {
         }
     }
 
-    fn removed(&self) -> MutexGuard<'_, Vec<Arc<dyn DiskFile>>> {
+    fn removed(&self) -> MutexGuard<'_, Vec<File>> {
         self.removed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -151,16 +151,9 @@ impl StreamFiles {
 
     /// A new file; a left-over of that name is removed.
     pub(crate) fn create(self: &Arc<Self>, name: &str) -> Result<Arc<Slot>> {
-        let create = || self.disk.open(name, OpenMode::New);
-        let file = match create() {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                self.disk.remove(name).context("remove", name)?;
-                create()
-            }
-            created => created,
-        };
+        let file = File::create_anew(self.disk(), name)?;
         let slot = self.slot(name);
-        *slot.handle() = Some(Arc::from(file.context("create", name)?));
+        *slot.handle() = Some(file);
         self.admit(&slot);
         Ok(slot)
     }
@@ -184,7 +177,7 @@ impl StreamFiles {
 
 impl Opened {
     /// Moves the hand to the next slot: one that was used since its last turn stays. The file to be closed.
-    fn turn(&mut self) -> Option<Arc<dyn DiskFile>> {
+    fn turn(&mut self) -> Option<File> {
         if self.hand >= self.slots.len() {
             self.hand = 0;
         }
@@ -207,28 +200,27 @@ impl Opened {
 }
 
 enum Closing {
-    Closed(Option<Arc<dyn DiskFile>>),
+    Closed(Option<File>),
     InUse,
 }
 
 impl Slot {
     /// The file, opened if it is not.
-    pub(crate) fn file(self: &Arc<Self>) -> Result<Arc<dyn DiskFile>> {
+    pub(crate) fn file(self: &Arc<Self>) -> Result<File> {
         let mut handle = self.handle();
         if let Some(file) = handle.as_ref() {
             self.is_used.store(true, Ordering::Relaxed);
-            return Ok(Arc::clone(file));
+            return Ok(file.clone());
         }
-        let opened = self.files.disk.open(&self.name, OpenMode::Existing);
-        let file: Arc<dyn DiskFile> = Arc::from(opened.context("open", &self.name)?);
-        *handle = Some(Arc::clone(&file));
+        let file = File::open(self.files.disk(), &self.name)?;
+        *handle = Some(file.clone());
         drop(handle);
         self.files.admit(self);
         Ok(file)
     }
 
     /// The file, if it is open and nobody is just opening it.
-    pub(crate) fn file_at_hand(&self) -> Option<Arc<dyn DiskFile>> {
+    pub(crate) fn file_at_hand(&self) -> Option<File> {
         let file = self.handle.try_lock().ok()?.clone();
         self.is_used.store(true, Ordering::Relaxed);
         file
@@ -253,7 +245,7 @@ impl Slot {
         }
     }
 
-    fn handle(&self) -> MutexGuard<'_, Option<Arc<dyn DiskFile>>> {
+    fn handle(&self) -> MutexGuard<'_, Option<File>> {
         self.handle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

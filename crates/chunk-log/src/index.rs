@@ -26,7 +26,7 @@
 
 use std::sync::Arc;
 
-use log::{DiskFile, IoContext as _, crc32c};
+use segments::{File, crc32c};
 use streamproto::ChunkHeader;
 
 use crate::error::Result;
@@ -146,11 +146,18 @@ pub(crate) fn encode_header(first: First, identity: u32, mark: SyncedMark) -> Ve
     bytes
 }
 
-/// The header's content: the first chunk's place and the mark, each if it is whole.
-pub(crate) fn decode_header(bytes: &[u8], file: &str) -> Result<(Option<First>, SyncedMark)> {
+/// The content of an index's header: each part if it is whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IndexHeader {
+    /// The first chunk's place.
+    pub(crate) first: Option<First>,
+    pub(crate) mark: SyncedMark,
+}
+
+pub(crate) fn decode_header(bytes: &[u8], file: &str) -> Result<IndexHeader> {
     let first = decode_checked(MAGIC, bytes, file)?;
     let mark = bytes.get(size(MARK_AT)..).and_then(decode_mark);
-    Ok((first, mark.unwrap_or(SyncedMark::NONE)))
+    Ok(IndexHeader { first, mark: mark.unwrap_or(SyncedMark::NONE) })
 }
 
 fn encode_mark(mark: SyncedMark) -> Vec<u8> {
@@ -174,8 +181,7 @@ fn decode_mark(bytes: &[u8]) -> Option<SyncedMark> {
 /// An open index of which `n` records count.
 #[derive(Debug)]
 pub(crate) struct Index {
-    file: Arc<dyn DiskFile>,
-    slot: Arc<Slot>,
+    file: File,
     n: u64,
 }
 
@@ -185,9 +191,9 @@ impl Index {
         let file = slot.file()?;
         let n = match n {
             Some(n) => n,
-            None => n_records(file.len().context("size", slot.name())?),
+            None => n_records(file.size()?),
         };
-        Ok(Self { file, slot: Arc::clone(slot), n })
+        Ok(Self { file, n })
     }
 
     pub(crate) const fn len(&self) -> u64 {
@@ -197,15 +203,15 @@ impl Index {
     /// The header's first place.
     pub(crate) fn first(&self) -> Result<Option<First>> {
         let header = self.read(0, INDEX_HEADER_BYTES)?;
-        Ok(decode_header(&header, self.slot.name())?.0)
+        Ok(decode_header(&header, self.file.name())?.first)
     }
 
     pub(crate) fn set_mark(&self, mark: SyncedMark) -> Result<()> {
-        Ok(self.file.write_at(MARK_AT, &encode_mark(mark)).context("write", self.slot.name())?)
+        Ok(self.file.write(MARK_AT, &encode_mark(mark))?)
     }
 
     pub(crate) fn sync(&self) -> Result<()> {
-        Ok(self.file.sync_data().context("sync", self.slot.name())?)
+        Ok(self.file.sync()?)
     }
 
     /// The record of chunk number `n`.
@@ -271,15 +277,11 @@ impl Index {
     }
 
     fn read(&self, at: u64, bytes: u64) -> Result<Vec<u8>> {
-        let mut into = vec![0; size(bytes)];
-        let n = self.file.read_at(at, &mut into).context("read", self.slot.name())?;
-        into.truncate(n);
-        Ok(into)
+        Ok(self.file.read(at, size(bytes))?)
     }
 
     fn damaged(&self, n: u64) -> crate::ChunkLogError {
-        let what = "an index record is damaged";
-        crate::ChunkLogError::corrupt(self.slot.name(), record_at(n), what)
+        self.file.corrupt(record_at(n), "an index record is damaged").into()
     }
 }
 
@@ -316,11 +318,12 @@ mod tests {
         let mark = SyncedMark { position: 4711, n_chunks: 12 };
         let bytes = encode_header(first, 7, mark);
         assert_eq!(bytes.len() as u64, INDEX_HEADER_BYTES);
-        assert_eq!(decode_header(&bytes, "f").unwrap(), (Some(first), mark));
+        assert_eq!(decode_header(&bytes, "f").unwrap(), IndexHeader { first: Some(first), mark });
         for bit in 0..12 * 8 {
             let mut flipped = bytes.clone();
             flipped[32 + bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(decode_header(&flipped, "f").unwrap(), (Some(first), SyncedMark::NONE));
+            let found = decode_header(&flipped, "f").unwrap();
+            assert_eq!(found, IndexHeader { first: Some(first), mark: SyncedMark::NONE });
         }
     }
 }

@@ -2,15 +2,17 @@
 //! stream goes on without them, once an operator has accepted that: unreadable ends are cut off, files of
 //! other streams are renamed, and a chunk of the engine takes the offsets of lost messages.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use log::{Disk, DiskFile, IoContext as _, OpenMode, list_if_there};
+use segments::{
+    Disk, File, IoContext as _, list_if_there, remove_if_there, rename_if_there, sync_dir,
+};
 use streamproto::{Chunk, ChunkHeader};
 
 use crate::ENGINE_CHUNK;
 use crate::damage::Lack;
-use crate::error::{ChunkLogError, Result};
+use crate::error::Result;
 use crate::field::size;
 use crate::files::StreamFiles;
 use crate::index::{IndexRecord, RECORD_BYTES, SyncedMark, n_records, record_at};
@@ -50,7 +52,7 @@ pub(crate) fn find_lack(disk: &dyn Disk, id: u64, note: &StreamNote) -> Result<O
 pub fn find_unaccepted(
     disk: &dyn Disk,
     id: u64,
-    notes: Option<&HashMap<u64, StreamNote>>,
+    notes: Option<&BTreeMap<u64, StreamNote>>,
 ) -> Result<Option<Lack>> {
     match notes.map(|notes| notes.get(&id)) {
         Some(Some(note)) if !note.is_loss_accepted => find_lack(disk, id, note),
@@ -76,10 +78,7 @@ pub(crate) fn find_unnoted(disk: &dyn Disk, id: u64) -> Result<Option<Lack>> {
 /// The identity in a segment's header.
 pub(crate) fn identity_in(disk: &dyn Disk, id: u64, segment: u64) -> Result<u32> {
     let name = FileName::Segment(segment).path(&stream_dir(id));
-    let file = disk.open(&name, OpenMode::Existing).context("open", &name)?;
-    let mut header = vec![0; size(SEGMENT_HEADER_BYTES)];
-    file.read_at(0, &mut header).context("read", &name)?;
-    Ok(identity_of(&header))
+    Ok(identity_of(&File::open(disk, &name)?.read(0, size(SEGMENT_HEADER_BYTES))?))
 }
 
 /// The segments that a stream should have.
@@ -154,12 +153,9 @@ impl Survey {
 impl Piece {
     fn look(disk: &dyn Disk, dir: &str, first: u64, note: &StreamNote) -> Result<Self> {
         let name = FileName::Segment(first).path(dir);
-        let file = disk.open(&name, OpenMode::Existing).context("open", &name)?;
-        let file: Arc<dyn DiskFile> = Arc::from(file);
-        let len = file.len().context("size", &name)?;
-        let mut head = vec![0; size(SEGMENT_HEADER_BYTES)];
-        let n = file.read_at(0, &mut head).context("read", &name)?;
-        head.truncate(n);
+        let file = File::open(disk, &name)?;
+        let len = file.size()?;
+        let head = file.read(0, size(SEGMENT_HEADER_BYTES))?;
         let header = decode_header(&head, &name)?;
         let is_foreign = header.is_some_and(|header| {
             let identity = identity_of(&head);
@@ -169,7 +165,7 @@ impl Piece {
             return Ok(Self { first, len, end: None, is_whole: false });
         }
         let ordinal = header.map_or(0, |header| header.ordinal);
-        let mut scan = Scan::new(file, &name, len);
+        let mut scan = Scan::new(file, len);
         let beginning = SegmentEnd::beginning(First { ordinal, offset: first }, SyncedMark::NONE);
         let index = IndexAtRest::open(disk, &FileName::Index(first).path(dir))?;
         let is_last = first == note.last;
@@ -215,20 +211,15 @@ impl Piece {
 /// An index that is read without being changed.
 #[derive(Debug)]
 struct IndexAtRest {
-    file: Box<dyn DiskFile>,
+    file: File,
     len: u64,
 }
 
 impl IndexAtRest {
     fn open(disk: &dyn Disk, name: &str) -> Result<Option<Self>> {
-        match disk.open(name, OpenMode::Existing) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            opened => {
-                let file = opened.context("open", name)?;
-                let len = file.len().context("size", name)?;
-                Ok(Some(Self { file, len }))
-            }
-        }
+        let Some(file) = File::open_if_there(disk, name)? else { return Ok(None) };
+        let len = file.size()?;
+        Ok(Some(Self { file, len }))
     }
 
     /// The end of the segment behind so many chunks, if index and segment agree on it.
@@ -236,14 +227,11 @@ impl IndexAtRest {
         &self,
         beginning: SegmentEnd,
         n_chunks: u64,
-        scan: &mut Scan<'_>,
+        scan: &mut Scan,
     ) -> Result<Option<SegmentEnd>> {
         let Some(last) = n_chunks.checked_sub(1) else { return Ok(None) };
-        let mut bytes = vec![0; size(RECORD_BYTES)];
-        let n = self.file.read_at(record_at(last), &mut bytes).context("read", scan.name())?;
-        let Some(record) = IndexRecord::decode(bytes.get(..n).unwrap_or_default()) else {
-            return Ok(None);
-        };
+        let bytes = self.file.read(record_at(last), size(RECORD_BYTES))?;
+        let Some(record) = IndexRecord::decode(&bytes) else { return Ok(None) };
         let Some(header) = scan.header(record.position)? else { return Ok(None) };
         let agrees = IndexRecord::of(&header, record.position) == record;
         let position = record.position + header.stored_bytes();
@@ -271,10 +259,7 @@ pub(crate) fn mend(files: &Arc<StreamFiles>, dir: &str, note: &StreamNote) -> Re
     for first in foreign {
         for name in [FileName::Segment(first), FileName::Index(first)] {
             let name = name.path(dir);
-            match disk.rename(&name, &format!("{name}{FOREIGN_SUFFIX}")) {
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                renamed => renamed.context("rename", &name)?,
-            }
+            rename_if_there(disk, &name, &format!("{name}{FOREIGN_SUFFIX}"))?;
         }
     }
     let nexts: Vec<u64> = good.iter().skip(1).map(|(end, _)| end.first.offset).collect();
@@ -289,15 +274,15 @@ pub(crate) fn mend(files: &Arc<StreamFiles>, dir: &str, note: &StreamNote) -> Re
             fill(disk, dir, &end, next)?;
         }
     }
-    disk.sync_dir(dir).context("sync", dir).map_err(ChunkLogError::from)
+    Ok(sync_dir(disk, dir)?)
 }
 
 /// Cuts a segment off behind what can be read, and has a chunk of the engine take the offsets up to `next`.
 /// Its index is made anew by the opening.
 pub(crate) fn fill(disk: &dyn Disk, dir: &str, end: &SegmentEnd, next: u64) -> Result<()> {
     let name = FileName::Segment(end.first.offset).path(dir);
-    let file = disk.open(&name, OpenMode::Existing).context("open", &name)?;
-    file.set_len(end.position).context("cut", &name)?;
+    let file = File::open(disk, &name)?;
+    file.cut(end.position)?;
     let (mut bytes, mut offset) = (Vec::new(), end.next_offset);
     while offset < next {
         let n_records = u32::try_from(next - offset).unwrap_or(u32::MAX);
@@ -317,11 +302,8 @@ pub(crate) fn fill(disk: &dyn Disk, dir: &str, end: &SegmentEnd, next: u64) -> R
         bytes.get_mut(from..).into_iter().for_each(seal_chunk);
         offset += u64::from(n_records);
     }
-    file.write_at(end.position, &bytes).context("write", &name)?;
-    file.sync_data().context("sync", &name)?;
-    let index = FileName::Index(end.first.offset).path(dir);
-    match disk.remove(&index) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        removed => Ok(removed.context("remove", &index)?),
-    }
+    file.write(end.position, &bytes)?;
+    file.sync()?;
+    remove_if_there(disk, &FileName::Index(end.first.offset).path(dir))?;
+    Ok(())
 }

@@ -1,5 +1,5 @@
 //! The log of chunks of one stream on disk: segments and their indexes, retention, recovery, readers with
-//! read-ahead. Knows files (through [`log::Disk`]) and chunks' headers. Never queues, consumers,
+//! read-ahead. Knows files (through [`segments::Disk`]) and chunks' headers. Never queues, consumers,
 //! sessions, commands of a protocol, clocks (time is an argument), threads. Start reading at
 //! [`ChunkLog`], which writes, and [`Reader`]; formats are drawn in `segment.rs` and `index.rs`.
 //!

@@ -1,13 +1,11 @@
 //! Ranges of whole chunks as bytes, for consumers and followers alike, and what is known by ordinal.
 
-use log::IoContext as _;
 use streamproto::ChunkHeader;
 
-use crate::error::{ChunkLogError, Result};
+use crate::error::Result;
 use crate::field::size;
 use crate::lookup::{Lookup, Place};
 use crate::scan::Scan;
-use crate::segment::FileName;
 use crate::shared::{LogEnd, LogView};
 
 /// The most bytes of a range; a single chunk may be larger.
@@ -117,7 +115,6 @@ impl LogView {
 
     fn range_at(&self, place: Place, log_end: LogEnd, bytes_max: u64) -> Result<Range> {
         let Place { segment, position, ordinal: first_ordinal, .. } = place;
-        let name = FileName::Segment(segment).path(&self.0.dir);
         let Some(slot) = self.0.chunks(segment) else { return Ok(Range::Gone) };
         let end = if segment == log_end.segment {
             log_end.position
@@ -125,12 +122,12 @@ impl LogView {
             self.0.sealed_bytes(segment, &slot)?
         };
         let file = slot.file()?;
-        let mut scan = Scan::new(file.clone(), &name, end);
+        let mut scan = Scan::new(file.clone(), end);
         let mut headers = Vec::new();
         let mut to = position;
         while to < end && to - position < bytes_max {
             let Some(header) = scan.header(to)? else {
-                return Err(ChunkLogError::corrupt(&name, to, "no chunk begins here"));
+                return Err(file.corrupt(to, "no chunk begins here").into());
             };
             let next = to + header.stored_bytes();
             if !headers.is_empty() && next - position > bytes_max {
@@ -142,10 +139,9 @@ impl LogView {
         if headers.is_empty() {
             return Ok(Range::End);
         }
-        let mut bytes = vec![0; size(to - position)];
-        let n = file.read_at(position, &mut bytes).context("read", &name)?;
-        if n < bytes.len() {
-            return Err(ChunkLogError::corrupt(&name, position, "the segment is cut off"));
+        let bytes = file.read(position, size(to - position))?;
+        if (bytes.len() as u64) < to - position {
+            return Err(file.corrupt(position, "the segment is cut off").into());
         }
         Ok(Range::Chunks(ChunkRange { first_ordinal, headers, bytes }))
     }

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use log::{DiskFile, IoContext as _};
+use segments::{File, IoContext as _, LogError};
 use streamproto::ChunkHeader;
 use streamproto::spec::CHUNK_HEADER_BYTES;
 
@@ -70,15 +70,9 @@ pub struct Reader {
     /// The position up to which the segment may be read.
     end: u64,
     is_sealed: bool,
-    file: Option<OpenFile>,
+    file: Option<Arc<Slot>>,
     buffer: Buffer,
     counts: ReadCounts,
-}
-
-#[derive(Debug)]
-struct OpenFile {
-    slot: Arc<Slot>,
-    name: Arc<str>,
 }
 
 /// The bytes that one read brought.
@@ -382,11 +376,11 @@ impl Reader {
         let is_off = self.options.read_ahead == ReadAhead::Off;
         if is_off || self.buffer.get(self.position, stored).is_none() {
             if data_bytes >= self.options.file_range_bytes_min {
-                let (name, file) = self.open_file(wait)?;
+                let file = self.open_file(wait)?;
                 let at = self.position + header.data_at();
                 self.counts.file_ranges += 1;
                 self.counts.file_range_bytes += data_bytes;
-                let range = FileRange::new(file, name, at, data_bytes);
+                let range = FileRange::new(file, at, data_bytes);
                 return Ok(StoredChunk { header, bytes: ChunkBytes::File(range) });
             }
             self.fill(stored, stored, wait)?;
@@ -406,15 +400,15 @@ impl Reader {
 
     /// Reads so many bytes from the position on.
     fn fill(&mut self, bytes: u64, needed: u64, wait: Wait) -> Result<()> {
-        let (name, file) = self.open_file(wait)?;
+        let file = self.open_file(wait)?;
         let mut into = match std::mem::take(&mut self.buffer.bytes).try_into_mut() {
             Ok(free) => free,
             Err(_) => BytesMut::new(),
         };
         into.resize(size(bytes), 0);
         let read = match wait {
-            Wait::ForDisk => file.read_at(self.position, &mut into),
-            Wait::Never => match file.read_at_no_wait(self.position, &mut into) {
+            Wait::ForDisk => file.handle().read_at(self.position, &mut into),
+            Wait::Never => match file.handle().read_at_no_wait(self.position, &mut into) {
                 Ok(n) if (n as u64) < needed => Err(std::io::ErrorKind::WouldBlock.into()),
                 read => read,
             },
@@ -423,7 +417,7 @@ impl Reader {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                 return Err(ChunkLogError::WouldBlock);
             }
-            read => read.context("read", &name)?,
+            read => read.context("read", file.name())?,
         };
         into.truncate(n);
         self.buffer = Buffer { at: self.position, bytes: into.freeze() };
@@ -433,26 +427,24 @@ impl Reader {
         Ok(())
     }
 
-    fn open_file(&mut self, wait: Wait) -> Result<(Arc<str>, Arc<dyn DiskFile>)> {
+    fn open_file(&mut self, wait: Wait) -> Result<File> {
         let slot = self.slot()?;
-        let name = self.file.as_ref().map_or_else(|| slot.name().into(), |it| Arc::clone(&it.name));
-        let file = match wait {
-            Wait::ForDisk => slot.file()?,
-            Wait::Never => slot.file_at_hand().ok_or(ChunkLogError::WouldBlock)?,
-        };
-        Ok((name, file))
+        match wait {
+            Wait::ForDisk => slot.file(),
+            Wait::Never => slot.file_at_hand().ok_or(ChunkLogError::WouldBlock),
+        }
     }
 
     fn slot(&mut self) -> Result<Arc<Slot>> {
         if let Some(file) = &self.file {
-            return Ok(Arc::clone(&file.slot));
+            return Ok(Arc::clone(file));
         }
         let Some(slot) = self.view.0.chunks(self.segment) else {
             let file = crate::segment::FileName::Segment(self.segment).path(&self.view.0.dir);
             let source = std::io::ErrorKind::NotFound.into();
-            return Err(log::LogError::Io { what: "open", file, source }.into());
+            return Err(LogError::Io { what: "open", file, source }.into());
         };
-        self.file = Some(OpenFile { slot: Arc::clone(&slot), name: slot.name().into() });
+        self.file = Some(Arc::clone(&slot));
         Ok(slot)
     }
 

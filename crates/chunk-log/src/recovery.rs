@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use log::{DiskFile, IoContext as _, OpenMode, list_if_there};
+use segments::{File, list_if_there, remove, sync_dir};
 use streamproto::ChunkHeader;
 
 use crate::damage::Damage;
@@ -16,7 +16,9 @@ use crate::damage::Lack;
 use crate::error::{ChunkLogError, Result};
 use crate::field::size;
 use crate::files::StreamFiles;
-use crate::index::{self, IndexRecord, RECORD_BYTES, SyncedMark, n_records, record_at};
+use crate::index::{
+    self, IndexHeader, IndexRecord, RECORD_BYTES, SyncedMark, n_records, record_at,
+};
 use crate::scan::Scan;
 use crate::segment::{self, FileName, First, SEGMENT_HEADER_BYTES};
 use crate::shared::LogEnd;
@@ -215,7 +217,7 @@ impl Recovery<'_> {
                 self.drop_last()?;
             }
             if n_dropped > 0 {
-                self.files.disk().sync_dir(self.dir).context("sync", self.dir)?;
+                sync_dir(self.files.disk(), self.dir)?;
             }
             if let Some(tail) = tail {
                 return Ok(Some((tail, left)));
@@ -260,8 +262,8 @@ impl Recovery<'_> {
     fn drop_last(&mut self) -> Result<()> {
         let Some(last) = self.segments.pop() else { return Ok(()) };
         let name = FileName::Segment(last).path(self.dir);
-        let file = self.files.disk().open(&name, OpenMode::Existing).context("open", &name)?;
-        let bytes = file.len().context("size", &name)?.saturating_sub(SEGMENT_HEADER_BYTES);
+        let file = File::open(self.files.disk(), &name)?;
+        let bytes = file.size()?.saturating_sub(SEGMENT_HEADER_BYTES);
         let opened = Opened::new(self, last)?;
         let first = First { ordinal: 0, offset: last };
         let n_messages = opened.n_named(&SegmentEnd::beginning(first, SyncedMark::NONE))?;
@@ -273,8 +275,7 @@ impl Recovery<'_> {
     }
 
     fn remove(&self, name: FileName) -> Result<()> {
-        let name = name.path(self.dir);
-        Ok(self.files.disk().remove(&name).context("remove", &name)?)
+        Ok(remove(self.files.disk(), &name.path(self.dir))?)
     }
 }
 
@@ -298,51 +299,40 @@ struct Opened {
     index_head: Vec<u8>,
 }
 
+/// A file, and the bytes it has when it is opened.
 #[derive(Debug)]
 struct OpenFile {
-    name: String,
-    file: Arc<dyn DiskFile>,
+    file: File,
     len: u64,
 }
 
 impl OpenFile {
-    fn open(files: &StreamFiles, name: String, mode: OpenMode) -> Result<Self> {
-        let file = files.disk().open(&name, mode).context("open", &name)?;
-        let len = file.len().context("size", &name)?;
-        Ok(Self { name, file: Arc::from(file), len })
+    fn open(file: File) -> Result<Self> {
+        let len = file.size()?;
+        Ok(Self { file, len })
     }
 
     fn read(&self, at: u64, bytes: u64) -> Result<Vec<u8>> {
-        let mut into = vec![0; size(bytes.min(self.len.saturating_sub(at)))];
-        let n = self.file.read_at(at, &mut into).context("read", &self.name)?;
-        into.truncate(n);
-        Ok(into)
-    }
-
-    fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
-        Ok(self.file.write_at(at, bytes).context("write", &self.name)?)
-    }
-
-    fn cut(&self, bytes: u64) -> Result<()> {
-        Ok(self.file.set_len(bytes).context("cut", &self.name)?)
+        Ok(self.file.read(at, size(bytes.min(self.len.saturating_sub(at))))?)
     }
 }
 
 impl Opened {
     fn new(of: &Recovery<'_>, offset: u64) -> Result<Self> {
         let name = |name: FileName| name.path(of.dir);
-        let chunks = OpenFile::open(of.files, name(FileName::Segment(offset)), OpenMode::Existing)?;
+        let disk = of.files.disk();
+        let chunks = OpenFile::open(File::open(disk, &name(FileName::Segment(offset)))?)?;
         let index_name = name(FileName::Index(offset));
-        let index = match OpenFile::open(of.files, index_name.clone(), OpenMode::Existing) {
-            Err(error) if error.is_not_found() => {
-                OpenFile::open(of.files, index_name, OpenMode::New)
-            }
-            opened => opened,
-        }?;
+        let index = match File::open_if_there(disk, &index_name)? {
+            Some(index) => index,
+            None => File::create(disk, &index_name)?,
+        };
+        let index = OpenFile::open(index)?;
         let index_head = index.read(0, HEAD_BYTES)?;
-        let (of_index, mark) = index::decode_header(&index_head, &index.name)?;
+        let IndexHeader { first: of_index, mark } =
+            index::decode_header(&index_head, index.file.name())?;
         let head = chunks.read(0, SEGMENT_HEADER_BYTES)?;
-        let of_chunks = segment::decode_header(&head, &chunks.name)?;
+        let of_chunks = segment::decode_header(&head, chunks.file.name())?;
         let belongs = |first: &First| first.offset == offset;
         let (of_index, of_chunks) = (of_index.filter(belongs), of_chunks.filter(belongs));
         let is_header_damaged = of_index.is_none() || of_index != of_chunks;
@@ -381,9 +371,9 @@ impl Opened {
     fn recover(self, report: &mut Recovered) -> Result<SegmentEnd> {
         let Some(first) = self.first else {
             let what = "the headers of the segment and of its index are both damaged";
-            return Err(ChunkLogError::corrupt(&self.chunks.name, 0, what));
+            return Err(self.chunks.file.corrupt(0, what).into());
         };
-        let mut scan = Scan::new(Arc::clone(&self.chunks.file), &self.chunks.name, self.chunks.len);
+        let mut scan = Scan::new(self.chunks.file.clone(), self.chunks.len);
         let trusted = self.trusted(first, &mut scan, report)?;
         let from = trusted.unwrap_or_else(|| SegmentEnd::beginning(first, SyncedMark::NONE));
         let verify_from = if self.is_sealed { u64::MAX } else { self.mark.position };
@@ -405,7 +395,7 @@ impl Opened {
     fn trusted(
         &self,
         first: First,
-        scan: &mut Scan<'_>,
+        scan: &mut Scan,
         report: &mut Recovered,
     ) -> Result<Option<SegmentEnd>> {
         let SyncedMark { position, n_chunks } = self.mark;
@@ -423,7 +413,7 @@ impl Opened {
         let is_looked_at =
             agrees && !self.is_sealed && header.stored_bytes() <= LAST_CHUNK_BYTES_MAX;
         if is_looked_at && !scan.is_whole(record.position, &header)? {
-            report.damaged.push(damaged(scan.name(), record.position, &header));
+            report.damaged.push(damaged(scan.file().name(), record.position, &header));
         }
         let last = LastChunk::of(&header);
         Ok(agrees.then(|| SegmentEnd {
@@ -450,23 +440,25 @@ impl Opened {
         // The mark of an index that is made anew below it holds no more.
         let keeps_mark = from.synced == self.mark;
         if self.is_header_damaged || !keeps_mark {
-            self.index.write(0, &index::encode_header(end.first, self.identity, from.synced))?;
-            self.chunks.write(0, &segment::encode_header(end.first, self.identity))?;
+            self.index
+                .file
+                .write(0, &index::encode_header(end.first, self.identity, from.synced))?;
+            self.chunks.file.write(0, &segment::encode_header(end.first, self.identity))?;
         }
         if !is_right {
-            self.index.write(at, records)?;
-            self.index.cut(at + records.len() as u64)?;
+            self.index.file.write(at, records)?;
+            self.index.file.cut(at + records.len() as u64)?;
             report.n_indexes_rebuilt += 1;
         }
         if self.is_header_damaged || !keeps_mark {
-            self.index.file.sync_data().context("sync", &self.index.name)?;
+            self.index.file.sync()?;
         }
         end.synced = from.synced;
         Ok(())
     }
 
     fn lost(&self, end: &SegmentEnd) -> ChunkLogError {
-        let (name, at) = (&self.chunks.name, end.position);
+        let (name, at) = (self.chunks.file.name(), end.position);
         let what = format!("{name}: the synced chunk at byte {at} is damaged");
         let n_messages = self.next_noted.saturating_sub(end.next_offset);
         ChunkLogError::Lost(Lack { what, n_messages })
@@ -493,7 +485,7 @@ impl Opened {
             }
         }
         let Some(last) = last else { return Ok(0) };
-        let mut scan = Scan::new(Arc::clone(&self.chunks.file), &self.chunks.name, u64::MAX);
+        let mut scan = Scan::new(self.chunks.file.clone(), u64::MAX);
         let header = scan.header(last.position)?;
         let of_last = header.filter(|header| header.chunk_id == last.first_offset);
         let n_last = of_last.map_or(1, |header| u64::from(header.n_records));
@@ -503,9 +495,9 @@ impl Opened {
     fn cut_chunks(&self, end: &SegmentEnd, n_messages: u64, report: &mut Recovered) -> Result<()> {
         let bytes = self.chunks.len.saturating_sub(end.position);
         if bytes > 0 {
-            self.chunks.cut(end.position)?;
-            self.chunks.file.sync_data().context("sync", &self.chunks.name)?;
-            report.cut.push(Cut { file: self.chunks.name.clone(), bytes, n_messages });
+            self.chunks.file.cut(end.position)?;
+            self.chunks.file.sync()?;
+            report.cut.push(Cut { file: self.chunks.file.name().to_owned(), bytes, n_messages });
         }
         Ok(())
     }
@@ -535,7 +527,7 @@ pub(crate) struct Walked {
 /// before. The data is verified from `verify_from` on; a chunk that was synced, before `noted`, may be
 /// damaged.
 pub(crate) fn walk(
-    scan: &mut Scan<'_>,
+    scan: &mut Scan,
     from: SegmentEnd,
     verify_from: u64,
     noted: u64,
@@ -555,7 +547,7 @@ pub(crate) fn walk(
             break;
         }
         if !is_verified {
-            walked.damaged.push(damaged(scan.name(), end.position, &header));
+            walked.damaged.push(damaged(scan.file().name(), end.position, &header));
         }
         IndexRecord::of(&header, end.position).encode(&mut walked.records);
         end.n_chunks += 1;

@@ -1,6 +1,6 @@
 //! Removal from a log: whole segments at its beginning, chunks at its end, or all of it.
 
-use log::IoContext as _;
+use segments::{IoContext as _, list_if_there, remove, remove_if_there, sync_dir};
 
 use crate::error::Result;
 use crate::files::StreamFiles;
@@ -18,16 +18,11 @@ use crate::shared::{LogEnd, LogView, Shared};
 pub fn delete_log(files: &StreamFiles, id: u64) -> Result<()> {
     let dir = stream_dir(id);
     files.table().map_or(Ok(()), |table| table.forget(id))?;
-    let names = log::list_if_there(files.disk(), &dir)?.unwrap_or_default();
-    for name in names {
-        let path = format!("{dir}/{name}");
-        files.disk().remove(&path).context("remove", &path)?;
+    for name in list_if_there(files.disk(), &dir)?.unwrap_or_default() {
+        remove(files.disk(), &format!("{dir}/{name}"))?;
     }
     files.close_in(&dir);
-    match files.disk().remove_dir(&dir) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        removed => Ok(removed.context("remove", &dir)?),
-    }
+    Ok(files.disk().remove_dir(&dir).context("remove", &dir)?)
 }
 
 /// How many segments are too many by their sizes; the last has so many bytes.
@@ -66,11 +61,7 @@ pub(crate) fn n_too_old(shared: &Shared, retention: &Retention, now_ms: i64) -> 
 /// Removes a segment's files. Chunks first: an index without them is removed by the next opening.
 pub(crate) fn remove_files(files: &StreamFiles, dir: &str, segment: u64) -> Result<()> {
     for name in [FileName::Segment(segment), FileName::Index(segment)] {
-        let name = name.path(dir);
-        match files.disk().remove(&name) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            removed => removed.context("remove", &name)?,
-        }
+        remove_if_there(files.disk(), &name.path(dir))?;
     }
     Ok(())
 }
@@ -91,7 +82,7 @@ pub(crate) fn cut_files(view: &LogView, end: LogEnd, ordinal: u64) -> Result<()>
         .try_for_each(|segment| remove_files(&shared.files, &shared.dir, *segment))?;
     if !segments.is_empty() {
         // The removal of later segments must outlast a crash before new chunks follow the cut.
-        shared.files.disk().sync_dir(&shared.dir).context("sync", &shared.dir)?;
+        sync_dir(shared.files.disk(), &shared.dir)?;
     }
     let first_ordinal = shared.first_ordinal(segment)?.unwrap_or(ordinal);
     let n_chunks = ordinal - first_ordinal;
@@ -99,11 +90,11 @@ pub(crate) fn cut_files(view: &LogView, end: LogEnd, ordinal: u64) -> Result<()>
         // The synced mark is lowered durably before new chunks take the place of synced ones.
         let index = Index::open(&slot, Some(n_chunks))?;
         index.set_mark(SyncedMark::NONE)?;
-        slot.file()?.set_len(record_at(n_chunks)).context("cut", slot.name())?;
+        slot.file()?.cut(record_at(n_chunks))?;
         index.sync()?;
         let chunks_file = chunks.file()?;
-        chunks_file.set_len(position).context("cut", chunks.name())?;
-        chunks_file.sync_data().context("sync", chunks.name())?;
+        chunks_file.cut(position)?;
+        chunks_file.sync()?;
     }
     Ok(())
 }

@@ -8,7 +8,6 @@ use crate::index::{Index, IndexRecord};
 use crate::lookup::Lookup;
 use crate::scan::Scan;
 use crate::seal::{Seal, seal_of};
-use crate::segment::FileName;
 use crate::shared::LogView;
 use crate::tracking::Tracking;
 
@@ -20,8 +19,7 @@ pub(crate) fn restore(view: &LogView) -> Result<(Tracking, u64)> {
     let is_snapshot = |record: &IndexRecord| record.chunk_type == ChunkType::TRACKING_SNAPSHOT.0;
     let from = index.rfind(is_snapshot)?.map_or(0, |(n, _)| n);
     let Some(slot) = view.0.chunks(end.segment) else { return Ok(Default::default()) };
-    let name = FileName::Segment(end.segment).path(&view.0.dir);
-    let mut scan = Scan::new(slot.file()?, &name, end.position);
+    let mut scan = Scan::new(slot.file()?, end.position);
     let mut tracking = Tracking::default();
     let mut n_taken = 0;
     for position in tracked(&index, from)? {
@@ -52,7 +50,7 @@ fn tracked(index: &Index, mut from: u64) -> Result<Vec<u64>> {
 
 /// Takes the records of the chunk at a position, whose data is read only if they are in there. A damaged
 /// chunk's are left out, as readers pass over it: what they would say is not known.
-fn apply(tracking: &mut Tracking, scan: &mut Scan<'_>, position: u64) -> Result<()> {
+fn apply(tracking: &mut Tracking, scan: &mut Scan, position: u64) -> Result<()> {
     let Some(header) = scan.header(position)? else { return Ok(()) };
     let front = scan.bytes(position, header.data_at())?.to_vec();
     let data_at = position + header.data_at();
@@ -71,5 +69,6 @@ fn apply(tracking: &mut Tracking, scan: &mut Scan<'_>, position: u64) -> Result<
     }
     let chunk = Chunk { header, filter: &[], data: &data, trailer };
     let applied = tracking.apply(&chunk);
-    applied.map_err(|_| scan.damaged(position, "the chunk's tracking records are malformed"))
+    let what = "the chunk's tracking records are malformed";
+    applied.map_err(|_| scan.file().corrupt(position, what).into())
 }

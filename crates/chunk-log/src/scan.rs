@@ -1,63 +1,38 @@
 //! A walk over the chunks of a segment file from one to the next, with large reads: for recovery and for
 //! looking at everything. Readers have their own way (`reader.rs`).
 
-use std::sync::Arc;
-
-use log::{DiskFile, IoContext as _};
+use segments::{File, Window};
 use streamproto::ChunkHeader;
 use streamproto::chunk::DataCrc;
 use streamproto::spec::CHUNK_HEADER_BYTES;
 
-use crate::error::{ChunkLogError, Result};
+use crate::error::Result;
 use crate::field::size;
 use crate::seal::{Seal, seal_of};
 
 /// Bytes of the first read after a leap.
-const READ_BYTES_MIN: u64 = 4 << 10;
+const READ_BYTES_MIN: usize = 4 << 10;
 /// Bytes of the largest read, where the whole segment is walked.
-const READ_BYTES_MAX: u64 = 256 << 10;
+const READ_BYTES_MAX: usize = 256 << 10;
 
-/// A segment file, and the block of it that was read last.
+/// A segment file that is walked through.
 #[derive(Debug)]
-pub(crate) struct Scan<'n> {
-    file: Arc<dyn DiskFile>,
-    name: &'n str,
-    /// The end of the scan: bytes behind it do not count.
-    end: u64,
-    /// Bytes of the next read: more the longer the walk is.
-    read_bytes: u64,
-    block: Vec<u8>,
-    block_at: u64,
-}
+pub(crate) struct Scan(Window);
 
-impl<'n> Scan<'n> {
-    pub(crate) const fn new(file: Arc<dyn DiskFile>, name: &'n str, end: u64) -> Self {
-        Self { file, name, end, read_bytes: READ_BYTES_MIN, block: Vec::new(), block_at: 0 }
+impl Scan {
+    /// A walk through the bytes in front of `end`.
+    pub(crate) const fn new(file: File, end: u64) -> Self {
+        Self(Window::new(file, end, READ_BYTES_MIN..=READ_BYTES_MAX))
     }
 
     /// The bytes from `at` on: `n`, or fewer at the end.
     pub(crate) fn bytes(&mut self, at: u64, n: u64) -> Result<&[u8]> {
-        let to = at.saturating_add(n).min(self.end);
-        let block_end = self.block_at + self.block.len() as u64;
-        if at < self.block_at || to > block_end {
-            if at > block_end {
-                self.read_bytes = READ_BYTES_MIN;
-            }
-            let wanted = n.max(self.read_bytes).min(self.end.saturating_sub(at));
-            self.block.resize(size(wanted), 0);
-            let read = self.file.read_at(at, &mut self.block).context("read", self.name)?;
-            self.block.truncate(read);
-            self.block_at = at;
-            self.read_bytes = (2 * self.read_bytes).min(READ_BYTES_MAX);
-        }
-        let from = size(at - self.block_at);
-        let rest = self.block.get(from..).unwrap_or_default();
-        Ok(rest.get(..size(n)).unwrap_or(rest))
+        Ok(self.0.bytes(at, size(n))?)
     }
 
     /// The header of the chunk at `at`; none if no whole chunk is there.
     pub(crate) fn header(&mut self, at: u64) -> Result<Option<ChunkHeader>> {
-        let end = self.end;
+        let end = self.0.end();
         let Some(bytes) = self.bytes(at, CHUNK_HEADER_BYTES as u64)?.first_chunk() else {
             return Ok(None);
         };
@@ -66,13 +41,8 @@ impl<'n> Scan<'n> {
         Ok(header.filter(fits))
     }
 
-    pub(crate) const fn name(&self) -> &str {
-        self.name
-    }
-
-    /// An error about what lies at `at`.
-    pub(crate) fn damaged(&self, at: u64, what: &'static str) -> ChunkLogError {
-        ChunkLogError::corrupt(self.name, at, what)
+    pub(crate) const fn file(&self) -> &File {
+        self.0.file()
     }
 
     /// Whether the chunk at `at` is whole: its entries have the checksum of its header, and the rest
@@ -95,7 +65,7 @@ impl<'n> Scan<'n> {
     fn add(&mut self, crc: &mut DataCrc, mut at: u64, bytes: u32) -> Result<()> {
         let to = at + u64::from(bytes);
         while at < to {
-            let piece = self.bytes(at, (to - at).min(READ_BYTES_MAX))?;
+            let piece = self.bytes(at, (to - at).min(READ_BYTES_MAX as u64))?;
             if piece.is_empty() {
                 return Ok(());
             }

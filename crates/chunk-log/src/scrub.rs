@@ -1,8 +1,6 @@
 //! A look at everything: whether each chunk is whole, and each index right.
 
-use std::sync::Arc;
-
-use log::DiskFile;
+use segments::File;
 
 use crate::damage::Damage;
 use crate::error::Result;
@@ -45,6 +43,17 @@ pub struct Scrub {
     position: u64,
     /// Whether the position of the next chunk is not known: the one before has no header.
     is_lost: bool,
+}
+
+/// Messages that are damaged: the offset of the first, if it is known, and how many.
+#[derive(Clone, Copy)]
+struct Messages {
+    offset: Option<u64>,
+    n: u64,
+}
+
+impl Messages {
+    const NONE: Self = Self { offset: None, n: 0 };
 }
 
 impl LogView {
@@ -99,7 +108,7 @@ impl Scrub {
         let file = slot.file()?;
         let from = self.position;
         let is_cold = !is_last && is_cold(&file, from);
-        let mut scan = Scan::new(Arc::clone(&file), slot.name(), to);
+        let mut scan = Scan::new(file.clone(), to);
         while self.n < index.len() && self.position - from.min(self.position) < SCRUB_STEP_BYTES {
             let block = index.block_as_it_is(self.n)?;
             if block.is_empty() {
@@ -115,12 +124,12 @@ impl Scrub {
             }
         }
         if is_cold {
-            file.forget(from, self.position.saturating_sub(from));
+            file.handle().forget(from, self.position.saturating_sub(from));
         }
         let is_complete = self.n >= index.len();
         if is_complete && self.position != to && !self.is_lost {
             let what = "the index ends before the segment";
-            self.damaged(slot.name(), self.position, (None, 0), what);
+            self.damaged(slot.name(), self.position, Messages::NONE, what);
         }
         Ok(is_complete)
     }
@@ -134,7 +143,7 @@ impl Scrub {
     /// Looks at the chunk of a record; the next one begins with the offset `next`, if that is known.
     fn chunk(
         &mut self,
-        scan: &mut Scan<'_>,
+        scan: &mut Scan,
         record: Option<IndexRecord>,
         next: Option<u64>,
     ) -> Result<()> {
@@ -142,15 +151,15 @@ impl Scrub {
         self.n += 1;
         if record.is_none() {
             let index = FileName::Index(self.segment).path(&self.view.0.dir);
-            self.damaged(&index, record_at(n), (None, 0), "an index record is damaged");
+            self.damaged(&index, record_at(n), Messages::NONE, "an index record is damaged");
         }
-        let name = scan.name().to_owned();
+        let name = scan.file().name().to_owned();
         let offset = record.map(|record| record.first_offset);
         let n_messages = offset.zip(next).map_or(1, |(offset, next)| next.saturating_sub(offset));
-        let of_chunk = (offset, n_messages);
+        let of_chunk = Messages { offset, n: n_messages };
         let at = record.map_or(self.position, |record| record.position);
         if at != self.position && !self.is_lost {
-            self.damaged(&name, self.position, (None, 0), "a gap between chunks");
+            self.damaged(&name, self.position, Messages::NONE, "a gap between chunks");
         }
         self.is_lost = false;
         let Some(header) = scan.header(at)? else {
@@ -170,13 +179,8 @@ impl Scrub {
         Ok(())
     }
 
-    fn damaged(
-        &mut self,
-        file: &str,
-        at: u64,
-        (offset, n_messages): (Option<u64>, u64),
-        what: &'static str,
-    ) {
+    fn damaged(&mut self, file: &str, at: u64, messages: Messages, what: &'static str) {
+        let Messages { offset, n: n_messages } = messages;
         self.found.n_damaged += 1;
         if self.found.damage.len() < DAMAGE_MAX {
             self.found.damage.push(Damage { file: file.to_owned(), at, offset, n_messages, what });
@@ -185,10 +189,10 @@ impl Scrub {
 }
 
 /// Whether something of the next step is not in memory, as a few looks tell.
-fn is_cold(file: &Arc<dyn DiskFile>, from: u64) -> bool {
+fn is_cold(file: &File, from: u64) -> bool {
     let mut places = (0..COLD_PROBES).map(|n| from + n * (SCRUB_STEP_BYTES / COLD_PROBES));
     let would_wait = |at| {
-        let read = file.read_at_no_wait(at, &mut [0]);
+        let read = file.handle().read_at_no_wait(at, &mut [0]);
         read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
     };
     places.any(would_wait)

@@ -12,7 +12,7 @@
 //! Integers are big-endian, as in chunks. The checksum is of the 24 bytes in front of it. The identity is the
 //! stream's (`table.rs`), 0 in older files.
 
-use log::{LogError, crc32c};
+use segments::{Digits, LogError, NameForm, crc32c};
 
 use crate::STREAMS_DIR;
 use crate::error::Result;
@@ -24,8 +24,8 @@ pub(crate) const VERSION: u32 = 1;
 
 const MAGIC: [u8; 4] = *b"LVCS";
 const CHECKED_BYTES: usize = 24;
-const SEGMENT_SUFFIX: &str = ".segment";
-const INDEX_SUFFIX: &str = ".index";
+const SEGMENTS: NameForm = NameForm::new(Digits::Decimal(20), ".segment");
+const INDEXES: NameForm = NameForm { suffix: ".index", ..SEGMENTS };
 const IDENTITY_AT: usize = 28;
 
 /// The place of a file's first chunk in the stream.
@@ -44,20 +44,14 @@ pub(crate) enum FileName {
 
 impl FileName {
     pub(crate) fn parse(name: &str) -> Option<Self> {
-        let offset = |digits: &str| {
-            let is_ours = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
-            digits.parse().ok().filter(|_| is_ours)
-        };
-        if let Some(digits) = name.strip_suffix(SEGMENT_SUFFIX) {
-            return offset(digits).map(Self::Segment);
-        }
-        name.strip_suffix(INDEX_SUFFIX).and_then(offset).map(Self::Index)
+        let segment = SEGMENTS.parse(name).map(Self::Segment);
+        segment.or_else(|| INDEXES.parse(name).map(Self::Index))
     }
 
     pub(crate) fn path(self, dir: &str) -> String {
         match self {
-            Self::Segment(first) => format!("{dir}/{first:020}{SEGMENT_SUFFIX}"),
-            Self::Index(first) => format!("{dir}/{first:020}{INDEX_SUFFIX}"),
+            Self::Segment(first) => SEGMENTS.path(dir, first),
+            Self::Index(first) => INDEXES.path(dir, first),
         }
     }
 }

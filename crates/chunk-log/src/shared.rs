@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
-use log::IoContext as _;
 
 use crate::counters::{Counters, ReadCounts};
 use crate::damage::Damage;
@@ -205,7 +204,7 @@ impl Shared {
         if let Some(bytes) = known {
             return Ok(bytes);
         }
-        let bytes = chunks.file()?.len().context("size", chunks.name())?;
+        let bytes = chunks.file()?.size()?;
         if let Some(found) = self.state().segment(segment) {
             found.sealed_bytes = Some(bytes);
         }
@@ -252,9 +251,7 @@ impl Shared {
 
 /// The header of a segment.
 fn read_header(chunks: &Arc<Slot>) -> Result<Option<First>> {
-    let mut header = vec![0; size(SEGMENT_HEADER_BYTES)];
-    let n = chunks.file()?.read_at(0, &mut header).context("read", chunks.name())?;
-    header.truncate(n);
+    let header = chunks.file()?.read(0, size(SEGMENT_HEADER_BYTES))?;
     decode_header(&header, chunks.name())
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use log::{Disk, DiskFile, IoContext as _};
+use segments::{Disk, File, sync_dir};
 
 use crate::LogEnd;
 use crate::error::Result;
@@ -28,7 +28,7 @@ pub(crate) struct Unsynced {
 #[derive(Debug)]
 pub struct SyncJob {
     pub(crate) segments: Vec<Unsynced>,
-    pub(crate) files: Vec<(Arc<dyn DiskFile>, Arc<Slot>)>,
+    pub(crate) files: Vec<File>,
     dir: Box<str>,
     /// The directory and the one it is in, if there are new files.
     pub(crate) dirs: Vec<String>,
@@ -67,11 +67,9 @@ impl SyncJob {
     /// The disk's. Then nothing more is known to be durable, and the log is told as well.
     pub fn run(&self, disk: &dyn Disk) -> Result<()> {
         for dir in &self.dirs {
-            disk.sync_dir(dir).context("sync", dir)?;
+            sync_dir(disk, dir)?;
         }
-        for (file, slot) in &self.files {
-            file.sync_data().context("sync", slot.name())?;
-        }
+        self.files.iter().try_for_each(File::sync)?;
         self.note.as_ref().map_or(Ok(()), |note| note.remove(&self.dir))
     }
 
@@ -132,7 +130,8 @@ impl Pending {
     pub(crate) fn begin(
         &self,
         dir: &str,
-        (tail, end): (Unsynced, LogEnd),
+        tail: Unsynced,
+        end: LogEnd,
         note: Option<Noting>,
     ) -> Result<SyncJob> {
         let mut segments = self.left.clone();
@@ -141,9 +140,7 @@ impl Pending {
             let index = it.with_index.then_some(&it.index);
             [Some(&it.chunks), index].into_iter().flatten()
         });
-        let files: Result<Vec<_>> =
-            files.map(|slot| Ok((slot.file()?, Arc::clone(slot)))).collect();
-        let files = files?;
+        let files = files.map(Slot::file).collect::<Result<Vec<_>>>()?;
         let dirs = if self.n_dir_changes > self.n_dir_synced {
             vec![dir.to_owned(), crate::STREAMS_DIR.to_owned(), String::new()]
         } else {

@@ -23,12 +23,17 @@
 //! of segments are removed, and at a clean stop. Whatever a loss of power leaves of it holds. One whose
 //! checksum (over everything after it) fails promises nothing. Integers are little-endian.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use log::{Disk, IoContext as _, LogError, SlotFile, crc32c, read_file};
+use segments::{
+    CHECKED_AT, Disk, LogError, Table, TableRecord, crc32c, replace_file, seal_record,
+    unseal_record,
+};
 
-use crate::error::{ChunkLogError, Result};
+use stdx::record::Reader;
+
+use crate::error::Result;
 
 /// The file's name, in the root of the data directory.
 pub const STREAMS_FILE: &str = "leveret-streams";
@@ -36,7 +41,6 @@ pub const STREAMS_FILE: &str = "leveret-streams";
 const MAGIC: [u8; 4] = *b"LVST";
 const VERSION: u32 = 1;
 const SLOT_BYTES: usize = 128;
-const UNCHECKED_BYTES: usize = 8;
 const LOSS_ACCEPTED: u32 = 1;
 
 /// The files that a stream has on disk, at least.
@@ -60,87 +64,69 @@ pub struct StreamNote {
     pub(crate) scrubbed_at_ms: u64,
 }
 
-impl StreamNote {
-    fn slot(&self, stream: u64) -> [u8; SLOT_BYTES] {
+impl TableRecord<SLOT_BYTES> for StreamNote {
+    type Key = u64;
+
+    const FILE: &'static str = STREAMS_FILE;
+
+    fn to_slot(&self, stream: u64) -> [u8; SLOT_BYTES] {
         let position = u32::try_from(self.position).unwrap_or(u32::MAX);
         let flags = if self.is_loss_accepted { LOSS_ACCEPTED } else { 0 };
-        let mut rest = Vec::with_capacity(SLOT_BYTES);
-        for number in [VERSION, self.identity] {
-            rest.extend(number.to_le_bytes());
-        }
-        for number in [stream, self.first, self.last] {
-            rest.extend(number.to_le_bytes());
-        }
-        for number in [position, flags] {
-            rest.extend(number.to_le_bytes());
-        }
-        for number in [self.next_offset, self.next_ordinal, self.scrubbed_at_ms] {
-            rest.extend(number.to_le_bytes());
-        }
-        rest.resize(SLOT_BYTES - UNCHECKED_BYTES, 0);
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let Self { first, last, next_offset, next_ordinal, scrubbed_at_ms, .. } = *self;
+        let numbers = [pair(VERSION, self.identity), stream, first, last, pair(position, flags)];
+        let numbers = numbers.into_iter().chain([next_offset, next_ordinal, scrubbed_at_ms]);
         let mut slot = [0; SLOT_BYTES];
-        let parts = MAGIC.into_iter().chain(crc32c(&rest).to_le_bytes()).chain(rest);
-        slot.iter_mut().zip(parts).for_each(|(to, from)| *to = from);
+        let (words, _) = slot.as_chunks_mut();
+        let rest = words.iter_mut().skip(CHECKED_AT / 8);
+        rest.zip(numbers).for_each(|(to, number)| *to = number.to_le_bytes());
+        seal_record(MAGIC, &mut slot);
         slot
     }
 
-    /// The stream and what is noted of it, if anything is.
-    fn read(slot: &[u8]) -> Result<Option<(u64, Self)>> {
-        let rest = slot.get(UNCHECKED_BYTES..).unwrap_or_default();
-        let crc = crc32c(rest).to_le_bytes();
-        if !slot.starts_with(&MAGIC) || slot.get(MAGIC.len()..UNCHECKED_BYTES) != Some(&crc) {
-            return Ok(None);
-        }
-        let u32_at = |at: usize| {
-            let bytes = slot.get(at..).and_then(|rest| rest.first_chunk());
-            bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
-        };
-        let u64_at = |at: usize| {
-            let bytes = slot.get(at..).and_then(|rest| rest.first_chunk());
-            bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
-        };
-        let found = u32_at(8);
+    fn from_slot(slot: &[u8]) -> segments::Result<Option<(u64, Self)>> {
+        let Some(rest) = unseal_record(MAGIC, slot) else { return Ok(None) };
+        let mut reader = Reader::new(rest);
+        let halves = |reader: &mut Reader<'_>| [(); 2].map(|()| reader.u32().unwrap_or_default());
+        let [found, identity] = halves(&mut reader);
         if found > VERSION {
             let file = STREAMS_FILE.to_owned();
-            return Err(LogError::Newer { file, found, known: VERSION }.into());
+            return Err(LogError::Newer { file, found, known: VERSION });
         }
+        let [stream, first, last] = [(); 3].map(|()| reader.u64().unwrap_or_default());
+        let [position, flags] = halves(&mut reader);
+        let mut number = || reader.u64().unwrap_or_default();
         let note = Self {
-            identity: u32_at(12),
-            first: u64_at(24),
-            last: u64_at(32),
-            position: u64::from(u32_at(40)),
-            next_offset: u64_at(48),
-            next_ordinal: u64_at(56),
-            is_loss_accepted: u32_at(44) & LOSS_ACCEPTED != 0,
-            scrubbed_at_ms: u64_at(64),
+            identity,
+            first,
+            last,
+            position: u64::from(position),
+            next_offset: number(),
+            next_ordinal: number(),
+            is_loss_accepted: flags & LOSS_ACCEPTED != 0,
+            scrubbed_at_ms: number(),
         };
-        Ok(Some((u64_at(16), note)))
+        Ok(Some((stream, note)))
     }
+}
 
+impl StreamNote {
     /// Whether the note promises nothing that the other does not.
     const fn is_older_than(&self, other: &Self) -> bool {
         self.first < other.first || self.next_ordinal < other.next_ordinal
     }
 }
 
-#[derive(Debug)]
-struct Slots {
-    /// The notes of streams, each with the place of its slot.
-    notes: HashMap<u64, (u64, StreamNote)>,
-    /// Streams of which nothing was noted, and nothing more is expected.
-    believed: HashSet<u64>,
-    file: SlotFile<SLOT_BYTES>,
-}
-
 /// The file while the node runs.
 #[derive(Debug)]
 pub struct StreamTable {
-    disk: Arc<dyn Disk>,
+    notes: Table<StreamNote, SLOT_BYTES>,
+    /// Streams of which nothing was noted, and nothing more is expected.
+    believed: Mutex<HashSet<u64>>,
     /// Whether the file was not there.
     was_missing: bool,
     /// The source of identities of new streams.
     seed: u64,
-    slots: Mutex<Slots>,
 }
 
 impl StreamTable {
@@ -149,20 +135,17 @@ impl StreamTable {
     /// # Errors
     /// The disk's, or one of a newer version.
     pub fn open(disk: Arc<dyn Disk>, seed: u64) -> Result<Self> {
-        let mut slots = Slots::read(disk.as_ref())?;
-        let was_missing = slots.file.file().is_none();
-        slots.file.make(disk.as_ref())?;
-        Ok(Self { disk, was_missing, seed, slots: Mutex::new(slots) })
+        let notes = Table::open(disk)?;
+        let was_missing = notes.make()?;
+        Ok(Self { notes, believed: Mutex::default(), was_missing, seed })
     }
 
     /// The notes of the file, read without touching anything; none if there is no file.
     ///
     /// # Errors
     /// As [`StreamTable::open`].
-    pub fn read(disk: &dyn Disk) -> Result<Option<HashMap<u64, StreamNote>>> {
-        let Some(bytes) = read_file(disk, STREAMS_FILE)? else { return Ok(None) };
-        let slots = bytes.chunks_exact(SLOT_BYTES).map(StreamNote::read);
-        slots.filter_map(Result::transpose).collect::<Result<_>>().map(Some)
+    pub fn read(disk: &dyn Disk) -> Result<Option<BTreeMap<u64, StreamNote>>> {
+        Ok(Table::read(disk)?)
     }
 
     /// Writes a file of these notes in which losses of the streams `accepted` are accepted.
@@ -171,15 +154,15 @@ impl StreamTable {
     /// The disk's.
     pub fn write_accepted(
         disk: &dyn Disk,
-        notes: HashMap<u64, StreamNote>,
+        notes: BTreeMap<u64, StreamNote>,
         accepted: &[u64],
     ) -> Result<()> {
         let accept = |(stream, note): (u64, StreamNote)| {
             let is_loss_accepted = note.is_loss_accepted || accepted.contains(&stream);
-            StreamNote { is_loss_accepted, ..note }.slot(stream)
+            StreamNote { is_loss_accepted, ..note }.to_slot(stream)
         };
         let bytes: Vec<u8> = notes.into_iter().flat_map(accept).collect();
-        Ok(log::replace_file(disk, STREAMS_FILE, &bytes)?)
+        Ok(replace_file(disk, STREAMS_FILE, &bytes)?)
     }
 
     /// Forgets streams that are not wanted: their numbers may be given to others.
@@ -187,8 +170,7 @@ impl StreamTable {
     /// # Errors
     /// The disk's.
     pub fn retain(&self, is_wanted: impl Fn(u64) -> bool) -> Result<()> {
-        let ids: Vec<u64> = self.slots().notes.keys().copied().collect();
-        ids.into_iter().filter(|id| !is_wanted(*id)).try_for_each(|id| self.forget(id))
+        Ok(self.notes.forget(.., |stream| !is_wanted(stream)).map(drop)?)
     }
 
     /// Makes durable what was noted: for a clean stop.
@@ -196,17 +178,16 @@ impl StreamTable {
     /// # Errors
     /// The disk's.
     pub fn sync(&self) -> Result<()> {
-        let file = self.slots().file.make(self.disk.as_ref())?;
-        Ok(file.sync_data().context("sync", STREAMS_FILE)?)
+        Ok(self.notes.sync()?)
     }
 
     /// Notes that all of a stream was verified at a time, without a sync.
     pub fn note_scrubbed(&self, stream: u64, at_ms: u64) {
-        let scrubbed = |known: Option<StreamNote>| {
-            known.map(|note| StreamNote { scrubbed_at_ms: at_ms, ..note })
+        let scrubbed = |known: Option<&StreamNote>| {
+            known.map(|note| StreamNote { scrubbed_at_ms: at_ms, ..*note })
         };
         // A time that cannot be noted has the stream verified again.
-        self.update(stream, scrubbed).ok();
+        self.notes.update(stream, scrubbed).ok();
     }
 
     /// When all of a stream was verified last; none if it never was.
@@ -219,10 +200,10 @@ impl StreamTable {
     /// # Errors
     /// The disk's.
     pub fn accept_loss(&self, stream: u64) -> Result<()> {
-        let accepted = |known: Option<StreamNote>| {
-            known.map(|note| StreamNote { is_loss_accepted: true, ..note })
+        let accepted = |known: Option<&StreamNote>| {
+            known.map(|note| StreamNote { is_loss_accepted: true, ..*note })
         };
-        if !self.update(stream, accepted)? {
+        if self.notes.update(stream, accepted)?.is_none() {
             self.believe(stream);
         }
         self.sync()
@@ -230,12 +211,12 @@ impl StreamTable {
 
     /// Expects no more of a stream than what is there.
     pub(crate) fn believe(&self, stream: u64) {
-        self.slots().believed.insert(stream);
+        self.believed().insert(stream);
     }
 
     /// Whether files of a stream may lack what this file would have noted, had it not been removed.
     pub(crate) fn may_be_incomplete(&self, stream: u64) -> bool {
-        self.was_missing && !self.slots().believed.contains(&stream)
+        self.was_missing && !self.believed().contains(&stream)
     }
 
     /// Forgets what is noted of a stream. A note that a crash brings back is forgotten by the next start if
@@ -244,14 +225,11 @@ impl StreamTable {
     /// # Errors
     /// The disk's.
     pub(crate) fn forget(&self, stream: u64) -> Result<()> {
-        let mut slots = self.slots();
-        let Some((place, _)) = slots.notes.remove(&stream) else { return Ok(()) };
-        slots.file.release(self.disk.as_ref(), place)?;
-        Ok(())
+        Ok(self.notes.forget(stream..=stream, |_| true).map(drop)?)
     }
 
     pub(crate) fn note(&self, stream: u64) -> Option<StreamNote> {
-        self.slots().notes.get(&stream).map(|(_, note)| *note)
+        self.notes.get(stream)
     }
 
     /// An identity for the files of a new stream.
@@ -264,49 +242,22 @@ impl StreamTable {
     /// # Errors
     /// The disk's; what was noted before holds.
     pub(crate) fn tell(&self, stream: u64, note: StreamNote) -> Result<()> {
-        let newer = |known: Option<StreamNote>| match known {
-            Some(known) if note.is_older_than(&known) => None,
+        let newer = |known: Option<&StreamNote>| match known {
+            Some(known) if note.is_older_than(known) => None,
             known => {
                 let scrubbed_at_ms = known.map_or(0, |known| known.scrubbed_at_ms);
                 Some(StreamNote { scrubbed_at_ms, ..note })
             }
         };
-        self.update(stream, newer).map(drop)
+        Ok(self.notes.update(stream, newer).map(drop)?)
     }
 
     /// Notes what a stream has, whatever was noted before.
     pub(crate) fn put(&self, stream: u64, note: StreamNote) -> Result<()> {
-        self.update(stream, |_| Some(note)).map(drop)
+        Ok(self.notes.put(stream, note)?)
     }
 
-    /// Changes a stream's note as `change` says, in one step; false if `change` says nothing.
-    fn update(
-        &self,
-        stream: u64,
-        change: impl FnOnce(Option<StreamNote>) -> Option<StreamNote>,
-    ) -> Result<bool> {
-        let mut slots = self.slots();
-        let known = slots.notes.get(&stream).copied();
-        let Some(note) = change(known.map(|(_, note)| note)) else { return Ok(false) };
-        let place = known.map_or_else(|| slots.file.take_place(), |(place, _)| place);
-        slots.notes.insert(stream, (place, note));
-        slots.file.write(self.disk.as_ref(), place, &note.slot(stream))?;
-        Ok(true)
-    }
-
-    fn slots(&self) -> MutexGuard<'_, Slots> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Slots {
-    fn read(disk: &dyn Disk) -> Result<Self> {
-        let mut notes = HashMap::new();
-        let file = SlotFile::open(disk, STREAMS_FILE, |place, slot| {
-            let note = StreamNote::read(slot)?;
-            notes.extend(note.map(|(stream, note)| (stream, (place, note))));
-            Ok::<_, ChunkLogError>(note.is_some())
-        })?;
-        Ok(Self { notes, believed: HashSet::new(), file })
+    fn believed(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.believed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

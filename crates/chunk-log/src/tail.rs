@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use log::IoContext as _;
 use streamproto::ChunkHeader;
 
 use crate::error::{Refused, Result};
@@ -40,19 +39,11 @@ impl Tail {
     ) -> Result<Self> {
         let chunks = files.create(&FileName::Segment(first.offset).path(dir))?;
         let header = segment::encode_header(first, identity);
-        chunks.file()?.write_at(0, &header).context("write", chunks.name())?;
+        chunks.file()?.write(0, &header)?;
         let index = files.create(&FileName::Index(first.offset).path(dir))?;
         let header = index::encode_header(first, identity, SyncedMark::NONE);
-        index.file()?.write_at(0, &header).context("write", index.name())?;
-        let end = SegmentEnd {
-            first,
-            n_chunks: 0,
-            position: SEGMENT_HEADER_BYTES,
-            next_offset: first.offset,
-            last: None,
-            synced: SyncedMark::NONE,
-        };
-        Ok(Self { end, chunks, index })
+        index.file()?.write(0, &header)?;
+        Ok(Self { end: SegmentEnd::beginning(first, SyncedMark::NONE), chunks, index })
     }
 
     pub(crate) fn unsynced(&self, with_index: bool) -> Unsynced {
@@ -79,15 +70,14 @@ impl Tail {
         scratch: &mut Vec<u8>,
     ) -> Result<()> {
         let Self { end, chunks, index } = self;
-        chunks.file()?.write_at(end.position, bytes).context("write", chunks.name())?;
+        chunks.file()?.write(end.position, bytes)?;
         scratch.clear();
         let mut position = end.position;
         for header in headers {
             IndexRecord::of(header, position).encode(scratch);
             position += header.stored_bytes();
         }
-        let at = record_at(end.n_chunks);
-        Ok(index.file()?.write_at(at, scratch).context("write", index.name())?)
+        Ok(index.file()?.write(record_at(end.n_chunks), scratch)?)
     }
 
     /// Takes note of what was written.

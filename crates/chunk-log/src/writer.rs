@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use log::IoContext as _;
+use segments::{IoContext as _, Poison};
 use streamproto::{ChunkHeader, ChunkType};
 
 use crate::damage::Lack;
-use crate::error::{ChunkLogError, Failure, Refused, Result};
+use crate::error::{ChunkLogError, Refused, Result};
 use crate::files::StreamFiles;
 use crate::index::SyncedMark;
 use crate::lack::{fill, find_lack, find_unnoted, identity_in, mend};
@@ -92,7 +92,7 @@ pub struct ChunkLog {
     options: LogOptions,
     tail: Tail,
     pending: Pending,
-    failure: Failure,
+    failure: Poison,
     n_trailers: u64,
     /// Encoded records of the index.
     scratch: Vec<u8>,
@@ -132,7 +132,7 @@ impl ChunkLog {
             options,
             tail,
             pending: Pending::new(left, is_dir_changed),
-            failure: Failure::default(),
+            failure: Poison::default(),
             n_trailers: 0,
             scratch: Vec::new(),
         };
@@ -180,7 +180,7 @@ impl ChunkLog {
     /// Chunks that do not follow on the last one are [`ChunkLogError::Refused`], and nothing has changed.
     /// With any other error nothing of it is in the log, and the log takes nothing more.
     pub fn append(&mut self, headers: &[ChunkHeader], bytes: &[u8]) -> Result<Appended> {
-        self.failure.check(&self.view.0.dir)?;
+        self.check_failure()?;
         check(&self.tail.end, headers, bytes).map_err(|reason| self.refused(reason))?;
         let Some(first) = headers.first() else {
             return Ok(Appended { end: self.end(), is_new_segment: false });
@@ -281,11 +281,15 @@ impl ChunkLog {
     }
 
     fn begin(&mut self, with_index: bool) -> Result<SyncJob> {
-        self.failure.check(&self.view.0.dir)?;
+        self.check_failure()?;
         let (tail, end) = (self.tail.unsynced(with_index), self.end());
         let noting = self.notes.begin(&self.view, end);
-        let begun = self.pending.begin(&self.view.0.dir, (tail, end), Some(noting));
+        let begun = self.pending.begin(&self.view.0.dir, tail, end, Some(noting));
         self.failure.of(begun)
+    }
+
+    fn check_failure(&self) -> Result<()> {
+        self.failure.check(|reason| ChunkLogError::failed(&self.view.0.dir, reason))
     }
 
     fn is_segment_full(&self) -> bool {
@@ -363,7 +367,7 @@ impl ChunkLog {
     /// # Errors
     /// A cut of committed chunks. The disk's; then the log takes nothing more.
     pub fn cut_off_from(&mut self, ordinal: u64) -> Result<()> {
-        self.failure.check(&self.view.0.dir)?;
+        self.check_failure()?;
         if ordinal >= self.end().next_ordinal {
             return Ok(());
         }
@@ -382,7 +386,7 @@ impl ChunkLog {
     /// # Errors
     /// The disk's; then the log takes nothing more.
     pub fn start_at(&mut self, ordinal: u64, offset: u64) -> Result<()> {
-        self.failure.check(&self.view.0.dir)?;
+        self.check_failure()?;
         let forgotten = self.notes.forget();
         let started = forgotten.and_then(|()| self.start(First { ordinal, offset }));
         self.failure.of(started)

@@ -96,6 +96,20 @@ pub enum LogError {
     },
 }
 
+impl LogError {
+    /// Whether the operating system refused for this reason.
+    #[must_use]
+    pub fn is_kind(&self, kind: io::ErrorKind) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == kind)
+    }
+
+    /// Whether a file or directory is not there.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.is_kind(io::ErrorKind::NotFound)
+    }
+}
+
 /// The result of operations on files.
 pub type Result<T> = std::result::Result<T, LogError>;
 

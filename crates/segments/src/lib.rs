@@ -1,24 +1,34 @@
 //! Files of a data directory: the seam to the disk, and the parts that all files of segments have in common.
 //! Knows names, headers, checksums and bytes. Never entries of the log, messages, chunks, configuration.
-//! Start reading at [`Disk`]; then `files.rs`, `slots.rs` and `snapshot.rs`.
+//! Start reading at [`Disk`] and [`File`]; then [`Table`], [`NameForm`] and [`Window`].
 
 mod checksum;
 mod disk;
 mod error;
-mod files;
+mod file;
+mod names;
+mod poison;
 mod slots;
 mod snapshot;
 mod stamp;
+mod table;
+mod window;
 
-pub use checksum::crc32c;
+pub use checksum::{CHECKED_AT, crc32c, seal_record, unseal_record};
 pub use disk::{
     Disk, DiskFile, DiskLock, FileKind, FileTraffic, OpenMode, RESERVE_BYTES_MAX, RESERVE_FILE,
     RealDisk, ReservedDisk, Scarcity, Space,
 };
 pub use error::{IoContext, LogError, Result};
-pub use files::{list_if_there, read_file};
+pub use file::{
+    File, list_if_there, read_file, remove, remove_if_there, rename_if_there, sync_dir, sync_name,
+};
+pub use names::{Digits, NameForm};
+pub use poison::Poison;
 pub use slots::SlotFile;
 pub use snapshot::{
     read_snapshot, read_stamped, replace_file, salvage_snapshot, write_snapshot, write_stamped,
 };
 pub use stamp::{Lsn, STAMP_BYTES, Stamp, Stamper};
+pub use table::{Table, TableRecord};
+pub use window::Window;

@@ -1,17 +1,15 @@
 //! A file of slots of one size, in no order, which are written in place. Knows where slots are and which are
 //! free; what is in a slot, and when the file is synced, its owner knows.
 
-use std::sync::Arc;
-
-use crate::disk::{Disk, DiskFile, OpenMode};
-use crate::error::{IoContext as _, LogError};
-use crate::files::read_file;
+use crate::disk::Disk;
+use crate::error::{LogError, Result};
+use crate::file::{File, sync_name};
 
 /// The file while the node runs. It is made with its first slot.
 #[derive(Debug)]
 pub struct SlotFile<const SLOT_BYTES: usize> {
     name: &'static str,
-    file: Option<Arc<dyn DiskFile>>,
+    file: Option<File>,
     free: Vec<u64>,
     n_slots: u64,
 }
@@ -25,24 +23,23 @@ impl<const SLOT_BYTES: usize> SlotFile<SLOT_BYTES> {
     pub fn open<E: From<LogError>>(
         disk: &dyn Disk,
         name: &'static str,
-        mut is_taken: impl FnMut(u64, &[u8]) -> Result<bool, E>,
-    ) -> Result<Self, E> {
+        mut is_taken: impl FnMut(u64, &[u8]) -> std::result::Result<bool, E>,
+    ) -> std::result::Result<Self, E> {
         let mut slots = Self { name, file: None, free: Vec::new(), n_slots: 0 };
-        let Some(bytes) = read_file(disk, name)? else { return Ok(slots) };
-        let file = disk.open(name, OpenMode::Existing).context("open", name)?;
-        slots.file = Some(Arc::from(file));
-        for (place, slot) in (0..).zip(bytes.chunks_exact(SLOT_BYTES)) {
+        let Some(file) = File::open_if_there(disk, name)? else { return Ok(slots) };
+        for (place, slot) in (0..).zip(file.read_all()?.chunks_exact(SLOT_BYTES)) {
             slots.n_slots = place + 1;
             if !is_taken(place, slot)? {
                 slots.free.push(place);
             }
         }
+        slots.file = Some(file);
         Ok(slots)
     }
 
     /// The file, if it is there.
     #[must_use]
-    pub fn file(&self) -> Option<Arc<dyn DiskFile>> {
+    pub fn file(&self) -> Option<File> {
         self.file.clone()
     }
 
@@ -50,13 +47,13 @@ impl<const SLOT_BYTES: usize> SlotFile<SLOT_BYTES> {
     ///
     /// # Errors
     /// The disk's.
-    pub fn make(&mut self, disk: &dyn Disk) -> Result<Arc<dyn DiskFile>, LogError> {
+    pub fn make(&mut self, disk: &dyn Disk) -> Result<File> {
         if let Some(file) = &self.file {
-            return Ok(Arc::clone(file));
+            return Ok(file.clone());
         }
-        let file = disk.open(self.name, OpenMode::New).context("create", self.name)?;
-        disk.sync_dir("").context("sync the directory of", self.name)?;
-        Ok(Arc::clone(self.file.insert(Arc::from(file))))
+        let file = File::create(disk, self.name)?;
+        sync_name(disk, self.name)?;
+        Ok(self.file.insert(file).clone())
     }
 
     /// A free place, which is taken.
@@ -70,15 +67,10 @@ impl<const SLOT_BYTES: usize> SlotFile<SLOT_BYTES> {
     ///
     /// # Errors
     /// The disk's.
-    pub fn write(
-        &mut self,
-        disk: &dyn Disk,
-        place: u64,
-        slot: &[u8; SLOT_BYTES],
-    ) -> Result<Arc<dyn DiskFile>, LogError> {
+    pub fn write(&mut self, disk: &dyn Disk, place: u64, slot: &[u8; SLOT_BYTES]) -> Result<File> {
+        assert!(place < self.n_slots, "a slot is written where one was taken");
         let file = self.make(disk)?;
-        let at = place * SLOT_BYTES as u64;
-        file.write_at(at, slot).context("write", self.name)?;
+        file.write(place * SLOT_BYTES as u64, slot)?;
         Ok(file)
     }
 
@@ -86,8 +78,9 @@ impl<const SLOT_BYTES: usize> SlotFile<SLOT_BYTES> {
     ///
     /// # Errors
     /// The disk's.
-    pub fn release(&mut self, disk: &dyn Disk, place: u64) -> Result<Arc<dyn DiskFile>, LogError> {
+    pub fn release(&mut self, disk: &dyn Disk, place: u64) -> Result<File> {
         let file = self.write(disk, place, &[0; SLOT_BYTES])?;
+        debug_assert!(!self.free.contains(&place), "a slot is released once");
         self.free.push(place);
         Ok(file)
     }

@@ -10,20 +10,18 @@
 //! ```
 //! In version 2 the payload begins with a stamp: the log's identity and how far it was synced, u64 each.
 
-use std::io;
-
-use crate::checksum::crc32c;
-use crate::disk::{Disk, OpenMode};
-use crate::error::{IoContext, LogError, Result};
-use crate::files::read_file;
+use crate::checksum::{CHECKED_AT, seal_record, unseal_record};
+use crate::disk::Disk;
+use crate::error::{IoContext as _, LogError, Result};
+use crate::file::{File, read_file, remove_if_there, sync_name};
 use crate::stamp::{STAMP_BYTES, Stamp};
+use stdx::record::Reader;
 
 const MAGIC: [u8; 4] = *b"LVSN";
 /// Without and with a stamp.
 const VERSION_PLAIN: u32 = 1;
 const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 24;
-const UNCHECKED_BYTES: usize = 8;
 
 /// Replaces the file `name` by `payload`; durable when this returns.
 pub fn write_snapshot(disk: &dyn Disk, name: &str, payload: &[u8]) -> Result<()> {
@@ -38,16 +36,12 @@ pub fn write_stamped(disk: &dyn Disk, name: &str, stamp: Stamp, payload: &[u8]) 
 fn write(disk: &dyn Disk, name: &str, version: u32, parts: &[&[u8]]) -> Result<()> {
     let length: usize = parts.iter().map(|part| part.len()).sum();
     let mut bytes = Vec::with_capacity(HEADER_BYTES + length);
+    bytes.extend_from_slice(&[0; CHECKED_AT]);
     bytes.extend_from_slice(&version.to_le_bytes());
     bytes.extend_from_slice(&[0; 4]);
     bytes.extend_from_slice(&(length as u64).to_le_bytes());
     parts.iter().for_each(|part| bytes.extend_from_slice(part));
-    let crc = crc32c(&bytes);
-    let mut head = [0; UNCHECKED_BYTES];
-    let (magic, sum) = head.split_at_mut(MAGIC.len());
-    magic.copy_from_slice(&MAGIC);
-    sum.copy_from_slice(&crc.to_le_bytes());
-    bytes.splice(..0, head);
+    seal_record(MAGIC, &mut bytes);
     replace_file(disk, name, &bytes)
 }
 
@@ -57,7 +51,7 @@ pub fn read_snapshot(disk: &dyn Disk, name: &str) -> Result<Option<Vec<u8>>> {
     let found = read_stamped(disk, name)?;
     if found.is_some() {
         // A process that was killed may have renamed the file without having synced its directory.
-        sync_dir_of(disk, name)?;
+        sync_name(disk, name)?;
     }
     Ok(found.map(|(_, payload)| payload))
 }
@@ -70,20 +64,15 @@ pub fn read_stamped(disk: &dyn Disk, name: &str) -> Result<Option<(Option<Stamp>
     if bytes.get(..MAGIC.len()) != Some(&MAGIC) || bytes.len() < HEADER_BYTES {
         return Err(corrupt("not a snapshot file"));
     }
-    let number = |at: usize| {
-        let field = bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
-        field.map_or(0, |field| u32::from_le_bytes(*field))
-    };
-    let version = number(8);
+    let mut header = Reader::new(bytes.get(CHECKED_AT..).unwrap_or_default());
+    let (version, _) = (header.u32().unwrap_or_default(), header.u32());
     if version > VERSION {
         return Err(LogError::Newer { file: name.to_owned(), found: version, known: VERSION });
     }
-    if number(4) != crc32c(bytes.get(UNCHECKED_BYTES..).unwrap_or_default()) {
+    if unseal_record(MAGIC, &bytes).is_none() {
         return Err(corrupt("the snapshot's checksum does not match"));
     }
-    let length = bytes.get(16..).and_then(|rest| rest.first_chunk::<8>());
-    let length = length.map_or(0, |length| u64::from_le_bytes(*length));
-    if length != (bytes.len() - HEADER_BYTES) as u64 {
+    if header.u64() != Ok((bytes.len() - HEADER_BYTES) as u64) {
         return Err(corrupt("the snapshot's length does not match"));
     }
     bytes.drain(..HEADER_BYTES);
@@ -106,23 +95,13 @@ pub fn salvage_snapshot(disk: &dyn Disk, name: &str) -> Vec<Vec<u8>> {
 /// Writes `name` next to itself, syncs, renames, syncs the directory.
 pub fn replace_file(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<()> {
     let draft = format!("{name}.tmp");
-    match disk.remove(&draft) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error).context("remove", &draft),
-    }
-    let file = disk.open(&draft, OpenMode::New).context("create", &draft)?;
-    let written = file.write_at(0, bytes).context("write", &draft);
-    if let Err(error) = written.and_then(|()| file.sync_data().context("sync", &draft)) {
+    remove_if_there(disk, &draft)?;
+    let file = File::create(disk, &draft)?;
+    if let Err(error) = file.write(0, bytes).and_then(|()| file.sync()) {
         // A draft that was not written whole would only take space.
         disk.remove(&draft).ok();
         return Err(error);
     }
     disk.rename(&draft, name).context("rename", &draft)?;
-    sync_dir_of(disk, name)
-}
-
-fn sync_dir_of(disk: &dyn Disk, name: &str) -> Result<()> {
-    let dir = name.rsplit_once('/').map_or("", |(dir, _)| dir);
-    disk.sync_dir(dir).context("sync the directory of", name)
+    sync_name(disk, name)
 }

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use log::{Disk, Stamp, Stamper};
+use segments::{Disk, Stamp, Stamper};
 use stdx::lock;
 
 pub use reclaim::Reclaimed;

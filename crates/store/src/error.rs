@@ -1,8 +1,6 @@
 //! The failures of a queue's files, and who has to act.
 
-use std::sync::OnceLock;
-
-use log::LogError;
+use segments::LogError;
 
 /// Every error of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -36,26 +34,12 @@ impl StoreError {
         matches!(self, Self::Poisoned { .. } | Self::Disk(LogError::Io { .. }))
     }
 
+    /// The error of a store in `dir` that has failed for this reason.
+    pub(crate) fn poisoned(dir: &str, reason: String) -> Self {
+        Self::Poisoned { dir: dir.to_owned(), reason }
+    }
+
     pub(crate) fn corrupt(file: &str, offset: u64, what: &'static str) -> Self {
         Self::Disk(LogError::Corrupt { file: file.to_owned(), offset, what })
-    }
-}
-
-/// The first failed write or sync of a store, after which none succeeds: nobody knows what is on
-/// the medium, and a second sync would not tell.
-#[derive(Debug, Default)]
-pub(crate) struct Poison(OnceLock<String>);
-
-impl Poison {
-    /// An error if the store in `dir` has failed.
-    pub(crate) fn check(&self, dir: &str) -> Result<()> {
-        let Some(reason) = self.0.get() else { return Ok(()) };
-        Err(StoreError::Poisoned { dir: dir.to_owned(), reason: reason.clone() })
-    }
-
-    /// Remembers the error, if it is the first.
-    pub(crate) fn by(&self, error: StoreError) -> StoreError {
-        self.0.get_or_init(|| error.to_string());
-        error
     }
 }

@@ -25,7 +25,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use log::Disk;
+use segments::Disk;
 use stdx::lock;
 
 pub use block::Damage;

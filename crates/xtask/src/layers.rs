@@ -23,7 +23,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("segments", &["stdx"]),
     ("log", &["segments"]),
     ("store", &["log", "message"]),
-    ("chunk-log", &["log", "streamproto"]),
+    ("chunk-log", &["segments", "streamproto"]),
     ("session", &["message"]),
     ("background", &["log"]),
     ("confirm", &["log", "session"]),

@@ -242,14 +242,14 @@ fn files_of_anything_are_an_error_or_cut_and_never_a_panic() {
         }
         drop(log);
         for (name, bytes) in disk.files() {
-            let file = log::Disk::open(&disk, &name, log::OpenMode::Existing).unwrap();
+            let file = segments::Disk::open(&disk, &name, segments::OpenMode::Existing).unwrap();
             match random.below(6) {
                 0 => file.set_len(random.below(bytes + 1) as u64).unwrap(),
                 1 => {
                     let junk = random.below(200);
                     file.write_at(random.below(bytes + 1) as u64, &random.bytes(junk)).unwrap();
                 }
-                2 => log::Disk::remove(&disk, &name).unwrap(),
+                2 => segments::Disk::remove(&disk, &name).unwrap(),
                 _ => {}
             }
         }

@@ -3,7 +3,7 @@
 use chunk_log::{
     ChunkLog, ChunkLogError, LogOptions, Recovered, Retention, Start, StreamTable, find_unaccepted,
 };
-use log::{Disk as _, OpenMode};
+use segments::{Disk as _, OpenMode};
 use std::sync::Arc;
 use testing::{CrashOutcome, MemoryDisk, Random};
 
@@ -70,7 +70,7 @@ fn refused(disk: &MemoryDisk, told: &str, n_lost: u64) -> Vec<u64> {
 
 fn contents(disk: &MemoryDisk) -> Vec<(String, Vec<u8>)> {
     let content = |(name, _): (String, usize)| {
-        let bytes = log::read_file(disk, &name).unwrap().unwrap();
+        let bytes = segments::read_file(disk, &name).unwrap().unwrap();
         (name, bytes)
     };
     disk.files().into_iter().map(content).collect()
@@ -145,7 +145,7 @@ fn a_segment_of_another_stream_or_of_an_older_backup_is_noticed() {
     for (n, segment) in segments.iter().enumerate() {
         let swapped = disk.survive(CrashOutcome::Everything);
         let from = segment.replace("streams/7/", "streams/8/");
-        let bytes = log::read_file(&swapped, &from).unwrap().unwrap();
+        let bytes = segments::read_file(&swapped, &from).unwrap().unwrap();
         swapped.remove(segment).unwrap();
         swapped.open(segment, OpenMode::New).unwrap().write_at(0, &bytes).unwrap();
         let next = segments.get(n + 1).map_or(N, |next| first_of(next));

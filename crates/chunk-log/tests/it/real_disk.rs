@@ -8,7 +8,7 @@ use chunk_log::{
     ChunkBytes, ChunkLog, ChunkLogError, LogOptions, Next, Retention, Start, StreamFiles, Wait,
     delete_log,
 };
-use log::{Disk, FileKind, LogError, RealDisk, ReservedDisk};
+use segments::{Disk, FileKind, LogError, RealDisk, ReservedDisk};
 
 use crate::parts::*;
 

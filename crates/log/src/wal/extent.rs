@@ -22,11 +22,8 @@
 //! itself: it holds after the death of the process, and after a loss of power it is one more chance.
 
 use super::{Lsn, NodeId, SegmentId};
-use segments::crc32c;
-use segments::read_file;
-use segments::replace_file;
-use segments::{Disk, DiskFile, OpenMode};
-use segments::{IoContext, LogError, Result};
+use segments::{Disk, File, LogError, Result, read_file, replace_file, seal_record, unseal_record};
+use stdx::record::Reader;
 
 /// The file's name, in the root of the data directory.
 pub const LOG_FILE: &str = "leveret-log";
@@ -35,7 +32,6 @@ const MAGIC: [u8; 4] = *b"LVLX";
 const VERSION: u32 = 1;
 const SLOT_BYTES: usize = 64;
 const SLOT_EVERY_BYTES: usize = 512;
-const UNCHECKED_BYTES: usize = 8;
 /// The number of slots that are written in turn.
 const N_TURNS: u64 = 2;
 
@@ -64,33 +60,26 @@ impl Slot {
         let mut bytes = [0; SLOT_BYTES];
         let (words, _) = bytes.as_chunks_mut();
         words.iter_mut().zip(numbers).for_each(|(to, number)| *to = number.to_le_bytes());
-        let [c0, c1, c2, c3] =
-            crc32c(words.as_flattened().get(UNCHECKED_BYTES..).unwrap_or_default()).to_le_bytes();
-        let [m0, m1, m2, m3] = MAGIC;
-        if let Some(first) = words.first_mut() {
-            *first = [m0, m1, m2, m3, c0, c1, c2, c3];
-        }
+        seal_record(MAGIC, &mut bytes);
         bytes
     }
 
     /// The slot number `idx` of a file, if it is whole.
-    fn read(file: &[u8], idx: usize) -> Option<Self> {
-        let bytes = file.get(idx * SLOT_EVERY_BYTES..)?.get(..SLOT_BYTES)?;
-        let crc = crc32c(bytes.get(UNCHECKED_BYTES..)?).to_le_bytes();
-        if !bytes.starts_with(&MAGIC) || bytes.get(MAGIC.len()..UNCHECKED_BYTES) != Some(&crc) {
-            return None;
+    fn read(file: &[u8], idx: usize) -> Result<Option<Self>> {
+        let bytes = file.get(idx * SLOT_EVERY_BYTES..).and_then(|rest| rest.get(..SLOT_BYTES));
+        let Some(rest) = bytes.and_then(|bytes| unseal_record(MAGIC, bytes)) else {
+            return Ok(None);
+        };
+        let mut reader = Reader::new(rest);
+        let (found, _) = (reader.u32().unwrap_or_default(), reader.u32());
+        if found > VERSION {
+            return Err(LogError::Newer { file: LOG_FILE.to_owned(), found, known: VERSION });
         }
-        let number = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
-        let (oldest, newest) = (SegmentId(number(32)?), SegmentId(number(40)?));
-        let (synced, node) = (Lsn(number(48)?), NodeId(number(56)?));
-        let extent = Extent { identity: number(24)?, oldest, newest, synced, node };
-        Some(Self { turn: number(16)?, extent })
-    }
-
-    fn version(file: &[u8], idx: usize) -> u32 {
-        let at = idx * SLOT_EVERY_BYTES + 8;
-        let bytes = file.get(at..).and_then(|rest| rest.first_chunk::<4>());
-        bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
+        let [turn, identity, oldest, newest, synced, node] =
+            [(); 6].map(|()| reader.u64().unwrap_or_default());
+        let (oldest, newest) = (SegmentId(oldest), SegmentId(newest));
+        let (synced, node) = (Lsn(synced), NodeId(node));
+        Ok(Some(Self { turn, extent: Extent { identity, oldest, newest, synced, node } }))
     }
 }
 
@@ -105,19 +94,16 @@ impl Told {
     /// Reads the file without touching anything. `None` if there is none.
     pub(super) fn read(disk: &dyn Disk) -> Result<Option<Self>> {
         let Some(bytes) = read_file(disk, LOG_FILE)? else { return Ok(None) };
-        let slots = || (0..=2).filter_map(|idx| Slot::read(&bytes, idx).map(|slot| (idx, slot)));
-        if let Some(found) = slots().map(|(idx, _)| Slot::version(&bytes, idx)).max()
-            && found > VERSION
-        {
-            return Err(LogError::Newer { file: LOG_FILE.to_owned(), found, known: VERSION });
-        }
-        let counts = slots().filter(|(idx, _)| (*idx as u64) < N_TURNS).map(|(_, slot)| slot);
-        let Some(Slot { turn, mut extent }) = counts.max_by_key(|slot| slot.turn) else {
+        let [first, second, unsynced] = [0, 1, 2].map(|idx| Slot::read(&bytes, idx));
+        let (in_turn, unsynced) = ([first?, second?], unsynced?);
+        let counts = in_turn.into_iter().flatten().max_by_key(|slot| slot.turn);
+        let Some(Slot { turn, mut extent }) = counts else {
             let what = "both copies of the record are damaged";
             return Err(LogError::Corrupt { file: LOG_FILE.to_owned(), offset: 0, what });
         };
-        let same = slots().filter(|(_, slot)| slot.extent.identity == extent.identity);
-        extent.synced = same.map(|(_, slot)| slot.extent.synced).max().unwrap_or(extent.synced);
+        let slots = in_turn.into_iter().chain([unsynced]).flatten();
+        let same = slots.filter(|slot| slot.extent.identity == extent.identity);
+        extent.synced = same.map(|slot| slot.extent.synced).max().unwrap_or(extent.synced);
         Ok(Some(Self { extent, turn }))
     }
 }
@@ -125,7 +111,7 @@ impl Told {
 /// The file while the log is open.
 #[derive(Debug)]
 pub(super) struct ExtentFile {
-    file: Box<dyn DiskFile>,
+    file: File,
     turn: u64,
     extent: Extent,
 }
@@ -150,10 +136,10 @@ impl ExtentFile {
                 Told { extent, turn: 0 }
             }
         };
-        let file = disk.open(LOG_FILE, OpenMode::Existing).context("open", LOG_FILE)?;
+        let file = File::open(disk, LOG_FILE)?;
         // A process that was killed may have left the slot that counts written and not synced: the
         // other one is not overwritten before it would outlive a loss of power.
-        file.sync_data().context("sync", LOG_FILE)?;
+        file.sync()?;
         Ok(Self { file, turn: told.turn, extent: Extent { node, ..told.extent } })
     }
 
@@ -165,8 +151,8 @@ impl ExtentFile {
     pub(super) fn tell(&mut self, extent: Extent) -> Result<()> {
         self.extent = extent;
         self.turn += 1;
-        self.put(self.turn % N_TURNS).context("write", LOG_FILE)?;
-        self.file.sync_data().context("sync", LOG_FILE)
+        self.put(self.turn % N_TURNS)?;
+        self.file.sync()
     }
 
     /// Tells how far the log is synced, without a sync; a failure to tell harms nobody.
@@ -175,9 +161,9 @@ impl ExtentFile {
         drop(self.put(N_TURNS));
     }
 
-    fn put(&self, idx: u64) -> std::io::Result<()> {
+    fn put(&self, idx: u64) -> Result<()> {
         let slot = Slot { turn: self.turn, extent: self.extent };
-        self.file.write_at(idx * SLOT_EVERY_BYTES as u64, &slot.to_bytes())
+        self.file.write(idx * SLOT_EVERY_BYTES as u64, &slot.to_bytes())
     }
 }
 

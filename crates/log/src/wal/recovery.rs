@@ -22,14 +22,14 @@ use super::extent::{Extent, ExtentFile, LOG_FILE, Told};
 use super::segment::{FileName, Found, SegmentFiles};
 use super::table::Segment;
 use super::{Entry, EntryAddress, Lsn, NodeId, Refused, SegmentId, WalOptions};
+use segments::{
+    Disk, File, IoContext as _, LogError, Result, Stamp, Window, list_if_there, sync_name,
+};
+
 use crate::block::{
     BLOCK_ALIGN, BLOCK_HEADER_BYTES, BlockHeader, BlockType, MAGIC, NotABlock, RawEntry, VERSION,
     crc_matches, next_block_at, split_entry,
 };
-use segments::Stamp;
-use segments::list_if_there;
-use segments::{Disk, DiskFile, OpenMode};
-use segments::{IoContext, LogError, Result};
 
 /// Bytes read in front of a place whose block is looked for.
 const LOOK_BACK_BYTES: u64 = 256 << 10;
@@ -100,7 +100,7 @@ impl WalFound {
                 FileName::Segment(id) => {
                     let mut file = SegmentReader::open(disk.as_ref(), id, &options.dir)?;
                     let is_used = scan.segment(&mut file, visit)?;
-                    scan.previous_end = Some((file.name.clone(), file.end));
+                    scan.previous_end = Some((file.file().name().to_owned(), file.end));
                     last = if is_used { Some(file) } else { last };
                 }
             }
@@ -112,7 +112,7 @@ impl WalFound {
         }
         let identity = told_identity.or(scan.salt).unwrap_or(options.given.salt);
         let tail = last.as_ref().filter(|_| tail_bytes > 0).map(|last| Tail {
-            file: last.name.clone(),
+            file: last.file().name().to_owned(),
             offset: last.end,
             bytes: tail_bytes,
             upto: scan.upto(),
@@ -186,14 +186,12 @@ impl WalFound {
     /// Starts the log that was read: what was read becomes durable, and a new segment begins.
     pub(super) fn start(self, disk: Arc<dyn Disk>, options: &WalOptions) -> Result<Recovered> {
         if !self.has_dir {
-            let dir = &options.dir;
-            disk.create_dir(dir).context("create", dir)?;
-            let parent = dir.rsplit_once('/').map_or("", |(parent, _)| parent);
-            disk.sync_dir(parent).context("sync the directory of", dir)?;
+            disk.create_dir(&options.dir).context("create", &options.dir)?;
+            sync_name(disk.as_ref(), &options.dir)?;
         }
         if let Some(last) = &self.last {
             // After a kill the tail may be in the page cache only. The new segment builds on it.
-            last.file.sync_data().context("sync", &last.name)?;
+            last.window.file().sync()?;
         }
         let (upto, salt, spares) = (self.upto(), self.identity, self.spares);
         options.stamper.begin(Stamp { identity: salt, synced: upto });
@@ -300,15 +298,15 @@ impl Scan {
     }
 
     fn segment_header(&self, file: &mut SegmentReader) -> Result<Option<BlockHeader>> {
-        if let Some(bytes) = file.bytes(0, BLOCK_HEADER_BYTES)?
+        if let Some(bytes) = file.window.whole(0, BLOCK_HEADER_BYTES)?
             && let Err(NotABlock::Newer(found)) = BlockHeader::read(bytes)
         {
             let (found, known) = (u32::from(found), u32::from(VERSION));
-            return Err(LogError::Newer { file: file.name.clone(), found, known });
+            return Err(LogError::Newer { file: file.file().name().to_owned(), found, known });
         }
         let header = file.block_at(0)?.filter(|header| header.block_type == BlockType::Segment);
         if let Some(header) = &header {
-            self.check_identity(header, &file.name)?;
+            self.check_identity(header, file.file().name())?;
         }
         Ok(header)
     }
@@ -336,18 +334,18 @@ impl Scan {
     fn check_end(&self, file: &mut SegmentReader) -> Result<u64> {
         let first_lost = self.next.unwrap_or(Lsn(1));
         let (mut at, mut unreadable_upto) = (file.end, file.end);
-        while at < file.length {
-            if file.bytes(at, MAGIC.len())?.is_some_and(|bytes| bytes == MAGIC)
+        while at < file.length() {
+            if file.window.whole(at, MAGIC.len())?.is_some_and(|bytes| bytes == MAGIC)
                 && let Some(header) = file.block_at(at)?
                 && self.salt.is_none_or(|salt| salt == header.salt)
                 && header.synced >= first_lost.0
             {
-                return Err(file.corrupt("a synced block is damaged"));
+                return Err(file.file().corrupt(file.end, "a synced block is damaged"));
             }
             if let Some(header) = file.header_at(at)?
                 && self.salt.is_none_or(|salt| salt == header.salt)
             {
-                unreadable_upto = (at + header.block_bytes()).min(file.length);
+                unreadable_upto = (at + header.block_bytes()).min(file.length());
             }
             at += BLOCK_ALIGN;
         }
@@ -355,66 +353,44 @@ impl Scan {
     }
 }
 
-/// A segment file and a window on its content.
+/// A segment file that is read from block to block.
 #[derive(Debug)]
 pub(super) struct SegmentReader {
     id: SegmentId,
-    pub(super) name: String,
-    file: Box<dyn DiskFile>,
-    pub(super) length: u64,
+    window: Window,
     /// Where the valid blocks end, as far as read.
     pub(super) end: u64,
     /// Whether the last of them is the one a proper close writes.
     is_closed: bool,
-    window: Vec<u8>,
-    window_at: u64,
 }
 
 impl SegmentReader {
     pub(super) fn open(disk: &dyn Disk, id: SegmentId, dir: &str) -> Result<Self> {
-        let name = FileName::Segment(id).path(dir);
-        let file = disk.open(&name, OpenMode::Existing).context("open", &name)?;
-        let length = file.len().context("size", &name)?;
-        let (end, is_closed, window, window_at) = (0, false, Vec::new(), 0);
-        Ok(Self { id, name, file, length, end, is_closed, window, window_at })
+        let file = File::open(disk, &FileName::Segment(id).path(dir))?;
+        let length = file.size()?;
+        let window = Window::new(file, length, READ_BYTES..=READ_BYTES);
+        Ok(Self { id, window, end: 0, is_closed: false })
     }
 
-    fn corrupt(&self, what: &'static str) -> LogError {
-        LogError::Corrupt { file: self.name.clone(), offset: self.end, what }
+    pub(super) const fn file(&self) -> &File {
+        self.window.file()
     }
 
-    /// `n` bytes at `at`, or `None` beyond the file's end.
-    fn bytes(&mut self, at: u64, n: usize) -> Result<Option<&[u8]>> {
-        if at.checked_add(n as u64).is_none_or(|end| end > self.length) {
-            return Ok(None);
-        }
-        let in_window = at.checked_sub(self.window_at).and_then(|skip| usize::try_from(skip).ok());
-        let in_window = in_window.filter(|skip| skip + n <= self.window.len());
-        let skip = match in_window {
-            Some(skip) => skip,
-            None => {
-                let left = usize::try_from(self.length - at).unwrap_or(usize::MAX);
-                self.window.resize(n.max(READ_BYTES.min(left)), 0);
-                let read = self.file.read_at(at, &mut self.window).context("read", &self.name)?;
-                self.window.truncate(read);
-                self.window_at = at;
-                0
-            }
-        };
-        Ok(self.window.get(skip..skip + n))
+    pub(super) const fn length(&self) -> u64 {
+        self.window.end()
     }
 
     /// Reads bytes that look like the header of a block of this segment.
     fn header_at(&mut self, at: u64) -> Result<Option<BlockHeader>> {
         let id = self.id;
-        let Some(bytes) = self.bytes(at, BLOCK_HEADER_BYTES)? else { return Ok(None) };
+        let Some(bytes) = self.window.whole(at, BLOCK_HEADER_BYTES)? else { return Ok(None) };
         Ok(BlockHeader::read(bytes).ok().filter(|header| header.segment == id.0))
     }
 
     /// Reads as [`Self::header_at`] does, for a search that comes from behind.
     pub(super) fn header_before(&mut self, at: u64) -> Result<Option<BlockHeader>> {
-        if self.window.is_empty() || at < self.window_at {
-            self.bytes(at.saturating_sub(LOOK_BACK_BYTES), 1)?;
+        if self.window.read_from().is_none_or(|from| at < from) {
+            self.window.bytes(at.saturating_sub(LOOK_BACK_BYTES), 1)?;
         }
         self.header_at(at)
     }
@@ -423,38 +399,39 @@ impl SegmentReader {
     pub(super) fn block_at(&mut self, at: u64) -> Result<Option<BlockHeader>> {
         let Some(header) = self.header_at(at)? else { return Ok(None) };
         let Ok(length) = usize::try_from(header.block_bytes()) else { return Ok(None) };
-        let block = self.bytes(at, length)?;
+        let block = self.window.whole(at, length)?;
         Ok(block.filter(|block| crc_matches(block)).map(|_| header))
     }
 
     /// Shows the entries of the valid block at `end`.
     pub(super) fn visit_entries(&mut self, header: &BlockHeader, visit: Visit<'_>) -> Result<()> {
-        let (segment, name, at) = (self.id, self.name.clone(), self.end);
-        let malformed = |what| LogError::Corrupt { file: name.clone(), offset: at, what };
+        let (segment, file, at) = (self.id, self.file().clone(), self.end);
         let length = BLOCK_HEADER_BYTES + header.payload_bytes as usize;
-        let block = self.bytes(at, length)?.unwrap_or_default();
+        let block = self.window.whole(at, length)?.unwrap_or_default();
         let mut rest = block.get(BLOCK_HEADER_BYTES..).unwrap_or_default();
         for idx in 0..u64::from(header.entries) {
             let offset = at + (length - rest.len()) as u64;
             let Some((RawEntry { kind, owner, payload }, behind)) =
                 split_entry(rest, header.is_owned)
             else {
-                return Err(malformed("a block with a valid checksum has a malformed entry"));
+                return Err(file.corrupt(at, "a block with a valid checksum has a malformed entry"));
             };
             let lsn = Lsn(header.first + idx);
             let address =
                 |offset, bytes| Some((u32::try_from(offset).ok()?, u32::try_from(bytes).ok()?));
             let Some((offset, bytes)) = address(offset, rest.len() - behind.len()) else {
-                return Err(malformed("an entry lies behind the first 4 GiB of its segment"));
+                return Err(file.corrupt(at, "an entry lies behind the first 4 GiB of its segment"));
             };
             let at = EntryAddress { segment, offset, bytes };
             if let Err(Refused(reason)) = visit(Entry { at, lsn, owner, kind, payload }) {
-                return Err(LogError::Refused { file: name, lsn, reason });
+                return Err(LogError::Refused { file: file.name().to_owned(), lsn, reason });
             }
             rest = behind;
         }
         if !rest.is_empty() {
-            return Err(malformed("a block with a valid checksum has bytes behind its entries"));
+            return Err(
+                file.corrupt(at, "a block with a valid checksum has bytes behind its entries")
+            );
         }
         Ok(())
     }

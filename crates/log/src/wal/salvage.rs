@@ -68,7 +68,7 @@ impl Salvaged {
         visit: Visit<'_>,
     ) -> Result<()> {
         let mut at = 0;
-        while at < file.length {
+        while at < file.length() {
             let header = file.block_at(at)?;
             let ours = |header: &BlockHeader| salt.is_none_or(|salt| salt == header.salt);
             let Some(header) = header.filter(ours) else {
@@ -77,14 +77,14 @@ impl Salvaged {
             };
             let expected = file.end;
             if at > expected {
-                let (name, n) = (&file.name, at - expected);
+                let (name, n) = (file.file().name(), at - expected);
                 self.damage
                     .push(format!("{name}: {n} bytes from byte {expected} on cannot be read"));
             }
             *salt = Some(header.salt);
             file.end = at;
             if header.first > self.upto.0 + 1 && self.upto.0 > 0 {
-                self.miss(Lsn(header.first - 1), &file.name);
+                self.miss(Lsn(header.first - 1), file.file().name());
             }
             if header.block_type == BlockType::Entries && header.first > self.upto.0 {
                 file.visit_entries(&header, visit)?;

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use super::buffer::Pending;
 use super::extent::{Extent, ExtentFile};
 use super::{Lsn, SegmentId, WalOptions};
+use segments::{Digits, Disk, File, IoContext as _, NameForm, Result, remove, sync_dir};
+
 use crate::block::{BLOCK_HEADER_BYTES, BlockHeader, BlockType, FIRST_BLOCK_AT, next_block_at};
-use segments::{Disk, DiskFile, OpenMode};
-use segments::{IoContext, Result};
 
 /// A file that has never been written grows by this many zeroes at a time: a sync in front of its
 /// end then has no file length and no block allocation to make durable. Measured: a commit to a new
@@ -20,8 +20,8 @@ const GROW_BYTES: u64 = 256 << 10;
 /// Larger blocks grow the file themselves; writing those bytes twice would cost more.
 const GROW_FOR_BLOCKS_BELOW: u64 = GROW_BYTES / 4;
 
-const SUFFIX: &str = ".wal";
-const SPARE_PREFIX: &str = "spare-";
+const SEGMENT: NameForm = NameForm::new(Digits::Decimal(20), ".wal");
+const SPARE: NameForm = NameForm { prefix: "spare-", ..SEGMENT };
 
 /// The kind of a file in the log's directory, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,17 +32,14 @@ pub(super) enum FileName {
 
 impl FileName {
     pub(super) fn parse(name: &str) -> Option<Self> {
-        let stem = name.strip_suffix(SUFFIX)?;
-        let (digits, is_spare) =
-            stem.strip_prefix(SPARE_PREFIX).map_or((stem, false), |digits| (digits, true));
-        let id = SegmentId(digits.parse().ok().filter(|_| digits.len() == 20)?);
-        Some(if is_spare { Self::Spare(id) } else { Self::Segment(id) })
+        let segment = SEGMENT.parse(name).map(|id| Self::Segment(SegmentId(id)));
+        segment.or_else(|| SPARE.parse(name).map(|id| Self::Spare(SegmentId(id))))
     }
 
     pub(super) fn path(self, dir: &str) -> String {
         match self {
-            Self::Segment(SegmentId(id)) => format!("{dir}/{id:020}{SUFFIX}"),
-            Self::Spare(SegmentId(id)) => format!("{dir}/{SPARE_PREFIX}{id:020}{SUFFIX}"),
+            Self::Segment(SegmentId(id)) => SEGMENT.path(dir, id),
+            Self::Spare(SegmentId(id)) => SPARE.path(dir, id),
         }
     }
 }
@@ -51,8 +48,7 @@ impl FileName {
 #[derive(Debug)]
 struct Current {
     id: SegmentId,
-    name: String,
-    file: Box<dyn DiskFile>,
+    file: File,
     /// Where the next block goes.
     at: u64,
     /// The file's length.
@@ -116,8 +112,7 @@ impl SegmentFiles {
         self.spare_max = spare_max;
         while self.spares.len() > self.spare_max {
             let Some(id) = self.spares.pop() else { break };
-            let name = FileName::Spare(id).path(&self.dir);
-            self.disk.remove(&name).context("remove", &name)?;
+            remove(self.disk.as_ref(), &FileName::Spare(id).path(&self.dir))?;
         }
         Ok(())
     }
@@ -173,7 +168,7 @@ impl SegmentFiles {
 
     /// Makes everything written durable. Returns the entry bytes that were not before.
     pub(super) fn sync(&mut self) -> Result<usize> {
-        self.current.file.sync_data().context("sync", &self.current.name)?;
+        self.current.file.sync()?;
         self.synced = self.written;
         Ok(std::mem::take(&mut self.unsynced_bytes))
     }
@@ -206,7 +201,7 @@ impl SegmentFiles {
     /// synced, it lets the next start tell a damaged block there from a torn one.
     pub(super) fn finish(&mut self) -> Result<()> {
         self.put_empty(BlockType::Entries)?;
-        self.current.file.sync_data().context("sync", &self.current.name)?;
+        self.current.file.sync()?;
         self.tell(self.told.extent().oldest)
     }
 
@@ -234,11 +229,11 @@ impl SegmentFiles {
         if end > current.length && length < GROW_FOR_BLOCKS_BELOW {
             let grown = (end + GROW_BYTES).min(self.segment_bytes).max(end);
             let zeroes = usize::try_from(grown - current.length).expect("a step fits in memory");
-            let written = current.file.write_at(current.length, &vec![0; zeroes]);
-            written.context("grow", &current.name)?;
+            let written = current.file.handle().write_at(current.length, &vec![0; zeroes]);
+            written.context("grow", current.file.name())?;
             current.length = grown;
         }
-        current.file.write_at(current.at, block).context("write", &current.name)?;
+        current.file.write(current.at, block)?;
         current.length = current.length.max(end);
         current.at = next_block_at(end);
         Ok(())
@@ -255,16 +250,15 @@ impl SegmentFiles {
     /// so that no newer segment disappears before an older one.
     pub(super) fn recycle(&mut self, id: SegmentId) -> Result<()> {
         let name = FileName::Segment(id).path(&self.dir);
-        let file = self.disk.open(&name, OpenMode::Existing).context("open", &name)?;
-        let length = file.len().context("size", &name)?;
+        let length = File::open(self.disk.as_ref(), &name)?.size()?;
         if self.spares.len() < self.spare_max && length <= self.segment_bytes {
             let spare = FileName::Spare(id).path(&self.dir);
             self.disk.rename(&name, &spare).context("rename", &name)?;
             self.spares.push(id);
         } else {
-            self.disk.remove(&name).context("remove", &name)?;
+            remove(self.disk.as_ref(), &name)?;
         }
-        self.disk.sync_dir(&self.dir).context("sync", &self.dir)
+        sync_dir(self.disk.as_ref(), &self.dir)
     }
 }
 
@@ -279,11 +273,11 @@ fn open_segment(
     let file = if let Some(spare) = spares.pop() {
         let spare = FileName::Spare(spare).path(dir);
         disk.rename(&spare, &name).context("rename", &spare)?;
-        disk.open(&name, OpenMode::Existing).context("open", &name)?
+        File::open(disk, &name)?
     } else {
-        disk.open(&name, OpenMode::New).context("create", &name)?
+        File::create(disk, &name)?
     };
-    disk.sync_dir(dir).context("sync", dir)?;
-    let length = file.len().context("size", &name)?;
-    Ok(Current { id, name, file, at: 0, length })
+    sync_dir(disk, dir)?;
+    let length = file.size()?;
+    Ok(Current { id, file, at: 0, length })
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use log::Disk;
+use segments::{Disk, Poison};
 
 use super::{BlobOptions, open};
-use crate::error::{Poison, Result, StoreError};
+use crate::error::{Result, StoreError};
 
 /// A store's directory. A failure that leaves it unknown what is durable is for good.
 #[derive(Debug)]
@@ -35,11 +35,11 @@ impl Dir {
 
     /// Fails after a failure for good.
     pub(super) fn alive(&self) -> Result<()> {
-        self.poison.check(&self.options.dir)
+        self.poison.check(|reason| StoreError::poisoned(&self.options.dir, reason))
     }
 
-    /// Makes a failure one for good.
-    pub(super) fn poison(&self, error: StoreError) -> StoreError {
-        self.poison.by(error)
+    /// Makes the failure of an operation one for good.
+    pub(super) fn poison<T>(&self, done: Result<T>) -> Result<T> {
+        self.poison.of(done)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use log::{DiskFile, Stamp};
+use segments::{File, Stamp};
 
 use super::format::{self, FILE_HEADER_BYTES, Found, OVERHEAD_BYTES, RECORD_HEADER_BYTES};
 use super::slots::{Slot, Slots};
@@ -62,7 +62,7 @@ pub(super) struct Unwritten {
 /// The handle of a file, if it is open.
 #[derive(Debug, Default)]
 pub(super) struct OpenFile {
-    handle: Option<Arc<dyn DiskFile>>,
+    handle: Option<File>,
     /// Whether the handle must stay: another file is about to take the name.
     is_pinned: bool,
     /// The time of the last read, in reads of the store.
@@ -70,22 +70,22 @@ pub(super) struct OpenFile {
 }
 
 impl OpenFile {
-    pub(super) const fn handle(&self) -> Option<&Arc<dyn DiskFile>> {
+    pub(super) const fn handle(&self) -> Option<&File> {
         self.handle.as_ref()
     }
 
-    pub(super) fn set(&mut self, handle: Arc<dyn DiskFile>) {
+    pub(super) fn set(&mut self, handle: File) {
         self.handle = Some(handle);
     }
 
     /// Keeps the handle until the file of the name is replaced.
-    pub(super) fn pin(&mut self, handle: Arc<dyn DiskFile>) {
+    pub(super) fn pin(&mut self, handle: File) {
         self.handle = Some(handle);
         self.is_pinned = true;
     }
 
     /// Goes on with the file that has taken the name.
-    fn replace(&mut self, handle: Arc<dyn DiskFile>) {
+    fn replace(&mut self, handle: File) {
         self.handle = Some(handle);
         self.is_pinned = false;
     }
@@ -268,5 +268,5 @@ pub(super) struct Rewritten {
     pub(super) slots: Slots,
     pub(super) end: u32,
     pub(super) disk_bytes: u64,
-    pub(super) handle: Arc<dyn DiskFile>,
+    pub(super) handle: File,
 }

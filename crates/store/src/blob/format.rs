@@ -33,7 +33,7 @@
 //! is, and read as what it is when somebody wants it; behind a damaged header the next record that
 //! is whole and has a later index is looked for. What lies behind the last one is the torn tail.
 
-use log::{DiskFile, IoContext, LogError, Lsn, STAMP_BYTES, Stamp, crc32c};
+use segments::{File, LogError, Lsn, STAMP_BYTES, Stamp, Window, crc32c};
 
 use super::slots::{Slot, Slots};
 use crate::error::Result;
@@ -162,15 +162,16 @@ struct Header {
 }
 
 impl Header {
-    fn read(file: &dyn DiskFile, name: &str, number: u32) -> Result<Self> {
+    fn read(file: &File, number: u32) -> Result<Self> {
+        let found = file.read(0, FILE_HEADER_BYTES as usize)?;
         let mut bytes = [0; FILE_HEADER_BYTES as usize];
-        let n = file.read_at(0, &mut bytes).context("read", name)?;
-        let is_whole = n >= FILE_HEADER_BYTES_V1 as usize
+        bytes.iter_mut().zip(&found).for_each(|(to, from)| *to = *from);
+        let is_whole = found.len() >= FILE_HEADER_BYTES_V1 as usize
             && bytes.starts_with(&MAGIC)
             && u32_at(&bytes, 12) == crc32c(bytes.get(..12).unwrap_or_default());
         let version = u32_at(&bytes, 4);
         if is_whole && version > VERSION {
-            let file = name.to_owned();
+            let file = file.name().to_owned();
             return Err(LogError::Newer { file, found: version, known: VERSION }.into());
         }
         // Of a damaged header nothing is known: the first record tells where it is.
@@ -191,41 +192,42 @@ impl Header {
 }
 
 /// A file's stamp of its log: that it was synced so far, at least.
-pub(super) fn read_stamp(file: &dyn DiskFile, name: &str, number: u32) -> Result<Option<Stamp>> {
-    let stamps = Header::read(file, name, number)?.stamps;
+pub(super) fn read_stamp(file: &File, number: u32) -> Result<Option<Stamp>> {
+    let stamps = Header::read(file, number)?.stamps;
     let reached =
         |Stamps { begun, upto }: Stamps| Stamp { synced: begun.synced.max(upto), ..begun };
     Ok(stamps.map(reached))
 }
 
-/// Finds the records of the file `name` that has the number `number`.
-pub(super) fn read_file(file: &dyn DiskFile, name: &str, number: u32) -> Result<Found> {
-    let file_bytes = file.len().context("size", name)?;
-    let Header { bytes, end, stamps } = Header::read(file, name, number)?;
+/// Finds the records of the file with the number `number`.
+pub(super) fn read_file(file: &File, number: u32) -> Result<Found> {
+    let file_bytes = file.size()?;
+    let Header { bytes, end, stamps } = Header::read(file, number)?;
     let is_present_version = end == FILE_HEADER_BYTES;
-    let table = read_table(file, name, number, &bytes)?;
+    let table = read_table(file, number, &bytes)?;
     let is_sealed = table.is_some();
-    let (slots, end) = match table {
+    let Records { slots, end } = match table {
         Some(found) => found,
-        None => scan(file, name, number, (end, file_bytes))?,
+        None => Scan::new(file, number, file_bytes).records(end)?,
     };
     Ok(Found { slots, end, file_bytes, is_sealed, stamps, is_present_version })
 }
 
-fn read_table(
-    file: &dyn DiskFile,
-    name: &str,
-    number: u32,
-    header: &[u8],
-) -> Result<Option<(Slots, u32)>> {
+/// The records of a file, and where the next one would go.
+struct Records {
+    slots: Slots,
+    end: u32,
+}
+
+fn read_table(file: &File, number: u32, header: &[u8]) -> Result<Option<Records>> {
     let seal = header.get(16..28).unwrap_or_default();
     if u32_at(header, 28) != crc_with_file(number, seal) {
         return Ok(None);
     }
     let (table_at, entries) = (u32_at(seal, 0), u32_at(seal, 4));
-    let mut table = vec![0; entries as usize * TABLE_ENTRY_BYTES as usize];
-    let n = file.read_at(u64::from(table_at), &mut table).context("read", name)?;
-    if n != table.len() || crc32c(&table) != u32_at(seal, 8) {
+    let table_bytes = entries as usize * TABLE_ENTRY_BYTES as usize;
+    let table = file.read(u64::from(table_at), table_bytes)?;
+    if table.len() != table_bytes || crc32c(&table) != u32_at(seal, 8) {
         return Ok(None);
     }
     let mut slots = Slots::default();
@@ -233,91 +235,76 @@ fn read_table(
         slots.push(Slot::new(u32_at(entry, 0), u32_at(entry, 4), u32_at(entry, 8)));
     }
     slots.shrink();
-    Ok(Some((slots, table_at)))
+    Ok(Some(Records { slots, end: table_at }))
 }
 
-fn scan(
-    file: &dyn DiskFile,
-    name: &str,
+/// A walk through the records of a file without a table.
+struct Scan {
     number: u32,
-    (mut end, file_bytes): (u32, u64),
-) -> Result<(Slots, u32)> {
-    let mut slots = Slots::default();
-    let mut window = Window { file, name, file_bytes, at: 0, bytes: Vec::new() };
-    let mut next_index = 0;
-    loop {
-        let mut found = window.record(number, end, next_index)?.map(|header| (end, header));
-        if found.is_none() {
-            found = next_whole(&mut window, number, end, next_index)?;
-        }
-        let Some((at, header)) = found else { break };
-        slots.push(Slot::new(header.index, at, header.bytes));
-        next_index = header.index + 1;
-        end = at + RECORD_HEADER_BYTES + header.bytes;
+    window: Window,
+}
+
+/// A record that a scan has met.
+struct FoundRecord {
+    at: u32,
+    header: RecordHeader,
+}
+
+impl Scan {
+    fn new(file: &File, number: u32, file_bytes: u64) -> Self {
+        // Records lie in front of 4 GiB.
+        let end = file_bytes.min(u64::from(u32::MAX));
+        Self { number, window: Window::new(file.clone(), end, WINDOW_BYTES..=WINDOW_BYTES) }
     }
-    slots.shrink();
-    Ok((slots, end))
-}
 
-/// The first whole record behind `after` that comes later than the one that should be there.
-fn next_whole(
-    window: &mut Window<'_>,
-    number: u32,
-    after: u32,
-    next_index: u32,
-) -> Result<Option<(u32, RecordHeader)>> {
-    let Some(later) = next_index.checked_add(1) else { return Ok(None) };
-    let mut at = after;
-    while let Some(next) = at.checked_add(1)
-        && window.get(next, RECORD_HEADER_BYTES)?.is_some()
-    {
-        at = next;
-        let Some(header) = window.record(number, at, later)? else { continue };
-        let record = window.get(at, RECORD_HEADER_BYTES + header.bytes)?.unwrap_or_default();
-        if checked_blob(record, number, header.index).is_ok() {
-            return Ok(Some((at, header)));
+    /// The records from `end` on.
+    fn records(&mut self, mut end: u32) -> Result<Records> {
+        let (mut slots, mut next_index) = (Slots::default(), 0);
+        loop {
+            let mut found = self.record(end, next_index)?;
+            if found.is_none() {
+                found = self.next_whole(end, next_index)?;
+            }
+            let Some(FoundRecord { at, header }) = found else { break };
+            slots.push(Slot::new(header.index, at, header.bytes));
+            next_index = header.index + 1;
+            end = at + RECORD_HEADER_BYTES + header.bytes;
         }
+        slots.shrink();
+        Ok(Records { slots, end })
     }
-    Ok(None)
-}
 
-/// Reads a file from front to back through one buffer.
-struct Window<'a> {
-    file: &'a dyn DiskFile,
-    name: &'a str,
-    file_bytes: u64,
-    at: u64,
-    bytes: Vec<u8>,
-}
+    /// The first whole record behind `after` that comes later than the one that should be there.
+    fn next_whole(&mut self, after: u32, next_index: u32) -> Result<Option<FoundRecord>> {
+        let Some(later) = next_index.checked_add(1) else { return Ok(None) };
+        let mut at = after;
+        while let Some(next) = at.checked_add(1)
+            && self.get(next, RECORD_HEADER_BYTES)?.is_some()
+        {
+            at = next;
+            let Some(found) = self.record(at, later)? else { continue };
+            let (number, header) = (self.number, found.header);
+            let record = self.get(at, RECORD_HEADER_BYTES + header.bytes)?.unwrap_or_default();
+            if checked_blob(record, number, header.index).is_ok() {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
 
-impl Window<'_> {
-    /// The header of the record at `at`, if that is one of the file `number`, its index is not below
-    /// `index_min`, and the file is long enough for it.
-    fn record(&mut self, number: u32, at: u32, index_min: u32) -> Result<Option<RecordHeader>> {
+    /// The record at `at`, if it is one of this file, its index is not below `index_min`, and the file is
+    /// long enough for it.
+    fn record(&mut self, at: u32, index_min: u32) -> Result<Option<FoundRecord>> {
+        let number = self.number;
         let Some(header) = self.get(at, RECORD_HEADER_BYTES)? else { return Ok(None) };
-        let header = parse_header(header, number).filter(|header| header.index >= index_min);
-        let upto = header.map_or(0, |header| {
-            u64::from(at) + u64::from(RECORD_HEADER_BYTES) + u64::from(header.bytes)
-        });
-        let is_whole = upto <= self.file_bytes && u32::try_from(upto).is_ok();
-        Ok(header.filter(|header| is_whole && header.index < u32::MAX))
+        let Some(header) = parse_header(header, number) else { return Ok(None) };
+        let upto = u64::from(at) + u64::from(RECORD_HEADER_BYTES) + u64::from(header.bytes);
+        let is_wanted = upto <= self.window.end() && (index_min..u32::MAX).contains(&header.index);
+        Ok(is_wanted.then_some(FoundRecord { at, header }))
     }
 
-    /// `bytes` bytes at `at`, or `None` if the file ends before.
     fn get(&mut self, at: u32, bytes: u32) -> Result<Option<&[u8]>> {
-        let (from, upto) = (u64::from(at), u64::from(at) + u64::from(bytes));
-        if upto > self.file_bytes || upto > u64::from(u32::MAX) {
-            return Ok(None);
-        }
-        if from < self.at || upto > self.at + self.bytes.len() as u64 {
-            let left = usize::try_from(self.file_bytes - from).unwrap_or(usize::MAX);
-            self.bytes.resize(left.min(WINDOW_BYTES.max(bytes as usize)), 0);
-            let n = self.file.read_at(from, &mut self.bytes).context("read", self.name)?;
-            self.bytes.truncate(n);
-            self.at = from;
-        }
-        let start = usize::try_from(from - self.at).unwrap_or(usize::MAX);
-        Ok(self.bytes.get(start..).and_then(|rest| rest.get(..bytes as usize)))
+        Ok(self.window.whole(at.into(), bytes as usize)?)
     }
 }
 

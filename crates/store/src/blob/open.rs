@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use log::{Disk, IoContext, OpenMode, Stamp, list_if_there};
+use segments::{
+    Digits, Disk, File, IoContext as _, NameForm, Stamp, list_if_there, remove, sync_dir,
+};
 
 use super::BlobOptions;
 use super::file::{BlobFile, Stage};
@@ -10,23 +12,20 @@ use super::format::{self, Stamps};
 use super::state::State;
 use crate::error::Result;
 
-const SUFFIX: &str = ".blob";
-/// The suffix of a file that is to take another's place; a crash leaves such a file behind.
-pub(super) const DRAFT_SUFFIX: &str = ".blob.tmp";
-/// Length of the number in a file's name, in hexadecimal digits.
-const NUMBER_DIGITS: usize = 8;
+const BLOBS: NameForm = NameForm::new(Digits::Hexadecimal(8), ".blob");
+/// The form of names of files that are to take another's place; a crash leaves such a file behind.
+const DRAFTS: NameForm = NameForm { suffix: ".blob.tmp", ..BLOBS };
 
 pub(super) fn file_name(dir: &str, number: u32) -> String {
-    format!("{dir}/{number:08x}{SUFFIX}")
+    BLOBS.path(dir, number.into())
 }
 
 pub(super) fn draft_name(dir: &str, number: u32) -> String {
-    format!("{dir}/{number:08x}{DRAFT_SUFFIX}")
+    DRAFTS.path(dir, number.into())
 }
 
-fn number_of(name: &str) -> Option<u32> {
-    let digits = name.strip_suffix(SUFFIX).filter(|digits| digits.len() == NUMBER_DIGITS)?;
-    u32::from_str_radix(digits, 16).ok()
+fn numbers(names: &[String]) -> impl Iterator<Item = u32> {
+    BLOBS.numbers(names).into_iter().filter_map(|number| u32::try_from(number).ok())
 }
 
 /// The state without any file.
@@ -51,11 +50,10 @@ pub(super) fn open(disk: &dyn Disk, options: &BlobOptions) -> Result<State> {
         return Ok(nothing());
     }
     let Some(names) = list_if_there(disk, dir)? else { return Ok(nothing()) };
-    for draft in names.iter().filter(|name| name.ends_with(DRAFT_SUFFIX)) {
-        let draft = format!("{dir}/{draft}");
-        disk.remove(&draft).context("remove", &draft)?;
+    for draft in names.iter().filter(|name| name.ends_with(DRAFTS.suffix)) {
+        remove(disk, &format!("{dir}/{draft}"))?;
     }
-    let numbers: Vec<u32> = names.iter().filter_map(|name| number_of(name)).collect();
+    let numbers: Vec<u32> = numbers(&names).collect();
     let highest = numbers.last().copied();
     let mut files = BTreeMap::new();
     for number in numbers {
@@ -64,7 +62,7 @@ pub(super) fn open(disk: &dyn Disk, options: &BlobOptions) -> Result<State> {
         files.insert(number, file);
     }
     // A killed process may have created or renamed without having come to this.
-    disk.sync_dir(dir).context("sync", dir)?;
+    sync_dir(disk, dir)?;
     if let Some(told) = &options.told {
         told.forget(dir, |number| !files.contains_key(&number))?;
         told.tell(dir, files.keys().copied())?;
@@ -80,11 +78,10 @@ pub(super) fn open(disk: &dyn Disk, options: &BlobOptions) -> Result<State> {
 pub(super) fn stamps(disk: &dyn Disk, dir: &str) -> Result<BTreeMap<u32, Option<Stamp>>> {
     let names = list_if_there(disk, dir)?.unwrap_or_default();
     let stamp = |number| {
-        let name = file_name(dir, number);
-        let file = disk.open(&name, OpenMode::Existing).context("open", &name)?;
-        Ok((number, format::read_stamp(file.as_ref(), &name, number)?))
+        let file = File::open(disk, &file_name(dir, number))?;
+        Ok((number, format::read_stamp(&file, number)?))
     };
-    names.iter().filter_map(|name| number_of(name)).map(stamp).collect()
+    numbers(&names).map(stamp).collect()
 }
 
 /// Makes what is found durable, since the process before this one may have been killed before it
@@ -96,9 +93,8 @@ fn open_file(
     number: u32,
     is_highest: bool,
 ) -> Result<BlobFile> {
-    let name = file_name(&options.dir, number);
-    let handle = disk.open(&name, OpenMode::Existing).context("open", &name)?;
-    let mut found = format::read_file(handle.as_ref(), &name, number)?;
+    let file = File::open(disk, &file_name(&options.dir, number))?;
+    let mut found = format::read_file(&file, number)?;
     let end = u64::from(found.end);
     let is_whole = found.file_bytes <= end;
     let has_room = !found.is_sealed && found.end < options.file_bytes;
@@ -106,11 +102,10 @@ fn open_file(
     if resumes && found.stamps.is_none() {
         // The file's header is torn or damaged.
         let stamps = Stamps { begun: options.stamper.stamp(), ..Stamps::default() };
-        let header = format::file_header(number, stamps.begun);
-        handle.write_at(0, &header).context("write", &name)?;
+        file.write(0, &format::file_header(number, stamps.begun))?;
         (found.file_bytes, found.stamps) = (end, Some(stamps));
     }
-    handle.sync_data().context("sync", &name)?;
+    file.sync()?;
     let stage = if resumes { Stage::Filling } else { Stage::Closed };
     Ok(BlobFile::found(number, found, stage))
 }
@@ -118,12 +113,11 @@ fn open_file(
 /// Removes the files, and the directory if nothing else is in it.
 pub(super) fn remove_all(disk: &dyn Disk, dir: &str) -> Result<()> {
     let Some(names) = list_if_there(disk, dir)? else { return Ok(()) };
-    let ours = names.iter().filter(|name| name.ends_with(SUFFIX) || name.ends_with(DRAFT_SUFFIX));
-    for name in ours {
-        let name = format!("{dir}/{name}");
-        disk.remove(&name).context("remove", &name)?;
+    let is_ours = |name: &&String| name.ends_with(BLOBS.suffix) || name.ends_with(DRAFTS.suffix);
+    for name in names.iter().filter(is_ours) {
+        remove(disk, &format!("{dir}/{name}"))?;
     }
-    disk.sync_dir(dir).context("sync", dir)?;
+    sync_dir(disk, dir)?;
     disk.remove_dir(dir).context("remove", dir)?;
     Ok(())
 }

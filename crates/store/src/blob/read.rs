@@ -1,9 +1,6 @@
 //! Reading: where a blob lies is looked up under the lock, the file is read without it.
 
-use std::io;
-use std::sync::Arc;
-
-use log::{DiskFile, IoContext, OpenMode};
+use segments::File;
 use stdx::lock;
 
 use super::dir::Dir;
@@ -22,7 +19,7 @@ const GAP_BYTES_MAX: u32 = 16 << 10;
 struct Run {
     file: u32,
     generation: u32,
-    handle: Option<Arc<dyn DiskFile>>,
+    handle: Option<File>,
     slots: Vec<Slot>,
 }
 
@@ -95,30 +92,23 @@ impl BlobStore {
             return Ok(Some(run.slots));
         };
         let bytes = last.offset + record_bytes(last) - first.offset;
-        scratch.resize(bytes as usize, 0);
-        let n = handle.read_at(u64::from(first.offset), scratch);
-        let n = n.context("read", &self.dir.file_name(run.file))?;
-        scratch.truncate(n);
+        handle.read_into(u64::from(first.offset), bytes as usize, scratch)?;
         Ok(Some(run.slots))
     }
 
     /// Opens without the lock. Before another file takes this one's name its handle is pinned: if
     /// there is a handle now, that is the one whose places were looked up.
-    fn open_to_read(&self, number: u32, generation: u32) -> Result<Option<Arc<dyn DiskFile>>> {
+    fn open_to_read(&self, number: u32, generation: u32) -> Result<Option<File>> {
         let name = self.dir.file_name(number);
-        let opened = self.dir.disk().open(&name, OpenMode::Existing);
+        let opened = File::open_if_there(self.dir.disk(), &name);
         let mut state = lock(&self.state);
         let file = state.files.get_mut(&number);
         let Some(file) = file.filter(|file| file.generation == generation) else { return Ok(None) };
         if let Some(handle) = file.opened.handle() {
-            return Ok(Some(Arc::clone(handle)));
+            return Ok(Some(handle.clone()));
         }
-        let handle: Arc<dyn DiskFile> = match opened {
-            Ok(handle) => Arc::from(handle),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(StoreError::Missing { file: name, index: 0 });
-            }
-            Err(error) => return Err(error).context("open", &name)?,
+        let Some(handle) = opened? else {
+            return Err(StoreError::Missing { file: name, index: 0 });
         };
         state.keep_open(number, &handle, self.dir.options.open_files_max);
         Ok(Some(handle))

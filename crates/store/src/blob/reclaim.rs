@@ -1,11 +1,9 @@
 //! Giving space back: files without a live blob are removed, sparse ones are written anew with
 //! their live blobs, under the same name and with the same indexes.
 
-use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use log::{DiskFile, IoContext, OpenMode};
+use segments::{File, IoContext as _, remove_if_there, sync_dir};
 use stdx::lock;
 
 use super::BlobStore;
@@ -15,8 +13,8 @@ use super::format::{self, FILE_HEADER_BYTES, RECORD_HEADER_BYTES, Stamps};
 use super::open::draft_name;
 use super::slots::{Slot, Slots};
 use super::state::State;
-use super::write::write_seal;
-use crate::error::Result;
+use super::write::Seal;
+use crate::error::{Result, StoreError};
 
 /// Bytes copied with one read and write, at most about.
 const COPY_BYTES_MAX: u32 = 256 << 10;
@@ -47,8 +45,8 @@ struct Rewrite {
     /// The file's live blobs where they lie now; the first `n_copied` of them are copied.
     live: Vec<Slot>,
     n_copied: usize,
-    old: Option<Arc<dyn DiskFile>>,
-    draft: Option<Arc<dyn DiskFile>>,
+    old: Option<File>,
+    draft: Option<File>,
     /// The copied blobs where they will lie.
     slots: Slots,
     end: u32,
@@ -120,12 +118,8 @@ impl BlobStore {
             // The file leaves the state first: nobody finds it any more when it goes.
             let file = lock(&self.state).files.remove(number);
             let name = self.dir.file_name(*number);
-            match self.dir.disk().remove(&name) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(error).context("remove", &name)?;
-                }
-                Ok(()) | Err(_) => freed_bytes += file.map_or(0, |file| file.disk_bytes),
-            }
+            remove_if_there(self.dir.disk(), &name)?;
+            freed_bytes += file.map_or(0, |file| file.disk_bytes);
         }
         Ok(Reclaimed { freed_bytes, ..Reclaimed::default() })
     }
@@ -144,8 +138,7 @@ impl BlobStore {
         };
         // In step with the copying: one large sync at the end would hold up everybody else's.
         if let Some(draft) = rewrite.draft.as_ref().filter(|_| self.dir.is_durable()) {
-            let synced = draft.sync_data().context("sync", &draft_name);
-            synced.map_err(|error| self.dir.poison(error.into()))?;
+            self.dir.poison(draft.sync().map_err(StoreError::from))?;
         }
         let mut reclaimed = Reclaimed { moved_bytes, ..Reclaimed::default() };
         if rewrite.n_copied == rewrite.live.len() {
@@ -161,10 +154,10 @@ impl BlobStore {
             return Ok(0);
         };
         let table = format::table(rewrite.slots.iter());
-        let seal = (rewrite.end, table.as_slice());
+        let seal = Seal { table_at: rewrite.end, table };
         let begun = self.dir.options.stamper.stamp();
-        let of_file = (rewrite.number, Stamps { begun, upto: begun.synced });
-        let disk_bytes = match write_seal(draft.as_ref(), draft_name, of_file, seal) {
+        let stamps = Stamps { begun, upto: begun.synced };
+        let disk_bytes = match seal.write(&draft, rewrite.number, stamps) {
             Ok(disk_bytes) => disk_bytes,
             Err(error) => {
                 self.dir.disk().remove(draft_name).ok();
@@ -174,14 +167,12 @@ impl BlobStore {
         if let Some(file) = lock(&self.state).files.get_mut(&rewrite.number) {
             file.opened.pin(old);
         }
-        self.dir
-            .take_name(draft.as_ref(), name, draft_name)
-            .map_err(|error| self.dir.poison(error))?;
+        self.dir.poison(self.dir.take_name(&draft, name))?;
         let slots = std::mem::take(&mut rewrite.slots);
         let mut state = lock(&self.state);
         let Some(file) = state.files.get_mut(&rewrite.number) else { return Ok(0) };
         let freed_bytes = file.disk_bytes.saturating_sub(disk_bytes);
-        let by = Rewritten { slots, end: rewrite.end, disk_bytes, handle: Arc::clone(&draft) };
+        let by = Rewritten { slots, end: rewrite.end, disk_bytes, handle: draft.clone() };
         file.rewritten(by);
         state.keep_open(rewrite.number, &draft, self.dir.options.open_files_max);
         Ok(freed_bytes)
@@ -198,23 +189,22 @@ impl Dir {
         draft_name: &str,
     ) -> Result<u64> {
         let old = match &rewrite.old {
-            Some(old) => Arc::clone(old),
-            None => Arc::from(self.disk().open(name, OpenMode::Existing).context("open", name)?),
+            Some(old) => old.clone(),
+            None => File::open(self.disk(), name)?,
         };
         let draft = match &rewrite.draft {
-            Some(draft) => Arc::clone(draft),
-            None => Arc::from(create_anew(self.disk(), draft_name)?),
+            Some(draft) => draft.clone(),
+            None => File::create_anew(self.disk(), draft_name)?,
         };
         let mut moved_bytes = 0;
         let mut bytes = Vec::new();
         while rewrite.n_copied < rewrite.live.len() && moved_bytes < bytes_max {
             let run = rewrite.next_run();
             let run_bytes = run.bytes as usize;
-            bytes.resize(run_bytes, 0);
-            let n = old.read_at(u64::from(run.offset), &mut bytes).context("read", name)?;
+            old.read_into(u64::from(run.offset), run_bytes, &mut bytes)?;
             // Bytes that the file no longer has become zeros: their blobs are damaged as by a flipped bit.
-            bytes.get_mut(n..).unwrap_or_default().fill(0);
-            draft.write_at(u64::from(rewrite.end), &bytes).context("write", draft_name)?;
+            bytes.resize(run_bytes, 0);
+            draft.write(u64::from(rewrite.end), &bytes)?;
             rewrite.copied(&run);
             moved_bytes += run_bytes as u64;
         }
@@ -223,27 +213,15 @@ impl Dir {
         Ok(moved_bytes)
     }
 
-    fn take_name(&self, draft: &dyn DiskFile, name: &str, draft_name: &str) -> Result<()> {
+    fn take_name(&self, draft: &File, name: &str) -> Result<()> {
         if self.is_durable() {
-            draft.sync_data().context("sync", draft_name)?;
+            draft.sync()?;
         }
-        self.disk().rename(draft_name, name).context("rename", draft_name)?;
+        self.disk().rename(draft.name(), name).context("rename", draft.name())?;
         if self.is_durable() {
-            self.disk().sync_dir(&self.options.dir).context("sync", &self.options.dir)?;
+            sync_dir(self.disk(), &self.options.dir)?;
         }
         Ok(())
-    }
-}
-
-fn create_anew(disk: &dyn log::Disk, name: &str) -> Result<Box<dyn DiskFile>> {
-    match disk.open(name, OpenMode::New) {
-        Ok(file) => Ok(file),
-        // Left behind by an attempt that failed.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            disk.remove(name).context("remove", name)?;
-            Ok(disk.open(name, OpenMode::New).context("create", name)?)
-        }
-        Err(error) => Err(error).context("create", name)?,
     }
 }
 

@@ -1,9 +1,7 @@
 //! The state that the store's lock guards: its files, and numbers about them.
 
+use segments::File;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use log::DiskFile;
 
 use super::file::{BlobFile, Stage};
 use super::{BlobId, BlobStats};
@@ -72,9 +70,9 @@ impl State {
     }
 
     /// Keeps `handle` for the next reads of a file.
-    pub(super) fn keep_open(&mut self, number: u32, handle: &Arc<dyn DiskFile>, max: usize) {
+    pub(super) fn keep_open(&mut self, number: u32, handle: &File, max: usize) {
         if let Some(file) = self.files.get_mut(&number) {
-            file.opened.set(Arc::clone(handle));
+            file.opened.set(handle.clone());
         }
         self.close_idle(max);
     }

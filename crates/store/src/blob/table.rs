@@ -12,14 +12,14 @@
 //! A slot is written once its file is durable, and zeroed, synced, before the file goes: whatever a loss of
 //! power leaves promises nothing that may be gone. Integers are little-endian.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
 
-use log::{Disk, IoContext, SlotFile, crc32c, read_file};
-use stdx::lock;
+use segments::{Disk, Table, TableRecord, crc32c};
+use stdx::record::Reader;
 
-use crate::error::{Result, StoreError};
+use crate::error::Result;
 
 /// The file's name, in the root of the data directory.
 pub const BODIES_FILE: &str = "leveret-bodies";
@@ -27,25 +27,53 @@ pub const BODIES_FILE: &str = "leveret-bodies";
 const SLOT_BYTES: usize = 16;
 const PRESENT: u32 = 1;
 
-/// A file of a store: the checksum of its directory's name, and its number.
-type FileKey = (u32, u32);
-
-fn slot((dir, number): FileKey) -> [u8; SLOT_BYTES] {
-    let mut slot = [0; SLOT_BYTES];
-    let rest: Vec<u8> = [dir, number, PRESENT].iter().flat_map(|it| it.to_le_bytes()).collect();
-    let bytes = crc32c(&rest).to_le_bytes().into_iter().chain(rest);
-    slot.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
-    slot
+/// A file of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct FileKey {
+    /// The checksum of its directory's name.
+    dir: u32,
+    number: u32,
 }
 
-fn read(slot: &[u8]) -> Option<FileKey> {
-    let number = |at: usize| Some(u32::from_le_bytes(*slot.get(at..)?.first_chunk()?));
-    let is_whole = number(12)? == PRESENT && number(0)? == crc32c(slot.get(4..)?);
-    if is_whole { Some((number(4)?, number(8)?)) } else { None }
+impl FileKey {
+    fn new(dir: &str, number: u32) -> Self {
+        Self { dir: crc32c(dir.as_bytes()), number }
+    }
+
+    /// All files of a directory.
+    fn all_in(dir: &str) -> RangeInclusive<Self> {
+        Self::new(dir, 0)..=Self::new(dir, u32::MAX)
+    }
 }
 
-fn key_of(dir: &str) -> u32 {
-    crc32c(dir.as_bytes())
+/// The record that a file is there.
+#[derive(Clone, Copy, Debug)]
+struct Present;
+
+impl TableRecord<SLOT_BYTES> for Present {
+    type Key = FileKey;
+
+    const FILE: &'static str = BODIES_FILE;
+
+    fn to_slot(&self, FileKey { dir, number }: FileKey) -> [u8; SLOT_BYTES] {
+        let mut slot = [0; SLOT_BYTES];
+        let (words, _) = slot.as_chunks_mut();
+        let numbers = [0, dir, number, PRESENT];
+        words.iter_mut().zip(numbers).for_each(|(to, number)| *to = number.to_le_bytes());
+        if let Some((crc, rest)) = words.split_first_mut() {
+            *crc = crc32c(rest.as_flattened()).to_le_bytes();
+        }
+        slot
+    }
+
+    fn from_slot(slot: &[u8]) -> segments::Result<Option<(FileKey, Self)>> {
+        let mut reader = Reader::new(slot);
+        let crc = reader.u32();
+        let is_whole = crc == Ok(crc32c(reader.rest()));
+        let [dir, number, state] = [(); 3].map(|()| reader.u32().unwrap_or_default());
+        let key = FileKey { dir, number };
+        Ok((is_whole && state == PRESENT).then_some((key, Self)))
+    }
 }
 
 /// The files that were told.
@@ -58,29 +86,19 @@ impl ToldFiles {
     /// # Errors
     /// The disk's.
     pub fn read(disk: &dyn Disk) -> Result<Self> {
-        let bytes = read_file(disk, BODIES_FILE)?.unwrap_or_default();
-        Ok(Self(bytes.chunks_exact(SLOT_BYTES).filter_map(read).collect()))
+        let files: Option<BTreeMap<_, Present>> = Table::read(disk)?;
+        Ok(Self(files.unwrap_or_default().into_keys().collect()))
     }
 
     /// Numbers of files that are to be in a directory.
     pub fn of(&self, dir: &str) -> impl Iterator<Item = u32> {
-        let dir = key_of(dir);
-        self.0.range((dir, 0)..=(dir, u32::MAX)).map(|(_, number)| *number)
+        self.0.range(FileKey::all_in(dir)).map(|key| key.number)
     }
-}
-
-#[derive(Debug)]
-struct BodySlots {
-    places: BTreeMap<FileKey, u64>,
-    slots: SlotFile<SLOT_BYTES>,
 }
 
 /// The file while the node runs.
 #[derive(Debug)]
-pub struct BodyFiles {
-    disk: Arc<dyn Disk>,
-    state: Mutex<BodySlots>,
-}
+pub struct BodyFiles(Table<Present, SLOT_BYTES>);
 
 impl BodyFiles {
     /// Opens the file, to go on with what it says.
@@ -88,26 +106,15 @@ impl BodyFiles {
     /// # Errors
     /// The disk's.
     pub fn open(disk: Arc<dyn Disk>) -> Result<Self> {
-        let mut places = BTreeMap::new();
-        let slots = SlotFile::open(disk.as_ref(), BODIES_FILE, |place, slot| {
-            let key = read(slot);
-            places.extend(key.map(|key| (key, place)));
-            Ok::<_, StoreError>(key.is_some())
-        })?;
-        Ok(Self { disk, state: Mutex::new(BodySlots { places, slots }) })
+        Ok(Self(Table::open(disk)?))
     }
 
     /// Tells of files of a directory, which are durable, without a sync.
-    pub(super) fn tell(&self, dir: &str, numbers: impl Iterator<Item = u32>) -> Result<()> {
-        let BodySlots { places, slots } = &mut *lock(&self.state);
-        for number in numbers {
-            let key = (key_of(dir), number);
-            if let Entry::Vacant(untold) = places.entry(key) {
-                let place = *untold.insert(slots.take_place());
-                slots.write(self.disk.as_ref(), place, &slot(key))?;
-            }
-        }
-        Ok(())
+    pub(super) fn tell(&self, dir: &str, mut numbers: impl Iterator<Item = u32>) -> Result<()> {
+        let untold = |known: Option<&Present>| known.is_none().then_some(Present);
+        numbers.try_for_each(|number| {
+            self.0.update(FileKey::new(dir, number), untold).map(drop).map_err(Into::into)
+        })
     }
 
     /// Forgets files of a directory for which `is_gone`, durably: they may go.
@@ -115,18 +122,6 @@ impl BodyFiles {
     /// # Errors
     /// The disk's.
     pub fn forget(&self, dir: &str, is_gone: impl Fn(u32) -> bool) -> Result<()> {
-        let mut state = lock(&self.state);
-        let BodySlots { places, slots } = &mut *state;
-        let dir = key_of(dir);
-        let of_dir = places.range((dir, 0)..=(dir, u32::MAX));
-        let gone: Vec<FileKey> = of_dir.map(|(key, _)| *key).filter(|it| is_gone(it.1)).collect();
-        for key in &gone {
-            if let Some(place) = places.remove(key) {
-                slots.release(self.disk.as_ref(), place)?;
-            }
-        }
-        let file = slots.file().filter(|_| !gone.is_empty());
-        drop(state);
-        Ok(file.map_or(Ok(()), |file| file.sync_data()).context("sync", BODIES_FILE)?)
+        Ok(self.0.forget_durably(FileKey::all_in(dir), |file| is_gone(file.number))?)
     }
 }

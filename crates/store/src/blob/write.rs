@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use log::{DiskFile, IoContext, OpenMode, Stamp};
+use segments::{File, Stamp, sync_dir};
 use stdx::lock;
 
 use super::dir::Dir;
-use super::file::{Chunk, Stage};
+use super::file::{BlobFile, Chunk, Stage};
 use super::format::{self, RECORD_HEADER_BYTES, Stamps};
 use super::state::State;
 use super::{BlobStore, Writing, open};
@@ -21,12 +21,28 @@ pub(super) fn unsynced_cost(bytes: u32) -> u64 {
 /// The writes one file needs.
 struct Work {
     number: u32,
-    handle: Option<Arc<dyn DiskFile>>,
+    handle: Option<File>,
     is_new: bool,
     begun: Stamp,
     chunks: Vec<Arc<Chunk>>,
-    /// Where its table goes, and the table: it takes no more blobs.
-    seal: Option<(u32, Vec<u8>)>,
+    /// The table of a file that takes no more blobs.
+    seal: Option<Seal>,
+}
+
+/// The table of a complete file, and where it goes.
+pub(super) struct Seal {
+    pub(super) table_at: u32,
+    pub(super) table: Vec<u8>,
+}
+
+impl Seal {
+    /// Writes the table and the header that names it; returns the length of the file.
+    pub(super) fn write(&self, file: &File, number: u32, stamps: Stamps) -> Result<u64> {
+        let Self { table_at, table } = self;
+        file.write(u64::from(*table_at), table)?;
+        file.write(0, &format::sealed_header(number, stamps, *table_at, table))?;
+        Ok(u64::from(*table_at) + table.len() as u64)
+    }
 }
 
 impl Work {
@@ -38,7 +54,7 @@ impl Work {
 /// The outcome of one file's writes.
 struct Done {
     number: u32,
-    handle: Arc<dyn DiskFile>,
+    handle: File,
     begun: Stamp,
     n_chunks: usize,
     disk_bytes: u64,
@@ -58,8 +74,7 @@ impl BlobStore {
         self.dir.alive()?;
         let works = lock(&self.state).take_work();
         let bytes: u64 = works.iter().map(Work::chunk_bytes).sum();
-        let done =
-            self.dir.write_all(&mut writing, works).map_err(|error| self.dir.poison(error))?;
+        let done = self.dir.poison(self.dir.write_all(&mut writing, works))?;
         let mut state = lock(&self.state);
         if state.finish(done, self.dir.is_durable()) {
             state.close_idle(self.dir.options.open_files_max);
@@ -83,7 +98,7 @@ impl Dir {
         let done = works.into_iter().map(|work| self.write_one(work)).collect::<Result<_>>()?;
         if has_new && self.is_durable() {
             let dir = &self.options.dir;
-            self.disk().sync_dir(dir).context("sync", dir)?;
+            sync_dir(self.disk(), dir)?;
             if let Some(told) = &self.options.told {
                 told.tell(dir, new.into_iter())?;
             }
@@ -96,43 +111,34 @@ impl Dir {
         let name = self.file_name(number);
         let handle = match handle {
             Some(handle) => handle,
-            None => {
-                let mode = if is_new { OpenMode::New } else { OpenMode::Existing };
-                Arc::from(self.disk().open(&name, mode).context("open", &name)?)
-            }
+            None if is_new => File::create(self.disk(), &name)?,
+            None => File::open(self.disk(), &name)?,
         };
         if is_new {
             begun = self.options.stamper.stamp();
-            handle.write_at(0, &format::file_header(number, begun)).context("write", &name)?;
+            handle.write(0, &format::file_header(number, begun))?;
         }
         let mut disk_bytes = 0;
         for chunk in &chunks {
-            handle.write_at(u64::from(chunk.at), &chunk.bytes).context("write", &name)?;
+            handle.write(u64::from(chunk.at), &chunk.bytes)?;
             disk_bytes = u64::from(chunk.at) + chunk.bytes.len() as u64;
         }
-        if let Some((table_at, table)) = &seal {
+        if let Some(seal) = &seal {
             let stamps = Stamps { begun, upto: self.options.stamper.stamp().synced };
-            disk_bytes = write_seal(handle.as_ref(), &name, (number, stamps), (*table_at, table))?;
+            disk_bytes = seal.write(&handle, number, stamps)?;
         }
         if self.is_durable() {
-            handle.sync_data().context("sync", &name)?;
+            handle.sync()?;
         }
         let is_sealed = seal.is_some();
         Ok(Done { number, handle, begun, n_chunks: chunks.len(), disk_bytes, is_sealed })
     }
 }
 
-/// Writes the table and the header that names it; returns the length of the file.
-pub(super) fn write_seal(
-    handle: &dyn DiskFile,
-    name: &str,
-    (number, stamps): (u32, Stamps),
-    (table_at, table): (u32, &[u8]),
-) -> Result<u64> {
-    handle.write_at(u64::from(table_at), table).context("write", name)?;
-    let header = format::sealed_header(number, stamps, table_at, table);
-    handle.write_at(0, &header).context("write", name)?;
-    Ok(u64::from(table_at) + table.len() as u64)
+impl BlobFile {
+    fn seal(&self) -> Seal {
+        Seal { table_at: self.end, table: format::table(self.slots.iter()) }
+    }
 }
 
 impl State {
@@ -144,7 +150,7 @@ impl State {
             is_new: file.disk_bytes == 0,
             begun: file.begun,
             chunks: file.unwritten.all(),
-            seal: (file.stage == Stage::Full).then(|| (file.end, format::table(file.slots.iter()))),
+            seal: (file.stage == Stage::Full).then(|| file.seal()),
         });
         works.filter(|work| !work.chunks.is_empty() || work.seal.is_some()).collect()
     }

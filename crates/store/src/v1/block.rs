@@ -34,10 +34,10 @@
 
 use std::ops::Range;
 
-use log::{DiskFile, IoContext, LogError, crc32c};
 use message::{
     MessageRef, StandIn, head_len, put_head, put_head_without_body, put_head_without_content,
 };
+use segments::{File, LogError, crc32c};
 use stdx::record::{Reader, RecordError, put_u8, put_u16, put_u32, put_u64};
 
 use crate::blob::BlobId;
@@ -458,23 +458,38 @@ pub(super) struct Scanned {
     pub(super) blocks: Vec<BlockRef>,
     /// Behind the last usable block: where the next one goes.
     pub(super) end: u64,
-    /// Parts that cannot be used, by where they begin.
-    damage: Vec<(u64, Damage)>,
+    /// Parts that cannot be used, in the order of their places.
+    damage: Vec<DamagedPart>,
     /// Up to where the file was durable, as far as its blocks say.
     synced: u64,
 }
 
+#[derive(Debug)]
+struct DamagedPart {
+    at: u64,
+    damage: Damage,
+}
+
+/// Damage of a file, by whether it had been durable.
+#[derive(Debug, Default)]
+pub(super) struct FoundDamage {
+    pub(super) durable: Vec<Damage>,
+    pub(super) torn: Vec<Damage>,
+}
+
 impl Scanned {
     /// Bytes that cannot be read of what was durable, which is all if the whole file was, and of the rest.
-    pub(super) fn take_damage(&mut self, extent: Extent) -> (Vec<Damage>, Vec<Damage>) {
+    pub(super) fn take_damage(&mut self, extent: Extent) -> FoundDamage {
         let synced = match extent {
             Extent::Whole => u64::MAX,
             Extent::AsItSays => self.synced,
         };
-        let was_durable = |(at, _): &(u64, Damage)| *at < synced;
-        let (durable, rest): (Vec<_>, Vec<_>) = self.damage.drain(..).partition(was_durable);
-        let places = |damage: Vec<(u64, Damage)>| damage.into_iter().map(|(_, place)| place);
-        (places(durable).collect(), places(rest).collect())
+        let mut found = FoundDamage::default();
+        for DamagedPart { at, damage } in self.damage.drain(..) {
+            let list = if at < synced { &mut found.durable } else { &mut found.torn };
+            list.push(damage);
+        }
+        found
     }
 
     /// Whether all of it can be used.
@@ -484,19 +499,24 @@ impl Scanned {
 
     /// Where the first damage begins, or the end.
     pub(super) fn readable_end(&self) -> u64 {
-        self.damage.first().map_or(self.end, |(at, _)| *at)
+        self.damage.first().map_or(self.end, |part| part.at)
     }
 
     /// Ends the file before the first damage to what was perhaps not durable. What lies behind it
     /// comes again, if it was cut off.
     pub(super) fn cut_torn_end(&mut self) {
         let synced = self.synced;
-        let torn = self.damage.iter().map(|(at, _)| *at).find(|at| *at >= synced);
+        let torn = self.damage.iter().map(|part| part.at).find(|at| *at >= synced);
         if let Some(end) = torn {
             self.end = end;
             self.blocks.retain(|block| block.at < end);
-            self.damage.retain(|(at, _)| *at <= end);
+            self.damage.retain(|part| part.at <= end);
         }
+    }
+
+    fn damaged(&mut self, at: u64, damage: Damage) {
+        assert!(self.damage.last().is_none_or(|last| last.at < at), "a scan goes forward");
+        self.damage.push(DamagedPart { at, damage });
     }
 }
 
@@ -521,47 +541,43 @@ pub(super) enum Depth {
 /// Goes through the blocks of a file and hands each operation to `each`. A block that cannot be
 /// used is passed over, and what lies before the next header where none can be read.
 pub(super) fn scan(
-    file: &dyn DiskFile,
-    (name, tag): (&str, Tag),
+    file: &File,
+    tag: Tag,
     depth: Depth,
     each: &mut dyn FnMut(Operation),
 ) -> Result<Scanned> {
-    let file_bytes = file.len().context("size", name)?;
+    let file_bytes = file.size()?;
     let mut scanned =
         Scanned { blocks: Vec::new(), end: FILE_HEADER_BYTES, damage: Vec::new(), synced: 0 };
-    let mut bytes = vec![0; HEADER_BYTES];
-    let n = file.read_at(0, &mut bytes).context("read", name)?;
-    bytes.truncate(n);
-    check_version(&bytes, name)?;
+    let mut bytes = file.read(0, HEADER_BYTES)?;
+    check_version(&bytes, file.name())?;
     while scanned.end < file_bytes {
         let at = scanned.end;
-        bytes.resize(BLOCK_HEADER_BYTES, 0);
-        let n = file.read_at(at, &mut bytes).context("read", name)?;
-        let header = bytes.get(..n).and_then(|bytes| Header::parse(bytes, tag));
+        file.read_into(at, BLOCK_HEADER_BYTES, &mut bytes)?;
+        let header = Header::parse(&bytes, tag);
         let fits =
             |header: &Header| at + block_bytes(header.n_entries, header.data_bytes) <= file_bytes;
         let Some(header) = header.filter(fits) else {
-            let next = next_block(file, (name, tag), at + 1..file_bytes)?;
-            let error = StoreError::corrupt(name, at, "no block begins here");
+            let next = next_block(file, tag, at + 1..file_bytes)?;
+            let error = file.corrupt(at, "no block begins here").into();
             let bytes = next.unwrap_or(file_bytes) - at;
-            scanned.damage.push((at, Damage { error, bytes, n_entries: None }));
+            scanned.damaged(at, Damage { error, bytes, n_entries: None });
             let Some(next) = next else { break };
             scanned.end = next;
             continue;
         };
         let data_bytes = if depth == Depth::Data { header.data_bytes as usize } else { 0 };
-        bytes.resize(header.table_bytes() + data_bytes, 0);
-        let n = file.read_at(at + BLOCK_HEADER_BYTES as u64, &mut bytes).context("read", name)?;
-        bytes.truncate(n);
+        let wanted = header.table_bytes() + data_bytes;
+        file.read_into(at + BLOCK_HEADER_BYTES as u64, wanted, &mut bytes)?;
         let (table, data) = bytes.split_at_checked(header.table_bytes()).unwrap_or_default();
         scanned.synced = scanned.synced.max(header.synced);
         scanned.end += block_bytes(header.n_entries, header.data_bytes);
         let is_whole = crc32c(table) == header.table_crc
             && (depth == Depth::Tables || crc32c(data) == header.data_crc);
         if !is_whole {
-            let error = StoreError::corrupt(name, at, "a block is damaged");
+            let error = file.corrupt(at, "a block is damaged").into();
             let (bytes, n_entries) = (scanned.end - at, Some(header.n_entries));
-            scanned.damage.push((at, Damage { error, bytes, n_entries }));
+            scanned.damaged(at, Damage { error, bytes, n_entries });
             continue;
         }
         scanned.blocks.push(take_table(table, at, &header, each));
@@ -570,23 +586,17 @@ pub(super) fn scan(
 }
 
 /// Where the first block in a part of a file begins.
-fn next_block(
-    file: &dyn DiskFile,
-    (name, tag): (&str, Tag),
-    within: Range<u64>,
-) -> Result<Option<u64>> {
+fn next_block(file: &File, tag: Tag, within: Range<u64>) -> Result<Option<u64>> {
     let mut bytes = Vec::new();
     let mut at = within.start;
     while at < within.end {
         // Each part begins with what was too short for a header in the one before.
-        bytes.resize(SEARCH_BYTES, 0);
-        let n = file.read_at(at, &mut bytes).context("read", name)?;
-        bytes.truncate(n);
+        file.read_into(at, SEARCH_BYTES, &mut bytes)?;
         let is_header = |header: &[u8]| Header::parse(header, tag).is_some();
         if let Some(found) = bytes.windows(BLOCK_HEADER_BYTES).position(is_header) {
             return Ok(Some(at + found as u64));
         }
-        if n < SEARCH_BYTES {
+        if bytes.len() < SEARCH_BYTES {
             break;
         }
         at += (SEARCH_BYTES - BLOCK_HEADER_BYTES + 1) as u64;

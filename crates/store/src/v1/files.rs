@@ -2,32 +2,65 @@
 
 use std::sync::Arc;
 
-use log::{Disk, DiskFile, IoContext, OpenMode, list_if_there};
+use segments::{
+    Digits, Disk, File, IoContext as _, NameForm, Poison, list_if_there, remove, sync_dir,
+    sync_name,
+};
 
-use super::block::{BlockRef, Kind, Tag};
-use crate::error::{Poison, Result, StoreError};
+use super::block::{BlockRef, Kind, Tag, file_header};
+use crate::error::{Result, StoreError};
 
-pub(super) const JOURNAL_SUFFIX: &str = ".jif";
-pub(super) const SEGMENT_SUFFIX: &str = ".idx";
+const JOURNAL: NameForm = NameForm::new(Digits::Hexadecimal(8), ".jif");
+const SEGMENT: NameForm = NameForm::new(Digits::Decimal(1), ".idx");
 
-pub(super) fn journal_name(dir: &str, number: u64) -> String {
-    format!("{dir}/{number:08x}{JOURNAL_SUFFIX}")
+/// The numbers of a queue's files, rising.
+#[derive(Debug, Default)]
+pub(super) struct FileNumbers {
+    pub(super) journals: Vec<u64>,
+    pub(super) segments: Vec<u64>,
 }
 
-pub(super) fn segment_name(dir: &str, number: u64) -> String {
-    format!("{dir}/{number}{SEGMENT_SUFFIX}")
+impl FileNumbers {
+    /// The files in a directory; none if there is no such directory.
+    pub(super) fn of_dir(disk: &dyn Disk, dir: &str) -> Result<Option<Self>> {
+        let of = |names: Vec<String>| Self {
+            journals: JOURNAL.numbers(&names),
+            segments: SEGMENT.numbers(&names),
+        };
+        Ok(list_if_there(disk, dir)?.map(of))
+    }
+
+    /// All of them, journals first.
+    pub(super) fn tags(&self) -> impl Iterator<Item = Tag> + '_ {
+        let journals = self.journals.iter().copied().map(Tag::journal);
+        journals.chain(self.segments.iter().copied().map(Tag::segment))
+    }
 }
 
-/// The numbers of journals and of segments among `names`, rising.
-pub(super) fn numbers(names: &[String]) -> (Vec<u64>, Vec<u64>) {
-    let of = |suffix: &'static str, radix: u32| {
-        let digits = names.iter().filter_map(move |name| name.strip_suffix(suffix));
-        let numbers = digits.filter_map(move |digits| u64::from_str_radix(digits, radix).ok());
-        let mut numbers: Vec<u64> = numbers.collect();
-        numbers.sort_unstable();
-        numbers
-    };
-    (of(JOURNAL_SUFFIX, 16), of(SEGMENT_SUFFIX, 10))
+impl Kind {
+    const fn names(self) -> NameForm {
+        match self {
+            Self::Journal => JOURNAL,
+            Self::Segment => SEGMENT,
+        }
+    }
+
+    /// The names of all such files in a directory, for messages.
+    pub(super) fn any_in(self, dir: &str) -> String {
+        format!("a file {dir}/*{}", self.names().suffix)
+    }
+}
+
+impl Tag {
+    /// The file's name.
+    pub(super) fn path(self, dir: &str) -> String {
+        self.kind.names().path(dir, self.number)
+    }
+
+    /// Opens the file.
+    pub(super) fn open(self, disk: &dyn Disk, dir: &str) -> Result<File> {
+        Ok(File::open(disk, &self.path(dir))?)
+    }
 }
 
 /// A queue's directory. A failure that leaves it unknown what is durable is for good.
@@ -49,94 +82,57 @@ impl Files {
 
     /// Fails after a failure for good.
     pub(super) fn alive(&self) -> Result<()> {
-        self.poison.check(&self.dir)
+        self.poison.check(|reason| StoreError::poisoned(&self.dir, reason))
     }
 
-    /// Makes a failure one for good.
-    pub(super) fn poison(&self, error: StoreError) -> StoreError {
-        self.poison.by(error)
-    }
-
-    pub(super) fn journal_name(&self, number: u64) -> String {
-        journal_name(&self.dir, number)
-    }
-
-    pub(super) fn segment_name(&self, number: u64) -> String {
-        segment_name(&self.dir, number)
+    /// Makes the failure of an operation one for good.
+    pub(super) fn poison<T>(&self, done: Result<T>) -> Result<T> {
+        self.poison.of(done)
     }
 
     pub(super) fn name_of(&self, tag: Tag) -> String {
-        match tag.kind {
-            Kind::Journal => self.journal_name(tag.number),
-            Kind::Segment => self.segment_name(tag.number),
-        }
+        tag.path(&self.dir)
     }
 
     /// The handle, or the file opened anew.
-    pub(super) fn opened(
-        &self,
-        handle: Option<&Arc<dyn DiskFile>>,
-        name: &str,
-    ) -> Result<Arc<dyn DiskFile>> {
-        match handle {
-            Some(handle) => Ok(Arc::clone(handle)),
-            None => Ok(Arc::from(self.disk.open(name, OpenMode::Existing).context("open", name)?)),
-        }
+    pub(super) fn opened(&self, tag: Tag, handle: Option<&File>) -> Result<File> {
+        handle.map_or_else(|| tag.open(self.disk(), &self.dir), |handle| Ok(handle.clone()))
     }
 
-    /// The journal's handle, or the file opened for the read: neighbours in it share that.
-    pub(super) fn file_of(
-        &self,
-        tag: Tag,
-        handle: Option<&Arc<dyn DiskFile>>,
-        opened: &mut Option<(Tag, Arc<dyn DiskFile>)>,
-    ) -> Result<Arc<dyn DiskFile>> {
-        let shared = opened.as_ref().filter(|(of, _)| *of == tag).map(|(_, file)| file);
-        let is_new = handle.is_none() && shared.is_none();
-        let file = self.opened(handle.or(shared), &self.name_of(tag))?;
-        if is_new {
-            *opened = Some((tag, Arc::clone(&file)));
-        }
+    /// A new file with its header.
+    pub(super) fn create(&self, tag: Tag) -> Result<File> {
+        let file = File::create(self.disk(), &self.name_of(tag))?;
+        file.write(0, &file_header(tag))?;
         Ok(file)
     }
 
-    pub(super) fn remove(&self, name: &str) -> Result<()> {
-        Ok(self.disk.remove(name).context("remove", name)?)
+    pub(super) fn remove(&self, tag: Tag) -> Result<()> {
+        Ok(remove(self.disk(), &self.name_of(tag))?)
     }
 
     /// Makes names in the directory durable.
     pub(super) fn sync_dir(&self) -> Result<()> {
-        Ok(self.disk.sync_dir(&self.dir).context("sync", &self.dir)?)
+        Ok(sync_dir(self.disk(), &self.dir)?)
     }
 
     /// Makes the directory's own name durable.
     pub(super) fn sync_parent(&self) -> Result<()> {
-        let parent = self.dir.rsplit_once('/').map_or("", |(parent, _)| parent);
-        Ok(self.disk.sync_dir(parent).context("sync the directory of", &self.dir)?)
+        Ok(sync_name(self.disk(), &self.dir)?)
     }
 }
 
 /// Fetches a block's bytes, fewer if the file ends before.
-pub(super) fn read_block(
-    file: &dyn DiskFile,
-    name: &str,
-    block: &BlockRef,
-    into: &mut Vec<u8>,
-) -> Result<()> {
+pub(super) fn read_block(file: &File, block: &BlockRef, into: &mut Vec<u8>) -> Result<()> {
     let bytes = usize::try_from(block.bytes()).map_err(std::io::Error::other);
-    into.resize(bytes.context("read", name)?, 0);
-    let n = file.read_at(block.at, into).context("read", name)?;
-    into.truncate(n);
-    Ok(())
+    Ok(file.read_into(block.at, bytes.context("read", file.name())?, into)?)
 }
 
 /// Removes the files of a queue nobody has open, and its directory.
 pub(super) fn remove_all(disk: &dyn Disk, dir: &str) -> Result<()> {
     let Some(names) = list_if_there(disk, dir)? else { return Ok(()) };
-    let is_ours = |name: &&String| name.ends_with(JOURNAL_SUFFIX) || name.ends_with(SEGMENT_SUFFIX);
+    let is_ours = |name: &&String| name.ends_with(JOURNAL.suffix) || name.ends_with(SEGMENT.suffix);
     for name in names.iter().filter(is_ours) {
-        let name = format!("{dir}/{name}");
-        disk.remove(&name).context("remove", &name)?;
+        remove(disk, &format!("{dir}/{name}"))?;
     }
     // The removal is not synced, for many queues may go at once: the next start removes files that come
     // back, and a queue that is made there again syncs the directory.

@@ -2,22 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 
-use log::{Disk, DiskFile, IoContext, OpenMode};
+use segments::File;
 use stdx::lock;
 
 use super::bits::Bits;
 use super::block::{
     Block, BlockRef, Builder, Damage, FILE_HEADER_BYTES, Operation, Publication, Tag, What,
-    file_header,
 };
 use super::files::{Files, read_block};
 use super::state::{V1State, part_in, place_of};
 use super::sync::count_files;
 use super::{Promised, SEGMENT_POSITIONS, V1Queue};
 use crate::blob::BlobStore;
-use crate::error::{Result, StoreError};
+use crate::error::Result;
 
 /// The outcome of a flush.
 #[derive(Debug, Default)]
@@ -30,7 +28,7 @@ pub struct Flushed {
 struct Source {
     number: u64,
     blocks: Vec<BlockRef>,
-    handle: Option<Arc<dyn DiskFile>>,
+    handle: Option<File>,
     is_on_disk: bool,
     is_recovered: bool,
 }
@@ -47,7 +45,7 @@ struct Target {
     end: u64,
     /// The end of the part that was there before, and durable.
     synced: u64,
-    file: Option<Box<dyn DiskFile>>,
+    file: Option<File>,
     builder: Builder,
     blocks: Vec<BlockRef>,
 }
@@ -64,11 +62,11 @@ impl V1Queue {
             return Ok(Flushed::default());
         }
         let mut flushed = Flushed::default();
-        (self.files.scatter(&sources, &mut targets, &mut flushed))
+        let done = (self.files.scatter(&sources, &mut targets, &mut flushed))
             .and_then(|()| self.files.sync_targets(&mut targets))
             .and_then(|()| self.promise_after(&targets))
-            .and_then(|()| self.files.remove_flushed(&sources, &targets))
-            .map_err(|error| self.files.poison(error))?;
+            .and_then(|()| self.files.remove_flushed(&sources, &targets));
+        self.files.poison(done)?;
         lock(&self.state).finish_flush(targets);
         Ok(flushed)
     }
@@ -77,7 +75,7 @@ impl V1Queue {
     fn promise_after(&self, targets: &BTreeMap<u64, Target>) -> Result<()> {
         let Some((table, queue)) = &self.options.told else { return Ok(()) };
         let promised = lock(&self.state).promised_after(targets);
-        table.tell_durably(*queue, &promised)
+        table.tell_durably(*queue, promised)
     }
 }
 
@@ -90,14 +88,14 @@ impl Files {
     ) -> Result<()> {
         let mut bytes = Vec::new();
         for source in sources.iter().filter(|source| source.is_on_disk) {
-            let name = self.journal_name(source.number);
-            let file = self.opened(source.handle.as_ref(), &name)?;
+            let tag = Tag::journal(source.number);
+            let file = self.opened(tag, source.handle.as_ref())?;
             for block in &source.blocks {
-                read_block(file.as_ref(), &name, block, &mut bytes)?;
-                match Block::parse(&bytes, Tag::journal(source.number)) {
+                read_block(&file, block, &mut bytes)?;
+                match Block::parse(&bytes, tag) {
                     Ok(block) => self.scatter_block(&block, source.is_recovered, targets)?,
                     Err(what) => {
-                        let error = StoreError::corrupt(&name, block.at, what);
+                        let error = file.corrupt(block.at, what).into();
                         let (bytes, n_entries) = (block.bytes(), Some(block.n_entries));
                         flushed.damage.push(Damage { error, bytes, n_entries });
                     }
@@ -148,15 +146,14 @@ impl Files {
         if target.builder.is_empty() {
             return Ok(());
         }
-        let name = self.segment_name(target.number);
         let tag = Tag::segment(target.number);
         let file = match &mut target.file {
             Some(file) => file,
-            none => none.insert(open_segment(self.disk(), &name, tag, &mut target.end)?),
+            none => none.insert(self.open_segment(tag, &mut target.end)?),
         };
         let mut bytes = Vec::with_capacity(target.builder.bytes());
         target.blocks.push(target.builder.close(tag, target.end, target.synced, &mut bytes));
-        file.write_at(target.end, &bytes).context("write", &name)?;
+        file.write(target.end, &bytes)?;
         target.end += bytes.len() as u64;
         Ok(())
     }
@@ -169,7 +166,7 @@ impl Files {
         for target in targets.values_mut() {
             self.write_block(target)?;
             if let Some(file) = &target.file {
-                file.sync_data().context("sync", &self.segment_name(target.number))?;
+                file.sync()?;
                 has_written = true;
             }
         }
@@ -181,33 +178,31 @@ impl Files {
         let dead = targets.values().filter(|target| target.live.is_empty() && target.end > 0);
         let mut has_removed = false;
         for target in dead {
-            self.remove(&self.segment_name(target.number))?;
+            self.remove(Tag::segment(target.number))?;
             has_removed = true;
         }
         if has_removed {
             self.sync_dir()?;
         }
         for source in sources.iter().filter(|source| source.is_on_disk) {
-            self.remove(&self.journal_name(source.number))?;
+            self.remove(Tag::journal(source.number))?;
         }
         self.sync_dir()
     }
-}
 
-/// Opens a segment to append at `end`, or creates it.
-fn open_segment(disk: &dyn Disk, name: &str, tag: Tag, end: &mut u64) -> Result<Box<dyn DiskFile>> {
-    if *end == 0 {
-        let file = disk.open(name, OpenMode::New).context("create", name)?;
-        file.write_at(0, &file_header(tag)).context("write", name)?;
-        *end = FILE_HEADER_BYTES;
-        return Ok(file);
+    /// Opens a segment to append at `end`, or creates it.
+    fn open_segment(&self, tag: Tag, end: &mut u64) -> Result<File> {
+        if *end == 0 {
+            *end = FILE_HEADER_BYTES;
+            return self.create(tag);
+        }
+        let file = self.opened(tag, None)?;
+        if file.size()? > *end {
+            // The torn end an interrupted flush has left.
+            file.cut(*end)?;
+        }
+        Ok(file)
     }
-    let file = disk.open(name, OpenMode::Existing).context("open", name)?;
-    if file.len().context("size", name)? > *end {
-        // The torn end an interrupted flush has left.
-        file.set_len(*end).context("cut", name)?;
-    }
-    Ok(file)
 }
 
 impl Target {

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-use log::{Disk, IoContext, LogError, OpenMode, list_if_there};
+use segments::{Disk, File, IoContext as _, LogError, list_if_there, sync_dir, sync_name};
 
 use super::bits::Bits;
 use super::block::{
-    Damage, Depth, Extent, Operation, Publication, Scanned, Tag, What, bytes_of_blocks, scan,
+    Damage, Depth, Extent, FoundDamage, Kind, Operation, Publication, Scanned, Tag, What,
+    bytes_of_blocks, scan,
 };
-use super::files::{Files, JOURNAL_SUFFIX, SEGMENT_SUFFIX, journal_name, numbers, segment_name};
+use super::files::{FileNumbers, Files};
 use super::state::{Journal, Segment, V1State, part_in, place_of};
 use super::table::{JOURNALS_FILE, Promised};
 use super::{SEGMENT_POSITIONS, V1Options, V1Queue, V1Stats};
@@ -51,9 +52,9 @@ pub struct Recovered {
 }
 
 impl Recovered {
-    fn take(&mut self, (durable, torn): (Vec<Damage>, Vec<Damage>)) {
-        self.damage.extend(durable);
-        self.torn.extend(torn);
+    fn take(&mut self, found: FoundDamage) {
+        self.damage.extend(found.durable);
+        self.torn.extend(found.torn);
     }
 }
 
@@ -114,10 +115,10 @@ impl V1Queue {
         each: &mut dyn FnMut(Live),
     ) -> Result<(Self, Recovered)> {
         let told = options.told.as_ref().map(|(table, queue)| table.promised(*queue));
-        let promised = told.transpose()?.unwrap_or_default();
+        let promised = told.flatten().unwrap_or_default();
         let (state, recovered) = recover(disk.as_ref(), &options.dir, &promised, each)?;
         if let Some((table, queue)) = &options.told {
-            table.tell(*queue, &state.promised())?;
+            table.tell(*queue, state.promised())?;
         }
         let queue = Self {
             files: Files::new(disk, options.dir.clone()),
@@ -136,26 +137,23 @@ fn recover(
     promised: &Promised,
     each: &mut dyn FnMut(Live),
 ) -> Result<(V1State, Recovered)> {
-    let names = list_if_there(disk, dir)?;
-    if names.is_some() {
+    let numbers = FileNumbers::of_dir(disk, dir)?;
+    if numbers.is_some() {
         // A killed process may have created or removed without having come to this. A directory
         // that is made now becomes durable with its first file.
-        disk.sync_dir(dir).context("sync", dir)?;
-        let parent = dir.rsplit_once('/').map_or("", |(parent, _)| parent);
-        disk.sync_dir(parent).context("sync the directory of", dir)?;
+        sync_dir(disk, dir)?;
+        sync_name(disk, dir)?;
     } else {
         disk.create_dir(dir).context("create", dir)?;
     }
-    let names = names.unwrap_or_default();
-    let (journals, segments) = numbers(&names);
+    let dir = Dir { disk, name: dir, numbers: numbers.unwrap_or_default() };
     let mut recovered = Recovered::default();
     let mut found = Found::default();
-    let extents = Extents::measure(disk, dir, (&journals, &segments), promised, &mut recovered)?;
-    let of_journals = (journals.as_slice(), extents.journals);
-    let older = read_journals(disk, dir, of_journals, &mut found, &mut recovered)?;
+    let extents = dir.extents(promised, &mut recovered)?;
+    let older = dir.read_journals(extents.journals, &mut found, &mut recovered)?;
     let mut state = V1State {
         segments: BTreeMap::new(),
-        journal: Journal::new(journals.last().map_or(1, |number| number + 1)),
+        journal: Journal::new(dir.numbers.journals.last().map_or(1, |number| number + 1)),
         older,
         next_position: 0,
         last_note: 0,
@@ -164,17 +162,15 @@ fn recover(
         generation: 0,
         counted: V1Stats::default(),
     };
-    for number in segments {
+    for number in dir.numbers.segments.iter().copied() {
         // Segments before this one that only journals know of.
         let later = found.by_segment.split_off(&number);
         for (number, from) in std::mem::replace(&mut found.by_segment, later) {
             state.take_segment(number, Segment::default(), from, each);
         }
         let mut from = found.by_segment.remove(&number).unwrap_or_default();
-        let mut next_position = found.next_position;
-        let at = (number, extents.segments);
-        let mut scanned = read_segment(disk, dir, at, &mut from, &mut next_position)?;
-        found.next_position = next_position;
+        let mut scanned =
+            dir.read_segment(number, extents.segments, &mut from, &mut found.next_position)?;
         // Blocks cut off of a segment come again from the journal they were flushed from, if that is left.
         recovered.take(scanned.take_damage(extents.segments));
         let segment = Segment { blocks: scanned.blocks, end: scanned.end, ..Segment::default() };
@@ -196,80 +192,84 @@ struct Extents {
     segments: Extent,
 }
 
-impl Extents {
-    /// Holds the lengths of the files against what is promised. What is short of that was cut off.
-    fn measure(
-        disk: &dyn Disk,
-        dir: &str,
-        (journals, segments): (&[u64], &[u64]),
-        promised: &Promised,
-        recovered: &mut Recovered,
-    ) -> Result<Self> {
-        let journal_names = journals.iter().map(|number| journal_name(dir, *number)).collect();
-        let segment_names = segments.iter().map(|number| segment_name(dir, *number)).collect();
-        let mut measure = |names, any: &str, bytes| -> Result<Extent> {
-            let (extent, cut) = measure(disk, names, &format!("a file {dir}/*{any}"), bytes)?;
-            recovered.damage.extend(cut);
-            Ok(extent)
-        };
-        let of_journals = measure(journal_names, JOURNAL_SUFFIX, promised.journal_bytes)?;
-        let of_segments = measure(segment_names, SEGMENT_SUFFIX, promised.segment_bytes)?;
-        // A flush that came to its end has synced the segments before the journal went.
-        let is_flushed = journals.is_empty();
-        let segments = if is_flushed { Extent::Whole } else { of_segments };
-        Ok(Self { journals: of_journals, segments })
-    }
+/// A queue's directory with its files.
+struct Dir<'d> {
+    disk: &'d dyn Disk,
+    name: &'d str,
+    numbers: FileNumbers,
 }
 
-/// Holds the lengths of files, called `any` when there are several, against the bytes of their blocks
-/// that were synced. Without more than those, all that is there was durable.
-fn measure(
-    disk: &dyn Disk,
-    names: Vec<String>,
-    any: &str,
-    synced: u64,
-) -> Result<(Extent, Option<Damage>)> {
-    if synced == 0 {
-        return Ok((Extent::AsItSays, None));
+/// The bytes of a file's blocks.
+struct FileBytes {
+    name: String,
+    bytes: u64,
+}
+
+impl Dir<'_> {
+    fn open(&self, tag: Tag) -> Result<File> {
+        tag.open(self.disk, self.name)
     }
-    let mut files = Vec::new();
-    for name in names {
-        let file = disk.open(&name, OpenMode::Existing).context("open", &name)?;
-        let bytes = bytes_of_blocks(file.len().context("size", &name)?);
-        files.push((name, bytes));
+
+    /// Holds the lengths of the files against what is promised. What is short of that was cut off.
+    fn extents(&self, promised: &Promised, recovered: &mut Recovered) -> Result<Extents> {
+        let Promised { journal_bytes, segment_bytes, .. } = *promised;
+        let journals = self.measure(Kind::Journal, journal_bytes, recovered)?;
+        let of_segments = self.measure(Kind::Segment, segment_bytes, recovered)?;
+        // A flush that came to its end has synced the segments before the journal went.
+        let is_flushed = self.numbers.journals.is_empty();
+        let segments = if is_flushed { Extent::Whole } else { of_segments };
+        Ok(Extents { journals, segments })
     }
-    let found = files.iter().map(|(_, bytes)| bytes).sum();
-    let missing = synced.saturating_sub(found);
-    let damage = (missing > 0).then(|| {
-        let file = if let [(name, _)] = &files[..] { name } else { any };
-        let file = format!("the end of {file}");
+
+    /// Holds the lengths of files of a kind against the bytes of their blocks that were synced. Without more
+    /// than those, all that is there was durable.
+    fn measure(&self, kind: Kind, synced: u64, recovered: &mut Recovered) -> Result<Extent> {
+        if synced == 0 {
+            return Ok(Extent::AsItSays);
+        }
+        let mut files = Vec::new();
+        for tag in self.numbers.tags().filter(|tag| tag.kind == kind) {
+            let bytes = bytes_of_blocks(self.open(tag)?.size()?);
+            files.push(FileBytes { name: tag.path(self.name), bytes });
+        }
+        let found: u64 = files.iter().map(|file| file.bytes).sum();
+        if found < synced {
+            recovered.damage.push(self.cut_off(kind, synced, &files));
+        }
+        Ok(if found > synced { Extent::AsItSays } else { Extent::Whole })
+    }
+
+    /// The damage of files of a kind that have fewer bytes than were synced.
+    fn cut_off(&self, kind: Kind, synced: u64, files: &[FileBytes]) -> Damage {
+        let found: u64 = files.iter().map(|file| file.bytes).sum();
+        let file = match files {
+            [only] => format!("the end of {}", only.name),
+            _ => format!("the end of {}", kind.any_in(self.name)),
+        };
         let mut what =
             format!("{JOURNALS_FILE} lists {synced} synced bytes of blocks, {found} are left");
         if (2..=FILES_NAMED_MAX).contains(&files.len()) {
-            let named = |(name, bytes): &(String, u64)| format!("{bytes} in {name}");
+            let named = |FileBytes { name, bytes }: &FileBytes| format!("{bytes} in {name}");
             let named: Vec<String> = files.iter().map(named).collect();
             what.push_str(&format!(" ({})", named.join(", ")));
         }
-        Damage { error: LogError::Missing { file, what }.into(), bytes: missing, n_entries: None }
-    });
-    Ok((if found > synced { Extent::AsItSays } else { Extent::Whole }, damage))
-}
+        let error = LogError::Missing { file, what }.into();
+        Damage { error, bytes: synced - found, n_entries: None }
+    }
 
-/// Reads journals; their ends may be torn.
-fn read_journals(
-    disk: &dyn Disk,
-    dir: &str,
-    (numbers, extent): (&[u64], Extent),
-    found: &mut Found,
-    recovered: &mut Recovered,
-) -> Result<Vec<Journal>> {
-    let mut journals = Vec::new();
-    for number in numbers {
-        let name = journal_name(dir, *number);
-        let file = disk.open(&name, OpenMode::Existing).context("open", &name)?;
-        let mut journal = Journal::new(*number);
-        let mut scanned =
-            scan(file.as_ref(), (&name, Tag::journal(*number)), Depth::Data, &mut |operation| {
+    /// Reads journals; their ends may be torn.
+    fn read_journals(
+        &self,
+        extent: Extent,
+        found: &mut Found,
+        recovered: &mut Recovered,
+    ) -> Result<Vec<Journal>> {
+        let mut journals = Vec::new();
+        for number in &self.numbers.journals {
+            let tag = Tag::journal(*number);
+            let file = self.open(tag)?;
+            let mut journal = Journal::new(*number);
+            let mut scanned = scan(&file, tag, Depth::Data, &mut |operation| {
                 let Operation { position, what } = operation;
                 let n = match what {
                     What::Publish(_) => 1,
@@ -281,48 +281,46 @@ fn read_journals(
                 journal.n_operations += u64::from(n);
                 found.take(operation);
             })?;
-        file.sync_data().context("sync", &name)?;
-        // Unreadable bytes may never have been durable: the journal counts as synced up to them.
-        journal.synced_end = scanned.readable_end();
-        recovered.take(scanned.take_damage(extent));
-        journal.blocks = scanned.blocks;
-        journal.end = scanned.end;
-        journal.is_on_disk = true;
-        journal.is_name_durable = true;
-        journal.is_recovered = true;
-        journals.push(journal);
+            file.sync()?;
+            // Unreadable bytes may never have been durable: the journal counts as synced up to them.
+            journal.synced_end = scanned.readable_end();
+            recovered.take(scanned.take_damage(extent));
+            journal.blocks = scanned.blocks;
+            journal.end = scanned.end;
+            journal.is_on_disk = true;
+            journal.is_name_durable = true;
+            journal.is_recovered = true;
+            journals.push(journal);
+        }
+        Ok(journals)
     }
-    Ok(journals)
-}
 
-/// Reads a segment; what journals publish again counts instead of what is in it. An interrupted flush
-/// leaves its journal, and maybe a torn end, which is cut off, and one that is not synced.
-fn read_segment(
-    disk: &dyn Disk,
-    dir: &str,
-    (number, extent): (u64, Extent),
-    from: &mut FromJournals,
-    next_position: &mut u64,
-) -> Result<Scanned> {
-    let name = segment_name(dir, number);
-    let file = disk.open(&name, OpenMode::Existing).context("open", &name)?;
-    let mut here = Found { next_position: *next_position, ..Found::default() };
-    let mut scanned =
-        scan(file.as_ref(), (&name, Tag::segment(number)), Depth::Tables, &mut |operation| {
-            here.take(operation);
-        })?;
-    if extent == Extent::AsItSays {
-        file.sync_data().context("sync", &name)?;
-        scanned.cut_torn_end();
+    /// Reads a segment; what journals publish again counts instead of what is in it. An interrupted flush
+    /// leaves its journal, and maybe a torn end, which is cut off, and one that is not synced.
+    fn read_segment(
+        &self,
+        number: u64,
+        extent: Extent,
+        from: &mut FromJournals,
+        next_position: &mut u64,
+    ) -> Result<Scanned> {
+        let tag = Tag::segment(number);
+        let file = self.open(tag)?;
+        let mut here = Found { next_position: *next_position, ..Found::default() };
+        let mut scanned = scan(&file, tag, Depth::Tables, &mut |operation| here.take(operation))?;
+        if extent == Extent::AsItSays {
+            file.sync()?;
+            scanned.cut_torn_end();
+        }
+        *next_position = here.next_position;
+        // Its tag says that no other segment's operations are in it.
+        let mut here = here.by_segment.remove(&number).unwrap_or_default();
+        here.published.append(&mut from.published);
+        here.delivered.add_all(&from.delivered);
+        here.acked.add_all(&from.acked);
+        *from = here;
+        Ok(scanned)
     }
-    *next_position = here.next_position;
-    // Its tag says that no other segment's operations are in it.
-    let mut here = here.by_segment.remove(&number).unwrap_or_default();
-    here.published.append(&mut from.published);
-    here.delivered.add_all(&from.delivered);
-    here.acked.add_all(&from.acked);
-    *from = here;
-    Ok(scanned)
 }
 
 impl V1State {
@@ -381,11 +379,8 @@ pub fn missing_bodies(
     dir: &str,
     is_there: &dyn Fn(u32) -> bool,
 ) -> Result<Option<u32>> {
-    let (journals, segments) = numbers(&list_if_there(disk, dir)?.unwrap_or_default());
-    let journals = journals.iter().map(|at| (journal_name(dir, *at), Tag::journal(*at)));
-    let segments = segments.iter().map(|at| (segment_name(dir, *at), Tag::segment(*at)));
-    for (name, tag) in journals.chain(segments) {
-        if !names_only(disk, (&name, tag), is_there)? {
+    for tag in FileNumbers::of_dir(disk, dir)?.unwrap_or_default().tags() {
+        if !names_only(&tag.open(disk, dir)?, tag, is_there)? {
             return Ok(named_bodies(disk, dir)?.into_keys().find(|file| !is_there(*file)));
         }
     }
@@ -394,14 +389,9 @@ pub fn missing_bodies(
 
 /// Whether a file can be read, and no message in it, live or not, names a file of the body store that is not
 /// there.
-fn names_only(
-    disk: &dyn Disk,
-    (name, tag): (&str, Tag),
-    is_there: &dyn Fn(u32) -> bool,
-) -> Result<bool> {
-    let file = disk.open(name, OpenMode::Existing).context("open", name)?;
+fn names_only(file: &File, tag: Tag, is_there: &dyn Fn(u32) -> bool) -> Result<bool> {
     let (mut last, mut any_missing) = (None, false);
-    let scanned = scan(file.as_ref(), (name, tag), Depth::Tables, &mut |operation| {
+    let scanned = scan(file, tag, Depth::Tables, &mut |operation| {
         let What::Publish(Publication { blob: Some(blob), .. }) = operation.what else { return };
         if last != Some(blob.file) {
             last = Some(blob.file);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use log::DiskFile;
 use message::{parse_head, parse_record};
+use segments::{File, LogError};
 use stdx::lock;
 
 use super::block::{Block, BlockRef, Publication, Tag, What};
@@ -23,7 +23,7 @@ const TRIES: usize = 8;
 /// Where a block can be read.
 enum Place {
     Memory(Arc<Chunk>),
-    File(Option<Arc<dyn DiskFile>>),
+    File(Option<File>),
 }
 
 struct Source {
@@ -94,9 +94,12 @@ impl Files {
     fn gather(&self, plan: &Plan) -> Gathered {
         let mut gathered = Gathered::default();
         let mut bytes = Vec::new();
-        let mut opened: Option<(Tag, Arc<dyn DiskFile>)> = None;
+        // Neighbours in a file share its handle.
+        let (mut opened_tag, mut opened) = (None, None);
         for Source { tag, block, place } in &plan.sources {
-            let name = self.name_of(*tag);
+            if opened_tag != Some(*tag) {
+                (opened_tag, opened) = (Some(*tag), None);
+            }
             let read = match place {
                 Place::Memory(chunk) => {
                     bytes.clear();
@@ -104,12 +107,12 @@ impl Files {
                     Ok(())
                 }
                 Place::File(handle) => self
-                    .file_of(*tag, handle.as_ref(), &mut opened)
-                    .and_then(|file| read_block(file.as_ref(), &name, block, &mut bytes)),
+                    .opened(*tag, handle.as_ref().or(opened.as_ref()))
+                    .and_then(|file| read_block(opened.insert(file), block, &mut bytes)),
             };
             let parsed = read.and_then(|()| {
                 Block::parse(&bytes, *tag)
-                    .map_err(|what| StoreError::corrupt(&name, block.at, what))
+                    .map_err(|what| StoreError::corrupt(&self.name_of(*tag), block.at, what))
             });
             match parsed {
                 Ok(block) => gathered.take(&block, &plan.live),
@@ -134,7 +137,7 @@ impl Files {
             None => parse_record(record, None).map(|message| (message, None)),
         };
         let (message, stored) = parsed.map_err(|_| {
-            let name = self.segment_name(position / SEGMENT_POSITIONS);
+            let name = self.name_of(Tag::segment(position / SEGMENT_POSITIONS));
             StoreError::corrupt(&name, 0, "a message's record cannot be read")
         })?;
         Ok(Queued { position, message, stored, is_delivered })
@@ -142,11 +145,11 @@ impl Files {
 
     fn lost(&self, position: u64, failure: Option<&StoreError>) -> StoreError {
         match failure {
-            Some(StoreError::Disk(log::LogError::Corrupt { file, offset, what })) => {
+            Some(StoreError::Disk(LogError::Corrupt { file, offset, what })) => {
                 StoreError::corrupt(file, *offset, what)
             }
             Some(_) | None => {
-                let file = self.segment_name(position / SEGMENT_POSITIONS);
+                let file = self.name_of(Tag::segment(position / SEGMENT_POSITIONS));
                 StoreError::Missing { file, index: position }
             }
         }

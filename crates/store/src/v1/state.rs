@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use log::DiskFile;
+use segments::File;
 
 use super::bits::Bits;
 use super::block::{BlockRef, Builder, FILE_HEADER_BYTES, Tag};
@@ -84,7 +84,7 @@ pub(super) struct Journal {
     pub(super) n_operations: u64,
     /// Segments its operations are about.
     pub(super) touched: BTreeSet<u64>,
-    pub(super) handle: Option<Arc<dyn DiskFile>>,
+    pub(super) handle: Option<File>,
     pub(super) is_on_disk: bool,
     /// Whether the file's creation survives a loss of power.
     pub(super) is_name_durable: bool,

@@ -4,10 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use log::{DiskFile, IoContext, OpenMode};
+use segments::File;
 use stdx::lock;
 
-use super::block::{FILE_HEADER_BYTES, Tag, bytes_of_blocks, file_header};
+use super::block::{FILE_HEADER_BYTES, Tag, bytes_of_blocks};
 use super::files::Files;
 use super::state::{Chunk, Journal, V1State};
 use super::{Promised, V1Queue};
@@ -18,7 +18,7 @@ use crate::error::Result;
 #[derive(Debug)]
 struct Work {
     number: u64,
-    handle: Option<Arc<dyn DiskFile>>,
+    handle: Option<File>,
     is_on_disk: bool,
     /// Whether the file's creation survives a loss of power.
     is_name_durable: bool,
@@ -32,7 +32,7 @@ struct Work {
 #[must_use = "it has to be confirmed"]
 pub struct Unsynced {
     work: Work,
-    handle: Option<Arc<dyn DiskFile>>,
+    handle: Option<File>,
 }
 
 impl V1Queue {
@@ -60,7 +60,7 @@ impl V1Queue {
             self.files.sync_file(&work, handle.as_ref())?;
             Ok(handle)
         });
-        let handle = written.map_err(|error| self.files.poison(error))?;
+        let handle = self.files.poison(written)?;
         self.finish_sync(&work, handle);
         Ok(also)
     }
@@ -73,10 +73,10 @@ impl V1Queue {
         let _writing = lock(&self.writing);
         self.files.alive()?;
         let work = lock(&self.state).take_work();
-        let handle = self.files.write(&work, bodies).map_err(|error| self.files.poison(error))?;
+        let handle = self.files.poison(self.files.write(&work, bodies))?;
         if let Some(handle) = &handle {
             let mut state = lock(&self.state);
-            state.journal.handle = Some(Arc::clone(handle));
+            state.journal.handle = Some(handle.clone());
             state.journal.is_on_disk = true;
         }
         Ok(Unsynced { work, handle })
@@ -99,45 +99,39 @@ impl V1Queue {
         older.iter_mut().chain([journal]).for_each(|journal| journal.handle = None);
     }
 
-    fn finish_sync(&self, work: &Work, handle: Option<Arc<dyn DiskFile>>) {
+    fn finish_sync(&self, work: &Work, handle: Option<File>) {
         let mut state = lock(&self.state);
         let bytes = state.finish_sync(work, handle);
         let promised = (!work.chunks.is_empty()).then(|| state.promised());
         drop(state);
         self.unsynced_bytes.fetch_sub(bytes, Ordering::Release);
-        if let Some(((table, queue), promised)) = self.options.told.as_ref().zip(promised)
-            && let Err(error) = table.tell(*queue, &promised)
-        {
-            self.files.poison(error);
+        if let Some(((table, queue), promised)) = self.options.told.as_ref().zip(promised) {
+            // The failure is kept, and met by whoever goes on.
+            drop(self.files.poison(table.tell(*queue, promised)));
         }
     }
 }
 
 impl Files {
-    fn write(&self, work: &Work, bodies: &BlobStore) -> Result<Option<Arc<dyn DiskFile>>> {
+    fn write(&self, work: &Work, bodies: &BlobStore) -> Result<Option<File>> {
         if work.chunks.is_empty() {
             return Ok(work.handle.clone());
         }
         bodies.sync()?;
-        let name = self.journal_name(work.number);
+        let tag = Tag::journal(work.number);
         let file = match &work.handle {
-            None if !work.is_on_disk => {
-                let file = self.disk().open(&name, OpenMode::New).context("create", &name)?;
-                let header = file_header(Tag::journal(work.number));
-                file.write_at(0, &header).context("write", &name)?;
-                Arc::from(file)
-            }
-            handle => self.opened(handle.as_ref(), &name)?,
+            None if !work.is_on_disk => self.create(tag)?,
+            handle => self.opened(tag, handle.as_ref())?,
         };
         for chunk in &work.chunks {
-            file.write_at(chunk.at, &chunk.bytes).context("write", &name)?;
+            file.write(chunk.at, &chunk.bytes)?;
         }
         Ok(Some(file))
     }
 
-    fn sync_file(&self, work: &Work, file: Option<&Arc<dyn DiskFile>>) -> Result<()> {
+    fn sync_file(&self, work: &Work, file: Option<&File>) -> Result<()> {
         let Some(file) = file.filter(|_| !work.chunks.is_empty()) else { return Ok(()) };
-        file.sync_data().context("sync", &self.journal_name(work.number))?;
+        file.sync()?;
         if !work.is_name_durable {
             self.sync_dir()?;
             self.sync_parent()?;
@@ -166,7 +160,7 @@ impl V1State {
     }
 
     /// Notes that the blocks of `work` are durable. Returns how many bytes were not before.
-    fn finish_sync(&mut self, work: &Work, handle: Option<Arc<dyn DiskFile>>) -> u64 {
+    fn finish_sync(&mut self, work: &Work, handle: Option<File>) -> u64 {
         self.synced_note = self.synced_note.max(work.upto);
         let journals = self.older.iter_mut().chain([&mut self.journal]);
         let found = journals.into_iter().find(|one| one.number == work.number);

@@ -15,6 +15,8 @@ const AT_HAND_BYTES_MAX: u64 = 256 << 10;
 /// Bytes between probes of whether a range is in memory: the system reads files in larger pieces.
 const PROBE_BYTES: usize = 64 << 10;
 
+const _: () = assert!(PROBE_BYTES as u64 <= AT_HAND_BYTES_MAX);
+
 /// A chunk that a reader was given.
 #[derive(Clone, Debug)]
 pub struct StoredChunk {

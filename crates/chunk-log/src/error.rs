@@ -84,6 +84,11 @@ impl ChunkLogError {
         Self::Failed { dir: dir.to_owned(), reason }
     }
 
+    /// The error of an operation on a log in `dir` that is the caller's mistake.
+    pub(crate) fn refused(dir: &str, reason: Refused) -> Self {
+        Self::Refused { dir: dir.to_owned(), reason }
+    }
+
     pub(crate) fn corrupt(file: &str, offset: u64, what: &'static str) -> Self {
         Self::Disk(LogError::Corrupt { file: file.to_owned(), offset, what })
     }

@@ -47,6 +47,8 @@ const HAS_TRAILER: u8 = 1;
 /// Records that one read brings where records lie side by side.
 const BLOCK_RECORDS: u64 = 128;
 
+const _: () = assert!(CHECK_AT + 2 == RECORD_SIZE && MARK_AT + 12 <= INDEX_HEADER_BYTES);
+
 /// Up to where a segment and its index are durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SyncedMark {
@@ -141,6 +143,7 @@ pub(crate) const fn n_records(bytes: u64) -> u64 {
 pub(crate) fn encode_header(first: First, identity: u32, mark: SyncedMark) -> Vec<u8> {
     let mut bytes = encode_checked(MAGIC, first);
     bytes.extend(identity.to_be_bytes());
+    assert_eq!(bytes.len() as u64, MARK_AT, "the mark has its place");
     bytes.extend(encode_mark(mark));
     bytes.resize(size(INDEX_HEADER_BYTES), 0);
     bytes
@@ -207,6 +210,7 @@ impl Index {
     }
 
     pub(crate) fn set_mark(&self, mark: SyncedMark) -> Result<()> {
+        assert!(mark.position >= SEGMENT_HEADER_BYTES, "chunks lie behind the header");
         Ok(self.file.write(MARK_AT, &encode_mark(mark))?)
     }
 

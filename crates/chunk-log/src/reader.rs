@@ -35,6 +35,8 @@ const AT_HAND_BYTES_MAX: u64 = 8 << 10;
 /// The most chunks that one call passes over.
 const PASSED_OVER_MAX: u32 = 1024;
 
+const _: () = assert!(AT_HAND_BYTES_MAX <= SMALL_CHUNK_BYTES_MAX);
+
 /// The next thing a reader has.
 #[derive(Debug)]
 pub enum Next {

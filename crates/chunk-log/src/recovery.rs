@@ -34,6 +34,8 @@ const LAST_CHUNK_BYTES_MAX: u64 = 1 << 20;
 /// The index's first bytes, which hold all of a small one.
 const HEAD_BYTES: u64 = 4 << 10;
 
+const _: () = assert!(crate::retention::SEGMENT_CHUNKS_MAX < CHUNKS_LIMIT);
+
 /// The findings of the opening of a log, for the host to tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
@@ -108,6 +110,7 @@ impl SegmentEnd {
     }
 
     pub(crate) const fn log_end(&self) -> LogEnd {
+        assert!(self.next_offset >= self.first.offset, "offsets rise");
         let last_chunk_id = match self.last {
             Some(last) => Some(last.chunk_id),
             None => None,

@@ -85,6 +85,7 @@ pub(crate) fn cut_files(view: &LogView, end: LogEnd, ordinal: u64) -> Result<()>
         sync_dir(shared.files.disk(), &shared.dir)?;
     }
     let first_ordinal = shared.first_ordinal(segment)?.unwrap_or(ordinal);
+    assert!(first_ordinal <= ordinal, "the chunk is in the segment");
     let n_chunks = ordinal - first_ordinal;
     if let (Some(chunks), Some(slot)) = (shared.chunks(segment), shared.index(segment)) {
         // The synced mark is lowered durably before new chunks take the place of synced ones.

@@ -17,6 +17,8 @@ pub const SCRUB_STEP_BYTES: u64 = 16 << 20;
 /// Places at which a step's bytes are looked for in memory: bytes found there stay.
 const COLD_PROBES: u64 = 16;
 
+const _: () = assert!(SCRUB_STEP_BYTES.is_multiple_of(COLD_PROBES));
+
 /// The findings of a scrub by now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scrubbed {
@@ -47,12 +49,12 @@ pub struct Scrub {
 
 /// Messages that are damaged: the offset of the first, if it is known, and how many.
 #[derive(Clone, Copy)]
-struct Messages {
+struct ChunkMessages {
     offset: Option<u64>,
     n: u64,
 }
 
-impl Messages {
+impl ChunkMessages {
     const NONE: Self = Self { offset: None, n: 0 };
 }
 
@@ -129,7 +131,7 @@ impl Scrub {
         let is_complete = self.n >= index.len();
         if is_complete && self.position != to && !self.is_lost {
             let what = "the index ends before the segment";
-            self.damaged(slot.name(), self.position, Messages::NONE, what);
+            self.damaged(slot.name(), self.position, ChunkMessages::NONE, what);
         }
         Ok(is_complete)
     }
@@ -151,15 +153,15 @@ impl Scrub {
         self.n += 1;
         if record.is_none() {
             let index = FileName::Index(self.segment).path(&self.view.0.dir);
-            self.damaged(&index, record_at(n), Messages::NONE, "an index record is damaged");
+            self.damaged(&index, record_at(n), ChunkMessages::NONE, "an index record is damaged");
         }
         let name = scan.file().name().to_owned();
         let offset = record.map(|record| record.first_offset);
         let n_messages = offset.zip(next).map_or(1, |(offset, next)| next.saturating_sub(offset));
-        let of_chunk = Messages { offset, n: n_messages };
+        let of_chunk = ChunkMessages { offset, n: n_messages };
         let at = record.map_or(self.position, |record| record.position);
         if at != self.position && !self.is_lost {
-            self.damaged(&name, self.position, Messages::NONE, "a gap between chunks");
+            self.damaged(&name, self.position, ChunkMessages::NONE, "a gap between chunks");
         }
         self.is_lost = false;
         let Some(header) = scan.header(at)? else {
@@ -179,8 +181,8 @@ impl Scrub {
         Ok(())
     }
 
-    fn damaged(&mut self, file: &str, at: u64, messages: Messages, what: &'static str) {
-        let Messages { offset, n: n_messages } = messages;
+    fn damaged(&mut self, file: &str, at: u64, messages: ChunkMessages, what: &'static str) {
+        let ChunkMessages { offset, n: n_messages } = messages;
         self.found.n_damaged += 1;
         if self.found.damage.len() < DAMAGE_MAX {
             self.found.damage.push(Damage { file: file.to_owned(), at, offset, n_messages, what });

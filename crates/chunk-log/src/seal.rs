@@ -19,6 +19,8 @@ use crate::field::{size, u32_at};
 pub(crate) const SEAL_AT: usize = 45;
 const SEAL_MASK: u32 = 0x00ff_ffff;
 
+const _: () = assert!(SEAL_AT + 3 == CHUNK_HEADER_BYTES);
+
 /// Seals one finished chunk, as it is stored. Bytes that are no chunk stay what they are.
 pub fn seal_chunk(chunk: &mut [u8]) {
     let Some(header) = chunk.first_chunk().and_then(|bytes| ChunkHeader::decode(bytes).ok()) else {

@@ -28,6 +28,9 @@ const SEGMENTS: NameForm = NameForm::new(Digits::Decimal(20), ".segment");
 const INDEXES: NameForm = NameForm { suffix: ".index", ..SEGMENTS };
 const IDENTITY_AT: usize = 28;
 
+const _: () = assert!(CHECKED_BYTES + 4 == IDENTITY_AT);
+const _: () = assert!(IDENTITY_AT as u64 + 4 == SEGMENT_HEADER_BYTES);
+
 /// The place of a file's first chunk in the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct First {

@@ -114,6 +114,7 @@ impl Segment {
     }
 
     pub(crate) const fn seal(&mut self, bytes: u64) {
+        assert!(bytes >= SEGMENT_HEADER_BYTES, "a segment has a header");
         self.sealed_bytes = Some(bytes);
     }
 
@@ -269,7 +270,7 @@ impl LogView {
     pub fn set_committed(&self, end: LogEnd) {
         let mut state = self.0.state();
         if end.next_ordinal > state.committed.next_ordinal {
-            debug_assert!(end.next_ordinal <= state.written.next_ordinal, "what is not there");
+            assert!(end.next_ordinal <= state.written.next_ordinal, "what is committed is there");
             self.0.commit(&mut state, end);
         }
     }

@@ -171,6 +171,7 @@ impl Pending {
             table.tell(note.stream, note.note)?;
         }
         self.n_dir_synced = self.n_dir_synced.max(job.n_dir_changes);
+        assert!(self.n_dir_synced <= self.n_dir_changes, "a change is synced once it is made");
         for Unsynced { segment, index, mark, with_index, .. } in &job.segments {
             self.left.retain(|left| left.segment != *segment || left.mark != *mark);
             let is_there = shared.state().segment(*segment).is_some();

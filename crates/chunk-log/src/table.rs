@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use segments::{
-    CHECKED_AT, Disk, LogError, Table, TableRecord, crc32c, replace_file, seal_record,
+    CHECKED_AT, Disk, LogError, SlotTable, TableRecord, crc32c, replace_file, seal_record,
     unseal_record,
 };
 
@@ -120,7 +120,7 @@ impl StreamNote {
 /// The file while the node runs.
 #[derive(Debug)]
 pub struct StreamTable {
-    notes: Table<StreamNote, SLOT_BYTES>,
+    notes: SlotTable<StreamNote, SLOT_BYTES>,
     /// Streams of which nothing was noted, and nothing more is expected.
     believed: Mutex<HashSet<u64>>,
     /// Whether the file was not there.
@@ -135,7 +135,7 @@ impl StreamTable {
     /// # Errors
     /// The disk's, or one of a newer version.
     pub fn open(disk: Arc<dyn Disk>, seed: u64) -> Result<Self> {
-        let notes = Table::open(disk)?;
+        let notes = SlotTable::open(disk)?;
         let was_missing = notes.make()?;
         Ok(Self { notes, believed: Mutex::default(), was_missing, seed })
     }
@@ -145,7 +145,7 @@ impl StreamTable {
     /// # Errors
     /// As [`StreamTable::open`].
     pub fn read(disk: &dyn Disk) -> Result<Option<BTreeMap<u64, StreamNote>>> {
-        Ok(Table::read(disk)?)
+        Ok(SlotTable::read(disk)?)
     }
 
     /// Writes a file of these notes in which losses of the streams `accepted` are accepted.
@@ -242,6 +242,7 @@ impl StreamTable {
     /// # Errors
     /// The disk's; what was noted before holds.
     pub(crate) fn tell(&self, stream: u64, note: StreamNote) -> Result<()> {
+        assert!(note.first <= note.last && note.last <= note.next_offset, "offsets rise");
         let newer = |known: Option<&StreamNote>| match known {
             Some(known) if note.is_older_than(known) => None,
             known => {

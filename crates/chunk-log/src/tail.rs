@@ -77,14 +77,21 @@ impl Tail {
             IndexRecord::of(header, position).encode(scratch);
             position += header.stored_bytes();
         }
+        assert_eq!(
+            position,
+            end.position + bytes.len() as u64,
+            "the headers are those of the bytes"
+        );
         Ok(index.file()?.write(record_at(end.n_chunks), scratch)?)
     }
 
     /// Takes note of what was written.
     pub(crate) fn note(&mut self, headers: &[ChunkHeader], bytes: u64) {
         let Some(last) = headers.last() else { return };
+        assert!(last.next_offset() > self.end.next_offset, "offsets rise");
         self.end.n_chunks += headers.len() as u64;
         self.end.position += bytes;
+        assert!(u32::try_from(self.end.position).is_ok(), "a segment stays below 4 GiB");
         self.end.next_offset = last.next_offset();
         self.end.last = Some(LastChunk::of(last));
     }

@@ -20,6 +20,9 @@ const REST_BYTES: u64 = 4 << 10;
 /// RabbitMQ counts the largest header of an entry as part of a chunk.
 const SUB_BATCH_HEADER_BYTES: u64 = 11;
 
+const _: () = assert!(AHEAD_BYTES_MIN <= AHEAD_BYTES_MAX && BLIND_BYTES <= REST_BYTES);
+const _: () = assert!(SMALL_FILTERED_BYTES_MAX <= SMALL_CHUNK_BYTES_MAX);
+
 /// The size of a reader's reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {

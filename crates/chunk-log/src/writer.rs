@@ -125,7 +125,7 @@ impl ChunkLog {
         found.report.lost = lost;
         // A mark was written once the directory was synced.
         let is_dir_changed = found.tail.synced == SyncedMark::NONE || !found.report.cut.is_empty();
-        let (state, tail, left) = opened(files, &dir, &found);
+        let OpenedLog { state, tail, left } = opened(files, &dir, &found);
         let mut log = Self {
             notes: LogNotes { files: Arc::clone(files), stream: id, identity },
             view: LogView(Shared::new(files, &dir, state)),
@@ -181,7 +181,8 @@ impl ChunkLog {
     /// With any other error nothing of it is in the log, and the log takes nothing more.
     pub fn append(&mut self, headers: &[ChunkHeader], bytes: &[u8]) -> Result<Appended> {
         self.check_failure()?;
-        check(&self.tail.end, headers, bytes).map_err(|reason| self.refused(reason))?;
+        check(&self.tail.end, headers, bytes)
+            .map_err(|reason| ChunkLogError::refused(&self.view.0.dir, reason))?;
         let Some(first) = headers.first() else {
             return Ok(Appended { end: self.end(), is_new_segment: false });
         };
@@ -300,10 +301,6 @@ impl ChunkLog {
         n_chunks > 0 && is_large
     }
 
-    fn refused(&self, reason: Refused) -> ChunkLogError {
-        ChunkLogError::Refused { dir: self.view.0.dir.to_string(), reason }
-    }
-
     /// Begins a new segment.
     fn roll(&mut self) -> Result<()> {
         let LogEnd { next_ordinal: ordinal, next_offset: offset, .. } = self.end();
@@ -317,6 +314,8 @@ impl ChunkLog {
         )?;
         tail.end.last = last;
         let mut state = shared.state();
+        let is_behind = state.segments.last().is_none_or(|left| left.first_offset < offset);
+        assert!(is_behind, "segments rise by their first offsets");
         if let Some(left) = state.segments.last_mut() {
             left.seal(self.tail.end.position);
         }
@@ -344,6 +343,7 @@ impl ChunkLog {
         let committed = state.committed.segment;
         let n_committed = state.segments.partition_point(|it| it.first_offset < committed);
         let n = n.min(n_committed);
+        assert!(n < state.segments.len().max(1), "the last segment stays");
         let mut removed: Vec<Segment> = state.segments.drain(..n).collect();
         drop(state);
         for segment in &mut removed {
@@ -372,7 +372,8 @@ impl ChunkLog {
             return Ok(());
         }
         if ordinal < self.view.committed().next_ordinal {
-            return Err(self.refused(Refused::Committed(ordinal)));
+            let reason = Refused::Committed(ordinal);
+            return Err(ChunkLogError::refused(&self.view.0.dir, reason));
         }
         let cut = self.notes.forget();
         let cut = cut.and_then(|()| cut_files(&self.view, self.end(), ordinal));
@@ -420,7 +421,7 @@ impl ChunkLog {
                 create(&shared.files, &shared.dir, first, self.notes.identity)?
             }
         };
-        let (new, tail, left) = opened(&shared.files, &shared.dir, &found);
+        let OpenedLog { state: new, tail, left } = opened(&shared.files, &shared.dir, &found);
         let mut state = shared.state();
         state.segments = new.segments;
         (state.written, state.fresh) = (new.written, new.fresh);
@@ -508,8 +509,16 @@ fn create(files: &Arc<StreamFiles>, dir: &str, first: First, identity: u32) -> R
     Ok(Found { segments: vec![first.offset], tail, left: Vec::new(), report })
 }
 
+/// A log that was found and is to be written on.
+struct OpenedLog {
+    state: State,
+    tail: Tail,
+    /// Segments before the tail that are not durable.
+    left: Vec<Unsynced>,
+}
+
 /// The state of a log that was found; nothing is committed.
-fn opened(files: &Arc<StreamFiles>, dir: &str, found: &Found) -> (State, Tail, Vec<Unsynced>) {
+fn opened(files: &Arc<StreamFiles>, dir: &str, found: &Found) -> OpenedLog {
     let tail = Tail::open(files, dir, found.tail);
     let mut segments: Vec<Segment> =
         found.segments.iter().map(|first| Segment::new(*first, None)).collect();
@@ -520,5 +529,5 @@ fn opened(files: &Arc<StreamFiles>, dir: &str, found: &Found) -> (State, Tail, V
     let committed = LogEnd::beginning(beginning);
     let left = found.left.iter().map(|end| Tail::open(files, dir, *end).unsynced(true)).collect();
     let (written, fresh) = (found.tail.log_end(), Fresh::default());
-    (State { segments, written, committed, fresh }, tail, left)
+    OpenedLog { state: State { segments, written, committed, fresh }, tail, left }
 }

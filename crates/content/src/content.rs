@@ -14,7 +14,9 @@ use queue_type::{Any, Incoming};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use store::StoredBody;
-use store::backlog::{Backlog, Dropped, FreedPage, PageKey, PagePool, SharedBody, Written};
+use store::backlog::{
+    Backlog, Dropped, FreedPage, PageKey, PagePool, SharedBody, SharedBodyName, Written,
+};
 use store::blob::BlobId;
 
 /// The content of a queue.
@@ -142,7 +144,7 @@ impl Content {
         let kept = message.body.to_shared();
         let message = MessageRef { body: Body::Shared(&kept), ..*message };
         let home = BodyHome::new(&queue.bodies, &[], 1);
-        self.backlog.push_shared(pool, at, &message, segment, (home, None));
+        self.backlog.push_shared(pool, at, &message, segment, SharedBodyName { home, blob: None });
     }
 
     /// Whether large bodies of messages on their way in go to the body store at once, their entries and pages
@@ -315,7 +317,7 @@ impl Content {
         let is_named = is_logged || self.durability.journal().is_some();
         let blob = if is_named { home.retain() } else { None };
         let home: Arc<dyn SharedBody> = home.clone();
-        self.backlog.push_shared(pool, at, message, segment, (home, blob));
+        self.backlog.push_shared(pool, at, message, segment, SharedBodyName { home, blob });
     }
 
     /// Forgets a stored message.

@@ -49,6 +49,8 @@ pub(crate) const fn next_block_at(end: u64) -> u64 {
     end.next_multiple_of(BLOCK_ALIGN)
 }
 
+const _: () = assert!(FIRST_BLOCK_AT.is_multiple_of(BLOCK_ALIGN));
+
 /// "LVWB" in the file.
 pub(crate) const MAGIC: [u8; 4] = *b"LVWB";
 pub(crate) const VERSION: u8 = 2;

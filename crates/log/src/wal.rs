@@ -54,6 +54,8 @@ use state::State;
 /// Largest total of one append; it is written as one block into one segment.
 pub const MAX_APPEND_BYTES: usize = 1 << 30;
 
+const _: () = assert!(MAX_APPEND_BYTES < u32::MAX as usize);
+
 /// Freed segment files that are kept for reuse while space is short.
 const SPARE_SEGMENTS_MIN: usize = 1;
 

@@ -14,12 +14,13 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 
 /// Writes the magic and the checksum in front of a record, whose rest is in place.
 pub fn seal_record(magic: [u8; 4], record: &mut [u8]) {
+    assert!(record.len() >= CHECKED_AT, "a record begins with magic and checksum");
     let Some((head, rest)) = record.split_first_chunk_mut::<CHECKED_AT>() else { return };
     let ([m0, m1, m2, m3], [c0, c1, c2, c3]) = (magic, crc32c(rest).to_le_bytes());
     *head = [m0, m1, m2, m3, c0, c1, c2, c3];
 }
 
-/// What follows magic and checksum in a record; none if they do not fit.
+/// The part of a record behind magic and checksum; none if they do not fit.
 #[must_use]
 pub fn unseal_record(magic: [u8; 4], record: &[u8]) -> Option<&[u8]> {
     let rest = record.strip_prefix(&magic)?;

@@ -1,6 +1,6 @@
 //! Files of a data directory: the seam to the disk, and the parts that all files of segments have in common.
 //! Knows names, headers, checksums and bytes. Never entries of the log, messages, chunks, configuration.
-//! Start reading at [`Disk`] and [`File`]; then [`Table`], [`NameForm`] and [`Window`].
+//! Start reading at [`Disk`] and [`File`]; then [`SlotTable`], [`NameForm`] and [`Window`].
 
 mod checksum;
 mod disk;
@@ -30,5 +30,5 @@ pub use snapshot::{
     read_snapshot, read_stamped, replace_file, salvage_snapshot, write_snapshot, write_stamped,
 };
 pub use stamp::{Lsn, STAMP_BYTES, Stamp, Stamper};
-pub use table::{Table, TableRecord};
+pub use table::{SlotTable, TableRecord};
 pub use window::Window;

@@ -41,6 +41,7 @@ fn write(disk: &dyn Disk, name: &str, version: u32, parts: &[&[u8]]) -> Result<(
     bytes.extend_from_slice(&[0; 4]);
     bytes.extend_from_slice(&(length as u64).to_le_bytes());
     parts.iter().for_each(|part| bytes.extend_from_slice(part));
+    assert_eq!(bytes.len(), HEADER_BYTES + length, "the header has its length");
     seal_record(MAGIC, &mut bytes);
     replace_file(disk, name, &bytes)
 }

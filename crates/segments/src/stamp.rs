@@ -64,6 +64,7 @@ impl Stamper {
 
     /// Notes that the log is synced up to an entry.
     pub fn synced(&self, upto: Lsn) {
-        self.synced.store(upto.0, Ordering::Release);
+        let before = self.synced.swap(upto.0, Ordering::Release);
+        debug_assert!(before <= upto.0, "what is synced stays synced");
     }
 }

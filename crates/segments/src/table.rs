@@ -32,25 +32,25 @@ pub trait TableRecord<const SLOT_BYTES: usize>: Clone + Debug {
 }
 
 #[derive(Debug)]
-struct Entry<R> {
+struct TableEntry<R> {
     place: u64,
     record: R,
 }
 
 #[derive(Debug)]
-struct State<R: TableRecord<N>, const N: usize> {
-    entries: BTreeMap<R::Key, Entry<R>>,
+struct TableState<R: TableRecord<N>, const N: usize> {
+    entries: BTreeMap<R::Key, TableEntry<R>>,
     slots: SlotFile<N>,
 }
 
 /// The table while the node runs.
 #[derive(Debug)]
-pub struct Table<R: TableRecord<N>, const N: usize> {
+pub struct SlotTable<R: TableRecord<N>, const N: usize> {
     disk: Arc<dyn Disk>,
-    state: Mutex<State<R, N>>,
+    state: Mutex<TableState<R, N>>,
 }
 
-impl<R: TableRecord<N>, const N: usize> Table<R, N> {
+impl<R: TableRecord<N>, const N: usize> SlotTable<R, N> {
     /// Reads the file without touching anything; none if it is not there.
     ///
     /// # Errors
@@ -69,13 +69,13 @@ impl<R: TableRecord<N>, const N: usize> Table<R, N> {
         let mut entries = BTreeMap::new();
         let slots = SlotFile::open(disk.as_ref(), R::FILE, |place, slot| {
             let Some((key, record)) = R::from_slot(slot)? else { return Ok(false) };
-            entries.insert(key, Entry { place, record });
+            entries.insert(key, TableEntry { place, record });
             Ok::<_, LogError>(true)
         })?;
-        Ok(Self { disk, state: Mutex::new(State { entries, slots }) })
+        Ok(Self { disk, state: Mutex::new(TableState { entries, slots }) })
     }
 
-    fn state(&self) -> MutexGuard<'_, State<R, N>> {
+    fn state(&self) -> MutexGuard<'_, TableState<R, N>> {
         lock(&self.state)
     }
 
@@ -111,12 +111,12 @@ impl<R: TableRecord<N>, const N: usize> Table<R, N> {
         key: R::Key,
         change: impl FnOnce(Option<&R>) -> Option<R>,
     ) -> Result<Option<File>> {
-        let State { entries, slots } = &mut *self.state();
+        let TableState { entries, slots } = &mut *self.state();
         let known = entries.get(&key);
         let Some(record) = change(known.map(|entry| &entry.record)) else { return Ok(None) };
         let place = known.map_or_else(|| slots.take_place(), |entry| entry.place);
         let slot = record.to_slot(key);
-        entries.insert(key, Entry { place, record });
+        entries.insert(key, TableEntry { place, record });
         slots.write(self.disk.as_ref(), place, &slot).map(Some)
     }
 
@@ -159,7 +159,7 @@ impl<R: TableRecord<N>, const N: usize> Table<R, N> {
         keys: impl RangeBounds<R::Key>,
         is_unwanted: impl Fn(R::Key) -> bool,
     ) -> Result<bool> {
-        let State { entries, slots } = &mut *self.state();
+        let TableState { entries, slots } = &mut *self.state();
         let mut is_any = false;
         for (_, entry) in entries.extract_if(keys, |key, _| is_unwanted(*key)) {
             slots.release(self.disk.as_ref(), entry.place)?;

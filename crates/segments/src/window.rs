@@ -24,6 +24,7 @@ impl Window {
     /// double up to its end while one follows on the other.
     #[must_use]
     pub const fn new(file: File, end: u64, reads: RangeInclusive<usize>) -> Self {
+        assert!(0 < *reads.start() && *reads.start() <= *reads.end(), "reads grow");
         let next_read = *reads.start();
         Self { file, end, reads, next_read, bytes: Vec::new(), at: 0 }
     }
@@ -59,6 +60,7 @@ impl Window {
             self.at = at;
             self.next_read = (2 * self.next_read).min(*self.reads.end());
         }
+        assert!(self.at <= at, "the bytes are in the part that was read");
         let from = usize::try_from(at - self.at).unwrap_or(usize::MAX);
         let rest = self.bytes.get(from..).unwrap_or_default();
         Ok(rest.get(..n).unwrap_or(rest))

@@ -91,6 +91,23 @@ pub trait SharedBody: std::fmt::Debug + Send + Sync {
     fn properties(&self) -> Option<&SharedProperties>;
 }
 
+/// A body that several backlogs have, and its name in the body store if it is there.
+#[derive(Debug)]
+pub struct SharedBodyName {
+    /// The body that gives itself a name when it has none.
+    pub home: Arc<dyn SharedBody>,
+    /// Its name: one reference of it is the backlog's.
+    pub blob: Option<BlobId>,
+}
+
+/// The room that a message takes.
+#[derive(Clone, Copy)]
+struct MessageRoom {
+    body: BodyPlace,
+    /// Bytes of the message, as [`MessageRef::size_bytes`] counts them.
+    size_bytes: u64,
+}
+
 /// The duties that a released message leaves.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Released {
@@ -174,10 +191,10 @@ impl Backlog {
     ) {
         let body_bytes = message.body.len();
         let is_kept = body.is_some() || matches!(message.body, Body::Shared(_));
-        let place =
+        let body_place =
             if is_kept { BodyPlace::Kept(body_bytes) } else { BodyPlace::Inline(body_bytes) };
-        let size_bytes = message.size_bytes() as u64;
-        self.put(pool, position, (place, size_bytes), segment, |page, segment| {
+        let room = MessageRoom { body: body_place, size_bytes: message.size_bytes() as u64 };
+        self.put(pool, position, room, segment, |page, segment| {
             page.push(&Added { message, segment, blob: body });
         });
     }
@@ -190,37 +207,41 @@ impl Backlog {
         position: u64,
         message: &MessageRef<'_>,
         segment: Option<SegmentId>,
-        (home, blob): (Arc<dyn SharedBody>, Option<BlobId>),
+        shared: SharedBodyName,
     ) {
+        let SharedBodyName { home, blob } = shared;
         let properties_bytes = home.properties().map_or(0, |shared| shared.whole.len());
-        let place = BodyPlace::Kept(properties_bytes + message.body.len());
-        let size_bytes = message.size_bytes() as u64;
-        self.put(pool, position, (place, size_bytes), segment, |page, segment| {
+        let body = BodyPlace::Kept(properties_bytes + message.body.len());
+        let room = MessageRoom { body, size_bytes: message.size_bytes() as u64 };
+        self.put(pool, position, room, segment, |page, segment| {
             page.push_shared(&Added { message, segment, blob }, home);
         });
     }
 
-    /// Has a page take a message of `size_bytes`.
+    /// Has a page take a message.
     #[inline(always)]
     fn put(
         &mut self,
         pool: &PagePool,
         position: u64,
-        (body, size_bytes): (BodyPlace, u64),
+        room: MessageRoom,
         segment: Option<SegmentId>,
         push: impl FnOnce(&mut Page, SegmentNumber),
     ) {
+        let MessageRoom { body, size_bytes } = room;
         self.stored_bytes += size_bytes;
         let slot = self.slot_for(pool, position, body);
         slot.live_bytes += size_bytes;
         slot.n_live += 1;
         let Content::Here(page) = &mut slot.content else { unreachable!("the tail is here") };
         let before = page.cost_bytes();
+        debug_assert!(page.end() <= position, "positions rise");
         if page.end() < position {
             page.fill_gap(position);
         }
         let segment = segment.map_or(SegmentNumber::NONE, |segment| page.segments.number(segment));
         push(page, segment);
+        debug_assert_eq!(page.end(), position + 1, "the message is the page's last");
         slot.span = to_u16(page.entries.len());
         self.paging.resident_bytes += page.cost_bytes() - before;
     }
@@ -304,6 +325,8 @@ impl Backlog {
             }
             Content::Cold(_) => slot.release_cold(position)?,
         };
+        assert!(slot.n_live > 0, "a message is counted until it is released");
+        debug_assert!(slot.live_bytes >= released.size_bytes, "so are its bytes");
         slot.n_live -= 1;
         slot.live_bytes -= released.size_bytes;
         let (is_empty, has_image, is_closed) =

@@ -39,6 +39,8 @@ use state::State;
 /// Longest blob. Fronts refuse much shorter messages; a longer one here is a broken invariant.
 pub const BLOB_BYTES_MAX: usize = 1 << 30;
 
+const _: () = assert!(BLOB_BYTES_MAX < (u32::MAX / 2) as usize);
+
 /// The name of a blob in its store, valid while the blob is referenced, also when its file is rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlobId {

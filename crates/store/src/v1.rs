@@ -43,6 +43,8 @@ use state::V1State;
 /// Positions that share a segment file.
 pub const SEGMENT_POSITIONS: u64 = 16_384;
 
+const _: () = assert!(SEGMENT_POSITIONS <= u32::MAX as u64);
+
 /// The options of a queue's files.
 #[derive(Clone, Debug)]
 pub struct V1Options {

@@ -145,7 +145,8 @@ impl Committer {
             Durability::Sync => self.files.synced(),
             Durability::Write => self.files.written(),
         };
-        self.shared.durable_upto.store(upto.0, Ordering::Release);
+        let before = self.shared.durable_upto.swap(upto.0, Ordering::Release);
+        assert!(before <= upto.0, "what is durable stays durable");
         self.shared.unsynced_bytes.fetch_sub(synced, Ordering::Relaxed);
         // Before anybody is told: what a killed process has confirmed is known to have been synced.
         if self.shared.options.stamper.stamp().synced < self.files.synced() {

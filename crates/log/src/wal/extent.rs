@@ -149,6 +149,7 @@ impl ExtentFile {
 
     /// Changes what is told, durably.
     pub(super) fn tell(&mut self, extent: Extent) -> Result<()> {
+        assert!(extent.oldest <= extent.newest, "segments rise");
         self.extent = extent;
         self.turn += 1;
         self.put(self.turn % N_TURNS)?;

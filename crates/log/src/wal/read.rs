@@ -13,7 +13,8 @@ impl Wal {
     /// gone. **Blocks** for reading the block that holds it.
     ///
     /// # Errors
-    /// The disk's, and [`LogError::Corrupt`](segments::LogError::Corrupt) if there is no such entry or its block is damaged.
+    /// The disk's, and [`Corrupt`](segments::LogError::Corrupt) if there is no such entry or its block is
+    /// damaged.
     pub fn read<T>(&self, at: EntryAddress, take: impl FnOnce(Entry<'_>) -> T) -> Result<T> {
         let (disk, dir) = (self.disk.as_ref(), &self.shared.options.dir);
         let mut file = SegmentReader::open(disk, at.segment, dir)?;

@@ -11,7 +11,9 @@ use super::extent::{Extent, ExtentFile};
 use super::{Lsn, SegmentId, WalOptions};
 use segments::{Digits, Disk, File, IoContext as _, NameForm, Result, remove, sync_dir};
 
-use crate::block::{BLOCK_HEADER_BYTES, BlockHeader, BlockType, FIRST_BLOCK_AT, next_block_at};
+use crate::block::{
+    BLOCK_ALIGN, BLOCK_HEADER_BYTES, BlockHeader, BlockType, FIRST_BLOCK_AT, next_block_at,
+};
 
 /// A file that has never been written grows by this many zeroes at a time: a sync in front of its
 /// end then has no file length and no block allocation to make durable. Measured: a commit to a new
@@ -19,6 +21,8 @@ use crate::block::{BLOCK_HEADER_BYTES, BlockHeader, BlockType, FIRST_BLOCK_AT, n
 const GROW_BYTES: u64 = 256 << 10;
 /// Larger blocks grow the file themselves; writing those bytes twice would cost more.
 const GROW_FOR_BLOCKS_BELOW: u64 = GROW_BYTES / 4;
+
+const _: () = assert!(GROW_FOR_BLOCKS_BELOW < GROW_BYTES);
 
 const SEGMENT: NameForm = NameForm::new(Digits::Decimal(20), ".wal");
 const SPARE: NameForm = NameForm { prefix: "spare-", ..SEGMENT };
@@ -169,11 +173,13 @@ impl SegmentFiles {
     /// Makes everything written durable. Returns the entry bytes that were not before.
     pub(super) fn sync(&mut self) -> Result<usize> {
         self.current.file.sync()?;
+        assert!(self.synced <= self.written, "entries are synced once they are written");
         self.synced = self.written;
         Ok(std::mem::take(&mut self.unsynced_bytes))
     }
 
     fn roll(&mut self, id: SegmentId) -> Result<()> {
+        assert!(id > self.current.id && self.unsynced_bytes == 0, "the one before is complete");
         self.current = open_segment(self.disk.as_ref(), &self.dir, &mut self.spares, id)?;
         self.write_segment_header()?;
         self.tell(self.told.extent().oldest)
@@ -224,6 +230,7 @@ impl SegmentFiles {
 
     fn put(&mut self, block: &[u8]) -> Result<()> {
         let current = &mut self.current;
+        assert!(current.at.is_multiple_of(BLOCK_ALIGN), "a block begins where one is looked for");
         let length = block.len() as u64;
         let end = current.at + length;
         if end > current.length && length < GROW_FOR_BLOCKS_BELOW {

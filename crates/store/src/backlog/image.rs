@@ -138,6 +138,10 @@ impl Image {
             head.extend_from_slice(&entry.len.to_le_bytes());
             head.extend_from_slice(&entry.envelope.to_le_bytes());
         }
+        assert!(
+            stored.len() <= page.entries.len() && page.entries.len() <= SPAN_MAX,
+            "as it is read"
+        );
         for blob in &stored {
             head.extend_from_slice(&blob.file.to_le_bytes());
             head.extend_from_slice(&blob.index.to_le_bytes());

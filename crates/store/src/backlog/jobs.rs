@@ -124,6 +124,8 @@ impl Jobs<'_> {
         let reach = self.paging.reach;
         let Some(slot) = self.pages.get_mut(at) else { return };
         let Some(page) = slot.page() else { return };
+        let is_in_image = slot.image.is_some() && slot.busy == Busy::Idle;
+        assert!(is_in_image, "a page leaves memory once it has an image");
         let cold = Cold::of(slot, page, slot.first < reach);
         slot.is_closed = true;
         let first = slot.first;
@@ -146,6 +148,7 @@ impl Jobs<'_> {
 
     fn start_writing(&mut self, pool: &PagePool, at: usize, image: &mut Image) -> Option<Job> {
         let slot = self.pages.get_mut(at)?;
+        assert_eq!(slot.busy, Busy::Idle, "a page has one job at a time");
         slot.is_closed = true;
         slot.busy = Busy::Writing;
         let (first, before_bytes) = (slot.first, slot.cost_bytes());
@@ -173,6 +176,7 @@ impl Jobs<'_> {
         if let Some(owed) = cold.owed() {
             wanted.add_all(owed);
         }
+        assert_eq!(slot.busy, Busy::Idle, "a page has one job at a time");
         slot.busy = Busy::Loading;
         self.paging.loading_bytes += slot.cost_bytes();
         let (blob, is_durable) = (image.blob, image.is_durable);
@@ -302,6 +306,7 @@ impl Slot {
             bodies.extend(gone.and_then(|gone| gone.blob).filter(|_| is_owed));
         }
         lost.extend(missing.iter().map(|at| self.first + u64::from(at)));
+        assert!(lost.len() <= usize::from(self.n_live), "what is lost was counted");
         self.n_live -= to_u16(lost.len());
         let live_bytes_before = std::mem::replace(&mut self.live_bytes, live_bytes);
         page.drop_gaps_at_ends();

@@ -47,7 +47,7 @@ pub(super) struct Entry {
     pub(super) body: u16,
 }
 
-const _: () = assert!(size_of::<Entry>() == ENTRY_BYTES);
+const _: () = assert!(size_of::<Entry>() == ENTRY_BYTES && GAP_ENTRIES_MAX < SPAN_MAX);
 
 pub(super) const GAP: Entry =
     Entry { offset: 0, len: 0, envelope: NOWHERE, segment: SegmentNumber::NONE, body: 0 };
@@ -304,6 +304,7 @@ impl Page {
     /// Lets go of entries before the first live one and after the last: a page that was loaded for
     /// few messages takes little.
     pub(super) fn drop_gaps_at_ends(&mut self) {
+        assert!(self.entries.len() <= SPAN_MAX, "a page spans fewer positions");
         let n_before = self.entries.iter().take_while(|entry| !entry.is_live()).count();
         let n_after = self.entries.iter().rev().take_while(|entry| !entry.is_live()).count();
         self.has_waste |= n_before + n_after > 0;

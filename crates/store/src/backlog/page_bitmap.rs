@@ -13,6 +13,8 @@ const WORDS: usize = SPAN_MAX / WORD_BITS;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageBitmap(Set);
 
+const _: () = assert!(SPAN_MAX.is_multiple_of(WORD_BITS) && SPAN_MAX < u16::MAX as usize);
+
 #[derive(Clone, Debug)]
 enum Set {
     Run { start: u16, end: u16 },

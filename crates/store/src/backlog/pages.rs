@@ -172,6 +172,7 @@ impl Pages {
     #[inline]
     pub(super) fn move_last(&mut self, first: u64) {
         if let Some(last) = self.here.back_mut() {
+            debug_assert!(*last <= first, "positions rise");
             *last = first;
         }
     }

@@ -8,6 +8,8 @@ pub(super) const PAGE_BYTES_MAX: usize = 64 * 1024;
 /// However little memory the queue is allowed, pages are filled to this, or to all it is allowed.
 const PAGE_BYTES_MIN: usize = 8 * 1024;
 
+const _: () = assert!(PAGE_BYTES_MIN <= PAGE_BYTES_MAX);
+
 /// An image as it was made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Writing {
@@ -64,10 +66,12 @@ impl Paging {
         match busy {
             Busy::Idle => None,
             Busy::Loading => {
+                assert!(self.loading_bytes >= cost_bytes, "a page is counted while it is read");
                 self.loading_bytes -= cost_bytes;
                 None
             }
             Busy::Writing => {
+                assert!(self.writing_bytes >= cost_bytes, "a page is counted while it is written");
                 self.writing_bytes -= cost_bytes;
                 let at = self.writing.iter().position(|writing| writing.page == page)?;
                 Some(self.writing.swap_remove(at))

@@ -24,6 +24,8 @@ struct Spare {
     bytes: usize,
 }
 
+const _: () = assert!(SMALL_BYTES < LARGE_BYTES_MAX && LARGE_BYTES_MAX <= SPARE_BYTES_MAX);
+
 const fn capacity_bytes(page: &Page) -> usize {
     page.bytes.capacity() + page.entries.capacity() * ENTRY_BYTES
 }

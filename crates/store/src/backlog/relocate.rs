@@ -5,7 +5,7 @@ use super::page::{BodyPlace, Page};
 use super::page_bitmap::{PageBitmap, SPAN_MAX, to_u16};
 use super::pool::PagePool;
 use super::slot::{Busy, Cold, Content, Slot, StoredImage};
-use super::{Backlog, FreedPage, PageKey};
+use super::{Backlog, FreedPage, MessageRoom, PageKey};
 use crate::blob::BlobId;
 use crate::queued::Queued;
 use log::{SegmentCounts, SegmentId};
@@ -147,8 +147,9 @@ impl Backlog {
             self.push(pool, queued.position, &queued.message, segment, None);
             return;
         };
-        let what = (BodyPlace::Kept(stored.blob_bytes() as usize), queued.size_bytes());
-        self.put(pool, queued.position, what, segment, |page, segment| {
+        let body = BodyPlace::Kept(stored.blob_bytes() as usize);
+        let room = MessageRoom { body, size_bytes: queued.size_bytes() };
+        self.put(pool, queued.position, room, segment, |page, segment| {
             page.push_queued(queued, segment);
         });
         self.paging.may_lack_bodies |= stored.blob_bytes() > 0;

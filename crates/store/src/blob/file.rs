@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use segments::{File, Stamp};
 
+use super::BlobId;
 use super::format::{self, FILE_HEADER_BYTES, Found, OVERHEAD_BYTES, RECORD_HEADER_BYTES};
 use super::slots::{Slot, Slots};
 
@@ -111,7 +112,7 @@ impl Unwritten {
     }
 
     /// Appends the record of a blob in `parts`; returns where the next one goes.
-    fn append(&mut self, (file, index): (u32, u32), parts: &[&[u8]], bytes: u32) -> u32 {
+    fn append(&mut self, id: BlobId, parts: &[&[u8]], bytes: u32) -> u32 {
         let tail = &mut self.tail.bytes;
         let start = tail.len();
         let blob_at = start + RECORD_HEADER_BYTES as usize;
@@ -122,7 +123,7 @@ impl Unwritten {
             .get_mut(start..)
             .and_then(|record| record.split_at_mut_checked(RECORD_HEADER_BYTES as usize))
         {
-            header.copy_from_slice(&format::record_header(file, index, blob));
+            header.copy_from_slice(&format::record_header(id.file, id.index, blob));
         }
         assert_eq!(tail.len(), blob_at + bytes as usize, "a record is as long as its header says");
         let end = self.end();
@@ -206,7 +207,8 @@ impl BlobFile {
     /// Takes a blob with one reference; returns its index.
     pub(super) fn append(&mut self, parts: &[&[u8]], bytes: u32) -> u32 {
         let index = self.slots.next_index();
-        let end = self.unwritten.append((self.number, index), parts, bytes);
+        let id = BlobId { file: self.number, index };
+        let end = self.unwritten.append(id, parts, bytes);
         self.slots.push(Slot { index, offset: self.end, bytes, refs: 1 });
         self.count_live(bytes);
         self.end += RECORD_HEADER_BYTES + bytes;
@@ -224,6 +226,7 @@ impl BlobFile {
             (false, true) => self.count_live(bytes),
             (true, false) => {
                 self.live_bytes -= u64::from(bytes) + u64::from(OVERHEAD_BYTES);
+                assert!(self.n_live > 0, "a blob is counted while it is referred to");
                 self.n_live -= 1;
             }
             (true, true) | (false, false) => {}

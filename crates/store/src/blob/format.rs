@@ -206,20 +206,20 @@ pub(super) fn read_file(file: &File, number: u32) -> Result<Found> {
     let is_present_version = end == FILE_HEADER_BYTES;
     let table = read_table(file, number, &bytes)?;
     let is_sealed = table.is_some();
-    let Records { slots, end } = match table {
+    let FoundRecords { slots, end } = match table {
         Some(found) => found,
-        None => Scan::new(file, number, file_bytes).records(end)?,
+        None => RecordScan::new(file, number, file_bytes).records(end)?,
     };
     Ok(Found { slots, end, file_bytes, is_sealed, stamps, is_present_version })
 }
 
 /// The records of a file, and where the next one would go.
-struct Records {
+struct FoundRecords {
     slots: Slots,
     end: u32,
 }
 
-fn read_table(file: &File, number: u32, header: &[u8]) -> Result<Option<Records>> {
+fn read_table(file: &File, number: u32, header: &[u8]) -> Result<Option<FoundRecords>> {
     let seal = header.get(16..28).unwrap_or_default();
     if u32_at(header, 28) != crc_with_file(number, seal) {
         return Ok(None);
@@ -235,11 +235,11 @@ fn read_table(file: &File, number: u32, header: &[u8]) -> Result<Option<Records>
         slots.push(Slot::new(u32_at(entry, 0), u32_at(entry, 4), u32_at(entry, 8)));
     }
     slots.shrink();
-    Ok(Some(Records { slots, end: table_at }))
+    Ok(Some(FoundRecords { slots, end: table_at }))
 }
 
 /// A walk through the records of a file without a table.
-struct Scan {
+struct RecordScan {
     number: u32,
     window: Window,
 }
@@ -250,7 +250,7 @@ struct FoundRecord {
     header: RecordHeader,
 }
 
-impl Scan {
+impl RecordScan {
     fn new(file: &File, number: u32, file_bytes: u64) -> Self {
         // Records lie in front of 4 GiB.
         let end = file_bytes.min(u64::from(u32::MAX));
@@ -258,7 +258,7 @@ impl Scan {
     }
 
     /// The records from `end` on.
-    fn records(&mut self, mut end: u32) -> Result<Records> {
+    fn records(&mut self, mut end: u32) -> Result<FoundRecords> {
         let (mut slots, mut next_index) = (Slots::default(), 0);
         loop {
             let mut found = self.record(end, next_index)?;
@@ -271,7 +271,7 @@ impl Scan {
             end = at + RECORD_HEADER_BYTES + header.bytes;
         }
         slots.shrink();
-        Ok(Records { slots, end })
+        Ok(FoundRecords { slots, end })
     }
 
     /// The first whole record behind `after` that comes later than the one that should be there.

@@ -117,6 +117,8 @@ impl BlobStore {
         for number in dead {
             // The file leaves the state first: nobody finds it any more when it goes.
             let file = lock(&self.state).files.remove(number);
+            let is_dead = file.as_ref().is_none_or(|file| file.n_live == 0);
+            assert!(is_dead, "a file goes when nothing refers to it");
             let name = self.dir.file_name(*number);
             remove_if_there(self.dir.disk(), &name)?;
             freed_bytes += file.map_or(0, |file| file.disk_bytes);
@@ -258,6 +260,7 @@ impl Rewrite {
             self.end += RECORD_HEADER_BYTES + slot.bytes;
         }
         self.n_copied += run.n;
+        assert!(self.n_copied <= self.live.len(), "each blob is copied once");
     }
 }
 

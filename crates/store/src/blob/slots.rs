@@ -25,7 +25,7 @@ pub(super) struct Slots(Vec<Slot>);
 
 impl Slots {
     pub(super) fn push(&mut self, slot: Slot) {
-        debug_assert!(self.0.last().is_none_or(|last| last.index < slot.index));
+        assert!(self.0.last().is_none_or(|last| last.index < slot.index), "indexes rise");
         self.0.push(slot);
     }
 

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use segments::{Disk, Table, TableRecord, crc32c};
+use segments::{Disk, SlotTable, TableRecord, crc32c};
 use stdx::record::Reader;
 
 use crate::error::Result;
@@ -86,7 +86,7 @@ impl ToldFiles {
     /// # Errors
     /// The disk's.
     pub fn read(disk: &dyn Disk) -> Result<Self> {
-        let files: Option<BTreeMap<_, Present>> = Table::read(disk)?;
+        let files: Option<BTreeMap<_, Present>> = SlotTable::read(disk)?;
         Ok(Self(files.unwrap_or_default().into_keys().collect()))
     }
 
@@ -98,7 +98,7 @@ impl ToldFiles {
 
 /// The file while the node runs.
 #[derive(Debug)]
-pub struct BodyFiles(Table<Present, SLOT_BYTES>);
+pub struct BodyFiles(SlotTable<Present, SLOT_BYTES>);
 
 impl BodyFiles {
     /// Opens the file, to go on with what it says.
@@ -106,7 +106,7 @@ impl BodyFiles {
     /// # Errors
     /// The disk's.
     pub fn open(disk: Arc<dyn Disk>) -> Result<Self> {
-        Ok(Self(Table::open(disk)?))
+        Ok(Self(SlotTable::open(disk)?))
     }
 
     /// Tells of files of a directory, which are durable, without a sync.

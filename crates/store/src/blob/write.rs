@@ -163,6 +163,7 @@ impl State {
             self.counted.syncs += u64::from(is_synced);
             self.highest_on_disk = self.highest_on_disk.max(Some(number));
             let Some(file) = self.files.get_mut(&number) else { continue };
+            assert_ne!(file.stage, Stage::Closed, "a closed file is written");
             file.unwritten.forget(n_chunks);
             file.disk_bytes = disk_bytes.max(file.disk_bytes);
             file.opened.set(handle);

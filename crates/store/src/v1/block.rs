@@ -66,6 +66,8 @@ const FLAG_PERSISTENT: u8 = 1;
 const FLAG_DELIVERED: u8 = 2;
 const FLAG_STORED: u8 = 4;
 
+const _: () = assert!(SEARCH_BYTES > BLOCK_HEADER_BYTES);
+
 /// Bytes of a file that ends there beside its header; one that is shorter than that has nothing.
 pub(super) const fn bytes_of_blocks(end: u64) -> u64 {
     end.saturating_sub(FILE_HEADER_BYTES)
@@ -170,6 +172,7 @@ pub(super) fn file_header(tag: Tag) -> Vec<u8> {
     let crc = crc32c(&header);
     put_u32(&mut header, crc);
     put_u32(&mut header, 0);
+    assert_eq!(header.len(), HEADER_BYTES, "a header is as long as it is drawn");
     header
 }
 
@@ -317,6 +320,9 @@ impl Builder {
         put_u64(&mut header, tag.number);
         put_u64(&mut header, self.base);
         put_u64(&mut header, synced);
+        let table_bytes = self.n_entries as usize * ENTRY_BYTES;
+        assert_eq!(self.table.len(), table_bytes, "the table has the entries that are counted");
+        assert!(synced <= at, "a block goes behind what is durable");
         out.extend_from_slice(&crc32c(&header).to_le_bytes());
         out.extend_from_slice(&header);
         out.extend_from_slice(&self.table);

@@ -265,6 +265,7 @@ impl V1State {
     }
 
     fn sources(&self) -> Vec<Source> {
+        assert!(self.older.is_sorted_by_key(|journal| journal.number), "the oldest comes first");
         let source = |journal: &super::state::Journal| Source {
             number: journal.number,
             blocks: journal.blocks.clone(),
@@ -293,6 +294,7 @@ impl V1State {
                 segment.blocks.clear();
                 segment.end = 0;
             } else {
+                assert!(target.end >= segment.end, "a segment grows until it is removed");
                 segment.blocks.extend(target.blocks);
                 segment.end = target.end;
             }

@@ -178,7 +178,7 @@ impl V1State {
         let end = positions.end.min(first.saturating_add(READ_POSITIONS_MAX));
         let mut range = first..end.max(first);
         let mut blocks = self.blocks_over(&range);
-        range.end = end_within(&range, &blocks, bytes_max);
+        range.end = end_within(&range, blocks.iter().map(|(_, block)| *block).collect(), bytes_max);
         blocks.retain(|(_, block)| block.overlaps(&range));
         let sources = blocks.iter().map(|(tag, block)| self.source(*tag, *block)).collect();
         Plan { live: self.live_in(&range), range, sources, generation: self.generation }
@@ -247,8 +247,7 @@ impl V1State {
 }
 
 /// Where to stop so that the blocks read have about `bytes_max`, at least one block.
-fn end_within(range: &Range<u64>, blocks: &[(Tag, BlockRef)], bytes_max: u64) -> u64 {
-    let mut by_first: Vec<&BlockRef> = blocks.iter().map(|(_, block)| block).collect();
+fn end_within(range: &Range<u64>, mut by_first: Vec<BlockRef>, bytes_max: u64) -> u64 {
     by_first.sort_by_key(|block| block.first);
     let mut bytes = 0;
     for block in by_first {

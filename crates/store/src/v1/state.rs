@@ -206,6 +206,7 @@ impl V1State {
             let part = part_in(*number, range);
             for relative in segment.live_within(part) {
                 segment.acked.add(relative);
+                assert!(segment.n_live > 0, "a message is counted until it is acknowledged");
                 segment.n_live -= 1;
                 let position = number * SEGMENT_POSITIONS + u64::from(relative);
                 self.journal.builder_for(position).ack(position..position + 1);

@@ -171,6 +171,7 @@ impl V1State {
             bytes += chunk.bytes.len() as u64 + chunk.body_bytes;
         }
         journal.synced_end = journal.synced_end.max(last.at + last.bytes.len() as u64);
+        assert!(journal.synced_end <= journal.end, "what is durable was noted");
         journal.is_on_disk = true;
         journal.is_name_durable = true;
         journal.handle = handle;

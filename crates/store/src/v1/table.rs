@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use segments::{CHECKED_AT, Disk, LogError, Table, TableRecord, seal_record, unseal_record};
+use segments::{CHECKED_AT, Disk, LogError, SlotTable, TableRecord, seal_record, unseal_record};
 use stdx::record::Reader;
 
 use super::block::{Kind, Tag};
@@ -119,7 +119,7 @@ impl Promised {
 
 /// The file while the node runs.
 #[derive(Debug)]
-pub struct JournalTable(Table<Promised, SLOT_BYTES>);
+pub struct JournalTable(SlotTable<Promised, SLOT_BYTES>);
 
 impl JournalTable {
     /// The promises of the file, by queue. Touches nothing.
@@ -127,7 +127,7 @@ impl JournalTable {
     /// # Errors
     /// The disk's, or one of a newer version.
     pub fn read(disk: &dyn Disk) -> Result<BTreeMap<u64, Promised>> {
-        Ok(Table::<Promised, SLOT_BYTES>::read(disk)?.unwrap_or_default())
+        Ok(SlotTable::<Promised, SLOT_BYTES>::read(disk)?.unwrap_or_default())
     }
 
     /// Opens the file, to go on with what it says. What is promised for other queues than `is_wanted` ones
@@ -136,7 +136,7 @@ impl JournalTable {
     /// # Errors
     /// The disk's.
     pub fn open(disk: Arc<dyn Disk>, is_wanted: impl Fn(u64) -> bool) -> Result<Self> {
-        let table = Table::open(disk)?;
+        let table = SlotTable::open(disk)?;
         table.forget(.., |queue| !is_wanted(queue))?;
         table.sync()?;
         Ok(Self(table))

@@ -301,7 +301,13 @@ impl Host {
         if kind.is_apart() {
             let whole = stored.properties.clone().into();
             let home = InFront(SharedProperties { whole, brief: BRIEF.to_vec() });
-            self.backlog.push_shared(&self.pool, at, message, segment, (Arc::new(home), blob));
+            self.backlog.push_shared(
+                &self.pool,
+                at,
+                message,
+                segment,
+                SharedBodyName { home: Arc::new(home), blob },
+            );
         } else {
             self.backlog.push(&self.pool, at, message, segment, blob);
         }

@@ -39,7 +39,7 @@ fn backlog_of(pool: &PagePool, body: &Bytes, home: &Arc<Home>) -> Backlog {
     let mut backlog = Backlog::default();
     for at in 0..N_MESSAGES {
         let home = Arc::clone(home);
-        backlog.push_shared(pool, at, &message, None, (home, None));
+        backlog.push_shared(pool, at, &message, None, SharedBodyName { home, blob: None });
     }
     backlog
 }
@@ -100,7 +100,7 @@ fn properties_that_several_backlogs_have_are_kept_once_with_the_body() {
     let mut backlog = Backlog::default();
     for at in 0..2 {
         let home: Arc<dyn SharedBody> = home.clone();
-        backlog.push_shared(&pool, at, &message, None, (home, None));
+        backlog.push_shared(&pool, at, &message, None, SharedBodyName { home, blob: None });
         let Lookup::Here(found) = backlog.get(at) else { panic!("it is in memory") };
         assert_eq!((found.properties.as_ptr(), found.body.bytes()), (whole.as_ptr(), &b"hi"[..]));
     }

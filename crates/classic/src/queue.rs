@@ -142,7 +142,7 @@ impl Queue {
             let is_sending_wanted = state.leaving().settle(self, is_deleted);
             let QueueState { confirms, fifo, .. } = &mut *state;
             confirms.settle(self, fifo, wakes);
-            state.content.trim(&self.services.storage.pool);
+            state.content.backlog.trim(self.pool());
             state.content.settle_journal(self);
             self.count(&state);
             let is_pager_wanted = state.paging_turn().settle(&self.services, is_deleted, wakes);

@@ -80,6 +80,7 @@ impl BodyRefCounter {
 
     /// A journal was read: its queue has the references, or is gone.
     pub(crate) const fn journal_read(&mut self) {
+        assert!(self.n_unread_journals > 0, "a journal that was read was awaited");
         self.n_unread_journals -= 1;
     }
 

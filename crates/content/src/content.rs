@@ -15,9 +15,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use store::StoredBody;
 use store::backlog::{
-    Backlog, Dropped, FreedPage, PageKey, PagePool, SharedBody, SharedBodyName, Written,
+    Backlog, Dropped, FreedPage, Lookup, PageKey, PagePool, SharedBody, SharedBodyName, Written,
 };
 use store::blob::BlobId;
+
+/// Messages of a range above which they are forgotten together.
+const ONE_BY_ONE_MAX: u64 = 64;
 
 /// The content of a queue.
 #[derive(Debug)]
@@ -124,7 +127,7 @@ impl Content {
             (Some(home), _) => self.push_shared(queue, (at, segment), message, home),
             (None, None) => self.push_own(queue, (at, segment), message),
             (None, body) => {
-                self.backlog.push(&queue.services.storage.pool, at, message, segment, body);
+                self.backlog.push(queue.pool(), at, message, segment, body);
             }
         }
     }
@@ -137,7 +140,7 @@ impl Content {
         (at, segment): (u64, Option<SegmentId>),
         message: &MessageRef<'_>,
     ) {
-        let Storage { pool, bodies, .. } = &queue.services.storage;
+        let Storage { pool, bodies, .. } = queue.storage();
         if segment.is_none() || !bodies.is_stored(message.body.len()) {
             return self.backlog.push(pool, at, message, segment, None);
         }
@@ -182,13 +185,17 @@ impl Content {
         queue: &QueueContext,
         placed: impl Iterator<Item = (u64, &'m Incoming<'a>)>,
     ) -> usize {
-        let all = &queue.services.storage.bodies;
+        let all = &queue.storage().bodies;
         let mut added_bytes = 0;
         for (at, Incoming { message, home, .. }) in placed {
             if home.is_none() && all.is_stored(message.body.len()) {
                 let coming = &mut self.unnamed.get_or_insert_default().coming;
                 // A message that is kept late comes before others whose bodies are already stored.
                 let place = coming.partition_point(|(position, _)| *position < at);
+                debug_assert!(
+                    coming.get(place).is_none_or(|it| it.0 != at),
+                    "a body is stored once"
+                );
                 coming.insert(place, (at, queue.bodies.store(message.body.bytes())));
                 added_bytes += message.body.len();
             }
@@ -207,12 +214,29 @@ impl Content {
         coming.pop_front_if(|(position, _)| *position == at).map(|(_, stored)| stored.blob)
     }
 
+    /// Forgets messages that are gone: those of long ranges together.
+    pub fn forget(&mut self, queue: &QueueContext, gone: impl IntoIterator<Item = PositionRange>) {
+        let mut together = Vec::new();
+        for range in gone {
+            if range.len() > ONE_BY_ONE_MAX {
+                together.push(range);
+                continue;
+            }
+            for at in range.start..range.end {
+                self.release(queue.pool(), at);
+            }
+        }
+        if !together.is_empty() {
+            self.drop_ranges(queue, &together);
+        }
+    }
+
     /// Forgets messages that are gone together.
     pub fn drop_ranges(&mut self, queue: &QueueContext, gone: &[PositionRange]) {
         let ranges = gone.iter().map(|range| range.start..range.end);
-        let dropped = self.backlog.purge(&queue.services.storage.pool, ranges);
+        let dropped = self.backlog.purge(queue.pool(), ranges);
         if dropped.any_logged && self.durability.is_log_told() {
-            records::append_purged(&queue.services.storage.wal, queue.id().0, gone);
+            records::append_purged(queue.wal(), queue.id().0, gone);
         }
         if let Some(journal) = self.durability.journal() {
             gone.iter().for_each(|range| journal.ack_range(range.start..range.end));
@@ -270,7 +294,7 @@ impl Content {
         placed: impl Iterator<Item = (u64, &'m Incoming<'a>)>,
         commands: Option<&[u8]>,
     ) -> Appended {
-        queue.services.storage.wal.append(|batch| {
+        queue.wal().append(|batch| {
             let mut n_logged = 0;
             for (at, message, stored) in self.named(placed, BodyHome::logged) {
                 records::put_message(batch, queue.id().0, at, &message, stored);
@@ -312,7 +336,7 @@ impl Content {
         message: &MessageRef<'_>,
         home: &Arc<BodyHome>,
     ) {
-        let pool = &queue.services.storage.pool;
+        let pool = queue.pool();
         let is_logged = segment.is_some() && home.is_logged_apart;
         let is_named = is_logged || self.durability.journal().is_some();
         let blob = if is_named { home.retain() } else { None };
@@ -340,6 +364,7 @@ impl Content {
 
     /// Notes that a message which was kept and not stored is gone.
     pub fn note_gone(&mut self, at: u64, kept: Option<LoggedAt>) {
+        debug_assert!(matches!(self.backlog.get(at), Lookup::Gone), "what is gone is not stored");
         let Some(kept) = kept else { return };
         self.settled.push(at);
         if let Some(segment) = kept.segment {
@@ -356,18 +381,13 @@ impl Content {
         if !self.settled.is_empty() {
             let Self { settled, scratch, durability, .. } = self;
             if durability.is_log_told() {
-                records::append_settled(
-                    &queue.services.storage.wal,
-                    queue.id().0,
-                    settled,
-                    scratch,
-                );
+                records::append_settled(queue.wal(), queue.id().0, settled, scratch);
             }
             if let Some(journal) = durability.journal() {
                 journal.ack(settled.iter().copied());
             }
             settled.clear();
-            self.freed.release(&queue.services.storage.wal);
+            self.freed.release(queue.wal());
         }
         let Some(unnamed) = &mut self.unnamed else { return };
         if !unnamed.bodies.is_empty() {
@@ -380,7 +400,7 @@ impl Content {
 
     /// Gives back what messages had that went together. The log knows that they are gone.
     pub fn free(&self, queue: &QueueContext, mut dropped: Dropped) {
-        dropped.segments.release(&queue.services.storage.wal);
+        dropped.segments.release(queue.wal());
         queue.bodies.release(dropped.bodies);
         for freed in dropped.pages {
             queue.services.free_page(freed, &queue.bodies);
@@ -389,7 +409,7 @@ impl Content {
 
     /// Notes in the log that messages are in a page's image, in place of where they were.
     pub fn note_page(&mut self, queue: &QueueContext, page: PageKey, written: &Written) {
-        let storage = &queue.services.storage;
+        let storage = queue.storage();
         if let Some(note) = &written.note {
             let appended = records::append_paged(&storage.wal, queue.id().0, note);
             self.backlog.log_places().paged_in_log(page, appended.at.segment);
@@ -404,11 +424,6 @@ impl Content {
     pub fn settle_journal(&mut self, queue: &QueueContext) {
         let Some(journal) = self.durability.journal() else { return };
         queue.services.journals.noted(journal);
-        self.durability.note_log_durable(&queue.services.storage.wal);
-    }
-
-    /// Gives the last page back when nothing is left in it.
-    pub fn trim(&mut self, pool: &PagePool) {
-        self.backlog.trim(pool);
+        self.durability.note_log_durable(queue.wal());
     }
 }

@@ -1,9 +1,13 @@
 //! The definition of a queue, and the parts of the node that it uses.
 
 use crate::services::Services;
+use crate::storage::Storage;
+use log::Wal;
 use message_store::BodyStore;
 use meta::{QueueDef, QueueId};
 use std::sync::Arc;
+use stdx::WallClock;
+use store::backlog::PagePool;
 use store::blob::BlobId;
 
 /// The definition of a queue, and the parts of the node that it uses.
@@ -28,6 +32,34 @@ impl QueueContext {
     /// Definition of the queue.
     pub const fn def(&self) -> &Arc<QueueDef> {
         &self.def
+    }
+
+    /// The storage that the node's queues share.
+    #[inline]
+    #[must_use]
+    pub fn storage(&self) -> &Storage {
+        &self.services.storage
+    }
+
+    /// The node's log.
+    #[inline]
+    #[must_use]
+    pub fn wal(&self) -> &Wal {
+        &self.services.storage.wal
+    }
+
+    /// Memory of pages.
+    #[inline]
+    #[must_use]
+    pub fn pool(&self) -> &PagePool {
+        &self.services.storage.pool
+    }
+
+    /// The clock.
+    #[inline]
+    #[must_use]
+    pub fn time(&self) -> &WallClock {
+        &self.services.storage.time
     }
 
     /// Id of the queue.

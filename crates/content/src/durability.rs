@@ -99,7 +99,7 @@ impl Durability {
             Kept::Journal(counting) | Kept::Both(counting, _) => Some(Some(counting.journal)),
         };
         if let Some(journal) = journal {
-            let upto = queue.services.storage.wal.stats().appended_upto;
+            let upto = queue.wal().stats().appended_upto;
             let removal = Removal { queue: queue.id().0, journal, upto };
             queue.services.journals.add(Task::Remove(removal));
         }
@@ -136,6 +136,7 @@ impl Durability {
 
     /// From now on what is in the log goes into `journal` too; false if nothing is in the log alone.
     pub fn add_journal(&mut self, journal: &Arc<Journal>) -> bool {
+        assert!(self.journal().is_none(), "a queue has one journal");
         let is_logged = matches!(self.kept, Kept::Log);
         if is_logged {
             let counting = Counting { journal: Arc::clone(journal), log_upto: None };

@@ -315,6 +315,7 @@ impl SyncWorker {
             }
         }
         self.pager.jobs.add(|jobs| {
+            assert!(jobs.unsynced_bytes >= bytes, "bytes that were synced were counted");
             jobs.unsynced_bytes -= bytes;
             jobs.asked.extend(jobs.deferred.drain(..));
         });

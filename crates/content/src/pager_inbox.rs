@@ -124,7 +124,9 @@ impl PagerInbox {
         let n_deep = if more {
             self.n_deep.fetch_add(1, Ordering::Relaxed) + 1
         } else {
-            self.n_deep.fetch_sub(1, Ordering::Relaxed) - 1
+            let before = self.n_deep.fetch_sub(1, Ordering::Relaxed);
+            assert!(before > 0, "a deep queue is counted");
+            before - 1
         };
         let options = &self.options;
         let share = options.budget_bytes / n_deep.max(1);
@@ -138,7 +140,8 @@ impl PagerInbox {
         if now >= before {
             self.held_bytes.fetch_add(now - before, Ordering::Relaxed);
         } else {
-            self.held_bytes.fetch_sub(before - now, Ordering::Relaxed);
+            let all = self.held_bytes.fetch_sub(before - now, Ordering::Relaxed);
+            debug_assert!(all >= before - now, "bytes of a queue are counted");
         }
     }
 

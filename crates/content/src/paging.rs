@@ -59,6 +59,7 @@ impl Paging {
         let allowance_bytes = services.pager.allowance_bytes();
         let mut jobs = backlog.jobs();
         jobs.only_read(services.storage.is_short());
+        debug_assert!(self.is_asked, "the pager comes to who has asked");
         let job = jobs.next(&services.storage.pool, head, allowance_bytes, image);
         self.is_asked = job.is_some();
         self.account(services, backlog);

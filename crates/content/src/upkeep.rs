@@ -45,7 +45,7 @@ impl ContentUpkeep<'_> {
             Some(written) => self.content.note_page(self.queue, page, &written),
             // The page was emptied meanwhile.
             None => {
-                self.queue.services.storage.images.store(is_durable).release(blob, 1);
+                self.queue.storage().images.store(is_durable).release(blob, 1);
             }
         }
     }
@@ -53,7 +53,7 @@ impl ContentUpkeep<'_> {
     /// Takes the page that was read, or the reason that it cannot be read. Returns the messages that are lost
     /// by that.
     pub fn loaded(&mut self, page: PageKey, loaded: Result<LoadedPage, String>) -> Option<Lost> {
-        let pool = &self.queue.services.storage.pool;
+        let pool = self.queue.pool();
         let result = loaded.and_then(|loaded| {
             self.content.backlog.loaded(pool, page, loaded).map_err(|error| error.to_string())
         });
@@ -80,7 +80,7 @@ impl ContentUpkeep<'_> {
     pub fn restore(&mut self, queued: &Queued<'_>, segment: SegmentId) {
         let (content, at) = (&mut *self.content, (queued.position, Some(segment)));
         match queued.stored {
-            Some(_) => content.backlog.restore(&self.queue.services.storage.pool, queued, at.1),
+            Some(_) => content.backlog.restore(self.queue.pool(), queued, at.1),
             None => content.push_own(self.queue, at, &queued.message),
         }
     }
@@ -89,7 +89,7 @@ impl ContentUpkeep<'_> {
     /// None if the note cannot be true, false if the page's image is missing.
     pub fn restore_page(&mut self, note: &PageNote, segment: SegmentId) -> Option<bool> {
         self.content.backlog.restore_page(note, segment).ok()?;
-        Some(self.queue.services.storage.images.durable.retain(note.blob, 1))
+        Some(self.queue.storage().images.durable.retain(note.blob, 1))
     }
 
     /// Has the references counted that page images of an earlier life name.
@@ -107,7 +107,7 @@ impl ContentUpkeep<'_> {
 
     /// Moves messages and notes that lie in log segment `segment` to the log's end.
     pub fn relocate(&mut self, segment: SegmentId) {
-        let (wal, id) = (&self.queue.services.storage.wal, self.queue.id().0);
+        let (wal, id) = (self.queue.wal(), self.queue.id().0);
         let message = |survivor: LiveMessage<'_>| {
             let LiveMessage { position, message, stored } = survivor;
             let appended = records::append_message(wal, id, position, &message, stored);

@@ -72,6 +72,7 @@ impl CopiedLetters {
                 break;
             }
         }
+        debug_assert_eq!(batch.n_positions, (batch.letters.len() + lost.len()) as u64);
         Self { batch, lost, end }
     }
 }

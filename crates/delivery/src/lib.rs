@@ -1,8 +1,10 @@
-//! Delivery as all queues do it that give messages to consumers: figures, alarms, and what is told with a
-//! message. Never where a message is kept, or whose turn it is.
-//! Start reading at [`QueueCounters`], then [`QueueAlarms`].
+//! Delivery as all queues do it that give messages to consumers: their channels, answers to publishers that
+//! wait for them, dead letters on their way, figures, alarms. Never where a message is kept, or whose turn it
+//! is.
+//! Start reading at [`ConsumerChannel`], then [`Answers`] and [`CopiedLetters`].
 
 mod alarms;
+mod answers;
 mod consumer_channel;
 mod counters;
 mod counts;
@@ -10,6 +12,7 @@ mod letters;
 mod settings;
 
 pub use crate::alarms::QueueAlarms;
+pub use crate::answers::Answers;
 pub use crate::consumer_channel::{ConsumerChannel, OutboxRoom, own_timeout_ms};
 pub use crate::counters::QueueCounters;
 pub use crate::counts::{COUNTS_BYTES_MAX, add_counts};

@@ -30,7 +30,8 @@ impl SingleActive {
         let place = (Reverse(priority), self.n_came);
         self.n_came += 1;
         self.line.insert(place, key);
-        self.places.insert(key, place);
+        let before = self.places.insert(key, place);
+        assert!(before.is_none(), "a consumer comes once");
         if self.active.is_none() {
             self.active = Some(key);
         }

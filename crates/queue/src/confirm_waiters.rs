@@ -216,6 +216,8 @@ impl ConfirmWaiters {
         if taken.is_none() {
             return None;
         }
+        debug_assert!(self.n_in_places > 0, "a publish in a place is counted");
+        debug_assert!(self.bytes >= u64::from(taken.bytes), "bytes that wait are counted");
         self.n_in_places -= 1;
         self.bytes -= u64::from(taken.bytes);
         while self.places.front().is_some_and(Awaiting::is_none) {

@@ -186,6 +186,7 @@ impl Consumers {
     /// Ends a return, whose messages are back.
     pub const fn end_return(&mut self) {
         assert!(self.n_returns > 0, "a return ends that has begun");
+        assert!(self.n_returns > 0, "a return that ends has begun");
         self.n_returns -= 1;
     }
 
@@ -273,7 +274,9 @@ impl Consumers {
         consumer.set_role(Role::Passive);
         assert!(self.n_active > 0, "one that is not passive is counted");
         self.n_active -= 1;
-        self.n_settling -= usize::from(consumer.wished() == AckMode::Manual);
+        let settles = consumer.wished() == AckMode::Manual;
+        assert!(!settles || self.n_settling > 0, "a consumer that settles is counted");
+        self.n_settling -= usize::from(settles);
         self.update_line(key);
         let next = self.single.as_mut().and_then(|single| single.remove(key));
         if let Some(next) = next {

@@ -139,6 +139,7 @@ impl Messages {
             None => self.ready.pop_first()?,
             Some(policy) => policy.pop_next(settling())?,
         };
+        debug_assert!(position < self.next_position, "a ready message was put in");
         let redelivered = !self.redelivered.is_empty() && self.redelivered.remove(position);
         Some((position, redelivered))
     }

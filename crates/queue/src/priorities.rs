@@ -73,7 +73,8 @@ impl Priorities {
     pub(crate) fn send_next(&mut self) -> Option<u64> {
         let lane = self.seek_next()?;
         let position = lane.ready.pop_first()?;
-        lane.away.insert(position);
+        let was_here = lane.away.insert(position);
+        debug_assert!(was_here && self.n_ready > 0, "a ready message is counted, and not away");
         self.n_ready -= 1;
         Some(position)
     }
@@ -94,7 +95,8 @@ impl Priorities {
     /// The message that is away is ready again, at its place; false when it was not away.
     pub(crate) fn come_back(&mut self, position: u64) -> bool {
         let Some(priority) = self.forget_away(position) else { return false };
-        self.lane_mut(priority).ready.insert(position);
+        let was_away = self.lane_mut(priority).ready.insert(position);
+        assert!(was_away, "a message is ready or away");
         self.top = self.top.max(priority);
         self.n_ready += 1;
         true

@@ -57,7 +57,8 @@ impl Delayed {
     }
 
     pub(crate) fn push(&mut self, position: u64, ready_at_ms: u64) {
-        self.by_time.entry(ready_at_ms).or_default().insert(position);
+        let is_new = self.by_time.entry(ready_at_ms).or_default().insert(position);
+        assert!(is_new, "a message waits once");
         self.n_messages += 1;
     }
 
@@ -73,6 +74,7 @@ impl Delayed {
     pub(crate) fn pop_due(&mut self, now_ms: u64) -> Option<u64> {
         let mut first = self.by_time.first_entry().filter(|first| *first.key() <= now_ms)?;
         let position = first.get_mut().pop_first();
+        assert!(position.is_some(), "a time has a message that waits for it");
         if first.get().is_empty() {
             first.remove();
         }

@@ -1,96 +1,147 @@
+//! Messages that one consumer holds: positions, or deliveries by their numbers.
+
 use std::collections::VecDeque;
 
-const GONE: u64 = 1 << 63;
+/// Entries that are never too many.
+const ENTRIES_MIN: usize = 64;
+/// The bit that marks an entry which was settled out of order.
+pub(crate) const GONE: u64 = 1 << 63;
 
-/// Positions one consumer holds, sorted. Settling from the front, the usual order, is O(1); any
-/// other order is a binary search and a mark.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Unacked {
-    /// Sorted by position; the top bit marks a position settled out of order.
-    entries: VecDeque<u64>,
+/// A message that a consumer holds.
+pub(crate) trait Entry: Copy {
+    /// The key that the message is settled by, which stays below [`GONE`].
+    fn key(&self) -> u64;
+
+    /// The word that has the mark.
+    fn marked(&self) -> u64;
+
+    /// The word that has the mark, to be changed.
+    fn marked_mut(&mut self) -> &mut u64;
+}
+
+impl Entry for u64 {
+    #[inline]
+    fn key(&self) -> u64 {
+        *self & !GONE
+    }
+
+    #[inline]
+    fn marked(&self) -> u64 {
+        *self
+    }
+
+    #[inline]
+    fn marked_mut(&mut self) -> &mut u64 {
+        self
+    }
+}
+
+#[inline]
+fn is_gone(entry: &impl Entry) -> bool {
+    entry.marked() & GONE != 0
+}
+
+/// Messages one consumer holds, by key. Settling from the front, the usual order, is O(1); any other order is
+/// a binary search and a mark.
+#[derive(Clone, Debug)]
+pub(crate) struct Unacked<E> {
+    /// By rising key; neither the first nor the last is gone.
+    entries: VecDeque<E>,
     n_held: usize,
 }
 
-const fn position_of(entry: u64) -> u64 {
-    entry & !GONE
+impl<E> Default for Unacked<E> {
+    fn default() -> Self {
+        Self { entries: VecDeque::new(), n_held: 0 }
+    }
 }
 
-const fn is_gone(entry: u64) -> bool {
-    entry & GONE != 0
-}
-
-impl Unacked {
+impl<E: Entry> Unacked<E> {
     pub(crate) const fn len(&self) -> usize {
         self.n_held
     }
 
     #[inline]
-    pub(crate) fn hold(&mut self, position: u64) {
-        debug_assert!(!is_gone(position), "positions stay below 2^63");
+    pub(crate) fn hold(&mut self, entry: E) {
+        debug_assert!(!is_gone(&entry), "positions and numbers stay below 2^63");
         self.n_held += 1;
-        if self.entries.back().is_none_or(|last| position_of(*last) < position) {
-            self.entries.push_back(position);
+        if self.entries.back().is_none_or(|last| last.key() < entry.key()) {
+            self.entries.push_back(entry);
         } else {
-            self.hold_again(position);
+            self.hold_again(entry);
         }
     }
 
-    fn hold_again(&mut self, position: u64) {
-        // A message that came back and is delivered again: below what is held already.
-        match self.entries.binary_search_by_key(&position, |entry| position_of(*entry)) {
+    /// Holds a message that came back and is delivered again: below what is held already.
+    #[cold]
+    fn hold_again(&mut self, entry: E) {
+        match self.entries.binary_search_by_key(&entry.key(), E::key) {
             Ok(at) => {
-                if let Some(entry) = self.entries.get_mut(at) {
-                    assert!(is_gone(*entry), "a position is held once");
-                    *entry = position;
+                if let Some(known) = self.entries.get_mut(at) {
+                    assert!(is_gone(known), "a message is held once");
+                    *known = entry;
                 }
             }
-            Err(at) => self.entries.insert(at, position),
+            Err(at) => self.entries.insert(at, entry),
         }
     }
 
-    /// Lets go of `position`; false when it is not held.
+    /// Lets go of the message with this key; false when it is not held.
     #[inline]
-    pub(crate) fn release(&mut self, position: u64) -> bool {
-        if self.entries.front() == Some(&position) {
-            self.entries.pop_front();
-            self.n_held -= 1;
-            self.trim();
-            return true;
+    pub(crate) fn release(&mut self, key: u64) -> bool {
+        self.take_first(key, key.saturating_add(1)).is_some()
+    }
+
+    /// Takes the first message out whose key lies in `start..end`.
+    #[inline]
+    pub(crate) fn take_first(&mut self, start: u64, end: u64) -> Option<E> {
+        let first = *self.entries.front()?;
+        if first.key() < start {
+            return self.take_inner(start, end);
         }
-        let Ok(at) = self.entries.binary_search_by_key(&position, |entry| position_of(*entry))
-        else {
-            return false;
-        };
-        let Some(entry) = self.entries.get_mut(at) else { return false };
-        if is_gone(*entry) {
-            return false;
+        if first.key() >= end {
+            return None;
         }
-        *entry |= GONE;
+        self.entries.pop_front();
+        debug_assert!(!is_gone(&first) && self.n_held > 0, "the first is held, and counted");
         self.n_held -= 1;
-        self.trim();
-        if self.entries.len() > 64 && self.entries.len() > 2 * self.n_held {
-            self.entries.retain(|entry| !is_gone(*entry));
-        }
-        true
-    }
-
-    pub(crate) fn holds(&self, position: u64) -> bool {
-        let found = self.entries.binary_search_by_key(&position, |entry| position_of(*entry));
-        found.is_ok_and(|at| self.entries.get(at).is_some_and(|entry| !is_gone(*entry)))
-    }
-
-    fn trim(&mut self) {
-        while self.entries.front().is_some_and(|entry| is_gone(*entry)) {
+        while self.entries.front().is_some_and(is_gone) {
             self.entries.pop_front();
         }
-        while self.entries.back().is_some_and(|entry| is_gone(*entry)) {
+        Some(first)
+    }
+
+    fn take_inner(&mut self, start: u64, end: u64) -> Option<E> {
+        let from = self.entries.partition_point(|entry| entry.key() < start);
+        let entry = self.entries.range_mut(from..).find(|entry| !is_gone(*entry))?;
+        let taken = *entry;
+        if taken.key() >= end {
+            return None;
+        }
+        *entry.marked_mut() |= GONE;
+        self.n_held -= 1;
+        while self.entries.back().is_some_and(is_gone) {
             self.entries.pop_back();
         }
+        if self.entries.len() > ENTRIES_MIN && self.entries.len() > 2 * self.n_held {
+            self.entries.retain(|entry| !is_gone(entry));
+        }
+        Some(taken)
     }
 
-    /// The held positions, lowest first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = u64> + '_ {
-        self.entries.iter().copied().filter(|entry| !is_gone(*entry))
+    pub(crate) fn holds(&self, key: u64) -> bool {
+        let found = self.entries.binary_search_by_key(&key, E::key);
+        found.is_ok_and(|at| self.entries.get(at).is_some_and(|entry| !is_gone(entry)))
+    }
+
+    /// The first message.
+    pub(crate) fn first(&self) -> Option<&E> {
+        self.entries.front()
+    }
+
+    /// All messages, by key.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &E> {
+        self.entries.iter().filter(|entry| !is_gone(*entry))
     }
 }
 
@@ -105,7 +156,7 @@ mod tests {
         fn unacked_holds_what_was_not_released(
             ops in prop::collection::vec((any::<bool>(), 0..200_u64), 0..600),
         ) {
-            let mut unacked = Unacked::default();
+            let mut unacked = Unacked::<u64>::default();
             let mut model = BTreeSet::new();
             for (hold, position) in ops {
                 if hold {
@@ -117,7 +168,7 @@ mod tests {
                 }
                 prop_assert_eq!(unacked.len(), model.len());
                 prop_assert_eq!(unacked.holds(position), model.contains(&position));
-                let held: Vec<u64> = unacked.iter().collect();
+                let held: Vec<u64> = unacked.iter().copied().collect();
                 prop_assert_eq!(held, model.iter().copied().collect::<Vec<_>>());
                 prop_assert!(unacked.entries.len() <= 64.max(2 * model.len() + 2));
             }

@@ -118,8 +118,9 @@ impl CommandLog {
         let segment = appended.at.segment;
         if !self.commands.has(segment) {
             self.commands.add(segment);
-            queue.services.storage.wal.retain(segment, Owner(queue.id().0), 1);
+            queue.wal().retain(segment, Owner(queue.id().0), 1);
         }
+        debug_assert!(appended.bytes > 0, "an entry has bytes");
         self.command_bytes += appended.bytes as u64;
     }
 
@@ -141,10 +142,11 @@ impl CommandLog {
         machine: &Machine,
         entries: &LogEntries,
     ) {
-        let wal = &queue.services.storage.wal;
+        let wal = queue.wal();
         let mut form = Vec::new();
         machine.write(&mut form);
         let appended = append_machine(wal, queue.id().0, &form);
+        assert!(!form.is_empty(), "a machine has a written form");
         self.release(queue);
         self.form = form_of(appended.at.segment, form.len() as u64);
         entries.n_in_form.store(entries.n_appended.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -152,7 +154,7 @@ impl CommandLog {
 
     /// Releases all entries in the log.
     pub(crate) fn release(&mut self, queue: &QueueContext) {
-        let wal = &queue.services.storage.wal;
+        let wal = queue.wal();
         self.commands.release(wal);
         self.command_bytes = 0;
         if let Some((segment, _)) = self.form.take() {

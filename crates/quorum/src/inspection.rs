@@ -99,7 +99,7 @@ impl<'q> QuorumInspection<'q> {
     #[must_use]
     pub fn log_figures(&self) -> LogFigures {
         let queue = self.0;
-        queue.entries.figures(queue.context.services.storage.wal.durable_upto())
+        queue.entries.figures(queue.context.wal().durable_upto())
     }
 
     fn facts<T>(&self, ask: impl FnOnce(Facts<'_>) -> T) -> T {
@@ -136,7 +136,7 @@ impl<'q> QuorumInspection<'q> {
     /// Holders of the messages at these positions.
     #[must_use]
     pub fn holders(&self, positions: &BTreeSet<u64>) -> Vec<Holder> {
-        let now_ms = self.0.context.services.storage.time.unix_ms();
+        let now_ms = self.0.context.time().unix_ms();
         let mut state = stdx::lock(&self.0.state);
         let state = &mut *state;
         let mut holders = Vec::new();

@@ -5,12 +5,12 @@
 use super::Queue;
 use super::inspection::Inspection;
 use confirm::Publisher;
+use delivery::Answers;
 use message_store::MessageStores;
 use meta::{ConfirmOn, ConfirmSettings, WithoutConsumer};
-use queue::{Awaiting, ConfirmWaiters, Fifo, PositionRange, UnackedTracking};
+use queue::{ConfirmWaiters, Fifo, PositionRange, UnackedTracking};
 use queue_type::{Confirm, ConfirmRef, Incoming, PendingConfirms, Publishes, RefusedItem, Wakes};
 use session::Confirmation;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::backlog::Lookup;
@@ -23,89 +23,12 @@ const OVERDUE_AT_A_TIME: usize = 4_096;
 struct ConsumerConfirms {
     settings: ConfirmSettings,
     pending: ConfirmWaiters,
-    publishers: Publishers,
-    /// Answers not yet sent: by publisher and number.
-    answers: Vec<(u32, u64, Confirmation)>,
-}
-
-/// Publishers that wait, by the numbers that `ConfirmWaiters` knows them by.
-#[derive(Debug, Default)]
-struct Publishers {
-    known: Vec<Option<Waiting>>,
-    free: Vec<u32>,
-    by_address: HashMap<usize, u32>,
-    /// Number of the publisher that came last.
-    last: u32,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    publisher: Arc<Publisher>,
-    n: u64,
-}
-
-fn address(publisher: &Arc<Publisher>) -> usize {
-    Arc::as_ptr(publisher).addr()
-}
-
-impl Publishers {
-    /// The number of a publisher that waits for one more.
-    fn add(&mut self, publisher: &Arc<Publisher>) -> u32 {
-        let is_it = |known: &Waiting| Arc::ptr_eq(&known.publisher, publisher);
-        let is_last = self.get_mut(self.last).is_some_and(|known| is_it(known));
-        if !is_last {
-            self.last = self.number_of(publisher);
-        }
-        let number = self.last;
-        if let Some(known) = self.get_mut(number) {
-            known.n += 1;
-        }
-        number
-    }
-
-    fn number_of(&mut self, publisher: &Arc<Publisher>) -> u32 {
-        let Self { known, free, by_address, .. } = self;
-        *by_address.entry(address(publisher)).or_insert_with(|| {
-            let waiting = Some(Waiting { publisher: Arc::clone(publisher), n: 0 });
-            let number = free.pop().unwrap_or_else(|| {
-                known.push(None);
-                u32::try_from(known.len() - 1).expect("fewer than 2^32 publishers")
-            });
-            if let Some(place) = known.get_mut(number as usize) {
-                *place = waiting;
-            }
-            number
-        })
-    }
-
-    fn get_mut(&mut self, number: u32) -> Option<&mut Waiting> {
-        self.known.get_mut(number as usize)?.as_mut()
-    }
-
-    /// The publisher, which waits for `n` less.
-    fn less(&mut self, number: u32, n: u64) -> Option<Arc<Publisher>> {
-        let known = self.get_mut(number)?;
-        known.n -= n;
-        let publisher = Arc::clone(&known.publisher);
-        if known.n == 0 {
-            self.by_address.remove(&address(&publisher));
-            self.free.push(number);
-            if let Some(place) = self.known.get_mut(number as usize) {
-                *place = None;
-            }
-        }
-        Some(publisher)
-    }
+    answers: Answers,
 }
 
 impl ConsumerConfirms {
     fn wait(&mut self, at: u64, confirm: ConfirmRef<'_>, bytes: usize, now_ms: u64) {
-        let awaiting = Awaiting {
-            publisher: self.publishers.add(confirm.publisher),
-            sequence: confirm.sequence,
-            bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
-        };
-        self.pending.wait(at, awaiting, now_ms);
+        self.pending.wait(at, self.answers.awaiting(confirm, bytes), now_ms);
     }
 
     fn next_overdue_ms(&self) -> Option<u64> {
@@ -114,8 +37,8 @@ impl ConsumerConfirms {
 
     #[inline]
     fn answer(&mut self, at: u64, answer: Confirmation) {
-        if let Some(Awaiting { publisher, sequence, .. }) = self.pending.take(at) {
-            self.answers.push((publisher, sequence, answer));
+        if let Some(awaiting) = self.pending.take(at) {
+            self.answers.add(awaiting, answer);
         }
     }
 
@@ -123,23 +46,6 @@ impl ConsumerConfirms {
     fn has_room(&self, n: u64, bytes: u64) -> bool {
         self.pending.len() + n <= self.settings.max_pending
             && self.pending.bytes() + bytes <= self.settings.max_pending_bytes
-    }
-
-    fn send(&mut self, wakes: &mut Wakes) {
-        if !self.answers.is_sorted_by_key(|(publisher, sequence, _)| (*publisher, *sequence)) {
-            self.answers.sort_unstable_by_key(|(publisher, sequence, _)| (*publisher, *sequence));
-        }
-        for of_publisher in self.answers.chunk_by(|a, b| a.0 == b.0) {
-            let Some((number, ..)) = of_publisher.first() else { continue };
-            let publisher = self.publishers.less(*number, of_publisher.len() as u64);
-            let runs = of_publisher.chunk_by(|a, b| a.1 + 1 == b.1 && a.2 == b.2);
-            let runs = runs.filter_map(|run| {
-                let ((_, first, answer), (_, last, _)) = (run.first()?, run.last()?);
-                Some((*first, *last, *answer))
-            });
-            wakes.extend(publisher.and_then(|publisher| publisher.answer(runs)));
-        }
-        self.answers.clear();
     }
 }
 
@@ -231,9 +137,7 @@ impl Confirms {
     pub(super) fn not_consumed(&mut self, positions: PositionRange) {
         if let Some(confirming) = &mut self.0 {
             let ConsumerConfirms { pending, answers, .. } = &mut **confirming;
-            pending.take_range(positions, |Awaiting { publisher, sequence, .. }| {
-                answers.push((publisher, sequence, Confirmation::Nack));
-            });
+            pending.take_range(positions, |awaiting| answers.add(awaiting, Confirmation::Nack));
         }
     }
 
@@ -251,7 +155,7 @@ impl Confirms {
         let ConsumerConfirms { settings, pending, answers, .. } = confirming;
         let Some(timeout_ms) = settings.timeout_ms else { return refused };
         pending.take_overdue((now_ms, timeout_ms), OVERDUE_AT_A_TIME, |at, awaiting| {
-            answers.push((awaiting.publisher, awaiting.sequence, Confirmation::Nack));
+            answers.add(awaiting, Confirmation::Nack);
             refused.push((at, u64::from(awaiting.bytes)));
         });
         refused
@@ -278,9 +182,8 @@ impl Confirms {
     /// Takes the confirm of a message that goes elsewhere: the publisher is answered there.
     pub(super) fn take(&mut self, at: u64) -> Option<Confirm> {
         let confirming = self.0.as_deref_mut()?;
-        let Awaiting { publisher, sequence, .. } = confirming.pending.take(at)?;
-        let publisher = confirming.publishers.less(publisher, 1)?;
-        Some(Confirm { publisher, sequence })
+        let awaiting = confirming.pending.take(at)?;
+        confirming.answers.hand_on(awaiting)
     }
 
     /// Puts back the confirm of a message that did not go elsewhere after all.
@@ -299,9 +202,7 @@ impl Confirms {
     #[inline(never)]
     fn send(&mut self, queue: &Queue, fifo: &mut Fifo, wakes: &mut Wakes) {
         let Some(confirming) = self.0.as_deref_mut() else { return };
-        if !confirming.answers.is_empty() {
-            confirming.send(wakes);
-        }
+        confirming.answers.send(wakes);
         let n_pending = confirming.pending.len();
         queue.counters.n_pending_confirms.store(n_pending, Ordering::Relaxed);
         let is_done = n_pending == 0 && !confirming.pending.has_given_up();
@@ -324,9 +225,7 @@ impl Confirms {
 
     fn since_ms(&self, publisher: &Arc<Publisher>) -> Option<u64> {
         let confirming = self.0.as_deref()?;
-        let number = *confirming.publishers.by_address.get(&address(publisher))?;
-        let mut pending = confirming.pending.iter();
-        let (first, _) = pending.find(|(_, awaiting)| awaiting.publisher == number)?;
+        let first = confirming.answers.first_of(publisher, &confirming.pending)?;
         confirming.pending.came_ms(first).into()
     }
 }
@@ -354,7 +253,7 @@ impl Inspection<'_> {
     /// a message that has left meanwhile is refused: the message may be gone or not.
     pub fn put_back_confirms(self, confirms: &[(u64, Confirm)]) {
         self.0.with(|state, _| {
-            let now_ms = self.0.services.storage.time.monotonic_ms();
+            let now_ms = self.0.time().monotonic_ms();
             for (at, confirm) in confirms {
                 let (bytes, is_gone) = match state.content.backlog.get(*at) {
                     Lookup::Here(message) => (message.body.len(), state.deleted),
@@ -372,7 +271,7 @@ impl Inspection<'_> {
     /// Publishes that wait for the queue's consumers.
     #[must_use]
     pub fn pending_confirms(self) -> PendingConfirms {
-        stdx::lock(&self.0.state).confirms.pending(self.0.services.storage.time.monotonic_ms())
+        stdx::lock(&self.0.state).confirms.pending(self.0.time().monotonic_ms())
     }
 
     /// Time when the publisher's first publish came that waits for consumers, by the monotonic clock.

@@ -80,7 +80,7 @@ fn held_back(
         rows.push(Delayed { id, due_ms, message });
     }
     kept.retain(|(_, image)| {
-        let store = queue.services.storage.images.store(image.is_durable);
+        let store = queue.storage().images.store(image.is_durable);
         seen.contains(image) || (store.retain(image.blob, 1) && seen.insert(*image))
     });
     (rows, kept)
@@ -113,13 +113,13 @@ impl HeldBack<'_> {
         // In the order of rows, so that it is the last ones nothing is known of.
         for (_, image) in &kept {
             let Some(of_image) = rows_of.remove(image) else { continue };
-            let store = self.0.services.storage.images.store(image.is_durable);
+            let store = self.0.storage().images.store(image.is_durable);
             let bytes = u64::from(store.blob_bytes(image.blob).unwrap_or_default());
             if bytes <= left_bytes {
                 left_bytes -= bytes;
                 self.show(*image, &of_image, &mut rows);
             }
-            self.0.services.storage.release_image(image.blob, image.is_durable);
+            self.0.storage().release_image(image.blob, image.is_durable);
         }
         rows
     }
@@ -127,11 +127,10 @@ impl HeldBack<'_> {
     /// Adds what an image tells to the rows of messages in it.
     fn show(&self, image: Kept, of_image: &[usize], rows: &mut [Delayed]) {
         let mut bytes = Vec::new();
-        let store = self.0.services.storage.images.store(image.is_durable);
+        let store = self.0.storage().images.store(image.is_durable);
         let read = store.read(image.blob, &mut bytes).map_err(|error| error.to_string());
         let page = read.and_then(|()| {
-            LoadedPage::read_all(&self.0.services.storage.pool, &bytes)
-                .map_err(|error| error.to_string())
+            LoadedPage::read_all(self.0.pool(), &bytes).map_err(|error| error.to_string())
         });
         let page = match page {
             Ok(page) => page,
@@ -155,7 +154,7 @@ impl HeldBack<'_> {
         self.0.with(|QueueState { fifo, content, .. }, _| {
             let is_there = fifo.messages_mut().discard(PositionRange::one(id)) > 0;
             if is_there {
-                content.release(&self.0.services.storage.pool, id);
+                content.release(self.0.pool(), id);
                 content.log_settled(self.0);
             }
             is_there

@@ -158,7 +158,7 @@ impl Handing<'_> {
             }
             n_auto += 1;
             if one.incoming.is_none() {
-                self.content.release(&queue.services.storage.pool, one.assigned.position);
+                self.content.release(queue.pool(), one.assigned.position);
             }
         }
         let tally = &queue.counters.tally;

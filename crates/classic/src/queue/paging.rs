@@ -84,7 +84,7 @@ impl PagedQueue for Queue {
     }
 
     fn storage(&self) -> &Storage {
-        &self.services.storage
+        self.context.storage()
     }
 
     fn bodies(&self) -> &Arc<BodyStore> {
@@ -93,7 +93,7 @@ impl PagedQueue for Queue {
 
     fn find(&self, toward: Toward) -> Option<(FoundPage, Standings)> {
         let mut state = stdx::lock(&self.state);
-        let found = Looks::of(&state.content.backlog).find(&self.services.storage.pool, toward)?;
+        let found = Looks::of(&state.content.backlog).find(self.pool(), toward)?;
         let standings = state.paging_turn().standings(&found.span);
         Some((found, standings))
     }

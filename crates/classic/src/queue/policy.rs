@@ -279,14 +279,14 @@ impl Policy {
         if let Some(policy) = &mut self.state
             && policy.settings.expires_ms.is_some()
         {
-            policy.last_use = LastUse::now(queue.services.storage.time.monotonic_ms());
+            policy.last_use = LastUse::now(queue.time().monotonic_ms());
         }
     }
 
     /// Ends the queue's rules: releases its notes in the log and clears its alarms.
     pub(super) fn end_rules(&mut self, queue: &Queue) {
         let Some(mut policy) = self.state.take() else { return };
-        policy.noted_returns.release(&queue.services.storage.wal);
+        policy.noted_returns.release(queue.wal());
         policy.alarms.clear((&queue.me, queue));
     }
 }
@@ -338,9 +338,9 @@ impl Leaving<'_> {
         if is_same {
             return;
         }
-        let now_ms = queue.services.storage.time.unix_ms();
+        let now_ms = queue.time().unix_ms();
         let counted_bytes = self.policy.state.as_deref().is_some_and(PolicyState::counts_bytes);
-        let last_use = LastUse::now(queue.services.storage.time.monotonic_ms());
+        let last_use = LastUse::now(queue.time().monotonic_ms());
         let fresh = PolicyState { epoch, ..PolicyState::new(settings.clone(), last_use) };
         match &mut self.policy.state {
             Some(policy) => {

@@ -73,9 +73,7 @@ impl Restoring<'_> {
                     return ScanStep::Read { blob, is_durable };
                 };
                 let bytes = read.bytes.as_deref();
-                match bytes
-                    .map(|bytes| LoadedPage::read(&queue.services.storage.pool, bytes, &wanted))
-                {
+                match bytes.map(|bytes| LoadedPage::read(queue.pool(), bytes, &wanted)) {
                     Some(Ok(page)) => page.messages().for_each(&mut tell_one),
                     // Messages of the page are lost when their turn comes.
                     Some(Err(_)) | None => {
@@ -120,7 +118,7 @@ fn unknown(range: Range<u64>) -> RecoveredMessages {
 
 /// Tells the core of messages; the time matters only where they expire.
 fn tell(queue: &Queue, fifo: &mut Fifo, stored: &RecoveredMessages) {
-    fifo.restore(stored, stored.deadline_ms.map_or(0, |_| queue.services.storage.time.unix_ms()));
+    fifo.restore(stored, stored.deadline_ms.map_or(0, |_| queue.time().unix_ms()));
 }
 
 /// A queue that is being filled after a start.
@@ -163,7 +161,7 @@ impl Filling<'_> {
         let Queued { position, message, .. } = queued;
         let bytes = u64::from(queued.body_bytes());
         state.restoring().message(self.0, (*position, bytes), message);
-        let Storage { pool, bodies, .. } = &self.0.services.storage;
+        let Storage { pool, bodies, .. } = self.0.storage();
         if queued.stored.is_none() && bodies.is_stored(message.body.len()) {
             let stored = self.0.bodies.store(message.body.bytes());
             state.content.backlog.push(pool, *position, message, None, Some(stored.blob));

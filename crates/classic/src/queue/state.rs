@@ -184,7 +184,7 @@ impl QueueState {
         wakes: &mut Wakes,
     ) {
         self.confirms.begin(&mut self.fifo);
-        let bytes = keep_only_large(&mut publishes, &queue.services.storage.bodies);
+        let bytes = keep_only_large(&mut publishes, &queue.storage().bodies);
         let Publishes { ref messages, any, on_consume } = publishes;
         let has_consumers = self.fifo.consumers().n_active() > 0;
         let Some(places) = self.confirms.with_room(has_consumers, messages, bytes, refused) else {
@@ -268,7 +268,7 @@ impl QueueState {
                 Outcome::Accepted => {
                     if self.fifo.settle(consumer, at).is_ok() {
                         n_acked += 1;
-                        self.content.release(&queue.services.storage.pool, at);
+                        self.content.release(queue.pool(), at);
                         self.confirms.consumed(at);
                     }
                 }
@@ -416,13 +416,13 @@ impl QueueState {
         if self.deleted {
             return AfterDetach::Stays;
         }
-        let now_ms = queue.services.storage.time.unix_ms();
+        let now_ms = queue.time().unix_ms();
         self.given_up().wake(queue, now_ms);
         self.given_up().refuse_overdue(queue);
         self.leaving().enforce(queue, now_ms);
         self.deliveries().dispatch(queue, wakes);
         let has_consumers = self.fifo.consumers().n_active() > 0;
-        let is_over = |at_ms| at_ms <= queue.services.storage.time.monotonic_ms();
+        let is_over = |at_ms| at_ms <= queue.time().monotonic_ms();
         if self.policy.expires_at_ms(has_consumers).is_some_and(is_over) {
             self.deleted = true;
             return AfterDetach::DeleteQueue;
@@ -438,9 +438,9 @@ impl QueueState {
             host.tell_cancelled(wakes);
         }
         self.confirms.not_consumed(PositionRange { start: 0, end: u64::MAX });
-        let dropped = self.content.backlog.clear(&queue.services.storage.pool);
+        let dropped = self.content.backlog.clear(queue.pool());
         self.content.free(queue, dropped);
-        queue.files_version.forget(&queue.services.storage.wal);
+        queue.files_version.forget(queue.wal());
         self.content.durability.drop_journal(queue);
         self.loading.end(queue, wakes);
         self.fifo = Fifo::new();

@@ -31,7 +31,7 @@ impl Upkeep<'_> {
     /// Moves what lies in log segment `segment` to the log's end.
     pub fn relocate(self, segment: SegmentId) {
         let mut state = stdx::lock(&self.0.state);
-        self.0.files_version.relocate(&self.0.services.storage.wal, segment);
+        self.0.files_version.relocate(self.0.wal(), segment);
         state.leaving().move_noted_returns(self.0, segment);
         state.content.upkeep(self.0).relocate(segment);
     }
@@ -48,7 +48,7 @@ impl Upkeep<'_> {
         let first_undelivered =
             (!self.0.is_loading()).then(|| state.policy.first_undelivered(&state.fifo));
         let has_consumers = state.fifo.consumers().n_active() > 0;
-        let now_ms = self.0.services.storage.time.monotonic_ms();
+        let now_ms = self.0.time().monotonic_ms();
         let unused_ms = state.policy.unused_for_ms(has_consumers, now_ms);
         StopNote { first_undelivered, unused_ms }
     }

@@ -89,7 +89,7 @@ impl VersionChange<'_> {
         // Entries in the log are from before the queue had version 1, or from an attempt that did not come to
         // its end.
         records::append_purged(
-            &self.0.services.storage.wal,
+            self.0.wal(),
             self.0.def.id.0,
             &[PositionRange { start: 0, end: u64::MAX }],
         );
@@ -114,7 +114,7 @@ impl VersionChange<'_> {
             Some(Part::Here(page)) => copy.copy(page.messages(), (page.end, stored_bytes)),
             Some(Part::Stored { blob, is_durable, wanted, end, .. }) => match image {
                 Some((of, image)) if *of == blob => {
-                    match LoadedPage::read(&self.0.services.storage.pool, image, &wanted) {
+                    match LoadedPage::read(self.0.pool(), image, &wanted) {
                         Ok(loaded) => copy.copy(loaded.messages(), (end, 0)),
                         Err(_) => CopyOutcome::Damaged { next: end },
                     }
@@ -133,15 +133,9 @@ impl VersionChange<'_> {
         let mut state = stdx::lock(&self.0.state);
         let append = |survivor: LiveMessage<'_>| {
             let LiveMessage { position, message, stored } = survivor;
-            records::append_message(
-                &self.0.services.storage.wal,
-                self.0.def.id.0,
-                position,
-                &message,
-                stored,
-            )
-            .at
-            .segment
+            records::append_message(self.0.wal(), self.0.def.id.0, position, &message, stored)
+                .at
+                .segment
         };
         match state.content.backlog.log_places().log_next(positions.start, append) {
             None => LogPageOutcome::All,
@@ -168,17 +162,16 @@ impl VersionChange<'_> {
             state.content.backlog.log_places().image_logged(page, durable, persistent)
         else {
             if !page.is_durable {
-                self.0.services.storage.images.durable.release(durable, 1);
+                self.0.storage().images.durable.release(durable, 1);
             }
             return false;
         };
         if let Some(note) = &logged.note {
-            let appended =
-                records::append_paged(&self.0.services.storage.wal, self.0.def.id.0, note);
+            let appended = records::append_paged(self.0.wal(), self.0.def.id.0, note);
             state.content.backlog.log_places().paged_in_log(page.page, appended.at.segment);
         }
         if let Some(segment) = logged.noted_before {
-            self.0.services.storage.wal.release(segment, 1);
+            self.0.wal().release(segment, 1);
         }
         if let Some(replaced) = logged.replaced {
             self.0.services.free_page(replaced, &self.0.bodies);
@@ -197,10 +190,10 @@ impl VersionChange<'_> {
         if state.deleted {
             return;
         }
-        let upto = self.0.files_version.log(&self.0.services.storage.wal, to);
+        let upto = self.0.files_version.log(self.0.wal(), to);
         state.content.durability.complete(to, upto);
         if to == QueueVersion::V1 {
-            state.content.backlog.log_places().unlog().release(&self.0.services.storage.wal);
+            state.content.backlog.log_places().unlog().release(self.0.wal());
         }
     }
 

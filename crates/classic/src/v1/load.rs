@@ -17,12 +17,12 @@ pub(crate) struct Loading {
     /// Messages from this position on were not given to consumers before a clean stop.
     cursor: Option<u64>,
     /// The queue's files, once they were looked at.
-    files: Option<Files>,
+    files: Option<LoadedFiles>,
 }
 
 /// The files of a queue that is being loaded.
 #[derive(Debug)]
-struct Files {
+struct LoadedFiles {
     journal: Arc<Journal>,
     left: Range<u64>,
     found: PositionSet,
@@ -37,7 +37,7 @@ impl Loading {
     }
 }
 
-impl Files {
+impl LoadedFiles {
     /// Looks at a queue's files.
     fn open(storage: &Storage, queue: &Queue) -> Result<Self, StoreError> {
         let mut found = PositionSet::new();
@@ -133,7 +133,7 @@ impl Fill for Loading {
         }
         let files = match &mut self.files {
             Some(files) => files,
-            none => none.insert(Files::open(storage, &self.queue)?),
+            none => none.insert(LoadedFiles::open(storage, &self.queue)?),
         };
         if !files.left.is_empty() {
             files.read(storage, &self.queue, bytes_max)?;

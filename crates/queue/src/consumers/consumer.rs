@@ -48,7 +48,7 @@ pub struct Consumer {
     priority: i64,
     /// Messages the consumer may hold at a time.
     credit: u32,
-    unacked: Unacked,
+    unacked: Unacked<u64>,
     /// Whether messages are held when they are given to the consumer.
     by_giving: Held,
     /// Messages the consumer holds without a record of which they are, beside `unacked`.
@@ -83,7 +83,7 @@ impl Consumer {
 
     /// Positions the consumer holds, lowest first; messages without a record are left out.
     pub fn held(&self) -> impl Iterator<Item = u64> + '_ {
-        self.unacked.iter()
+        self.unacked.iter().copied()
     }
 
     /// Whether the consumer holds the message at `position`, with a record of it.
@@ -159,7 +159,7 @@ impl Consumer {
     /// Releases all messages on record, but for `kept`.
     pub(crate) fn let_go_all(&mut self, kept: &HashSet<u64>) -> Vec<u64> {
         let all = std::mem::take(&mut self.unacked);
-        let (stays, held): (Vec<u64>, Vec<u64>) = all.iter().partition(|at| kept.contains(at));
+        let (stays, held): (Vec<u64>, Vec<u64>) = all.iter().partition(|at| kept.contains(*at));
         stays.into_iter().for_each(|position| self.unacked.hold(position));
         held
     }

@@ -62,6 +62,7 @@ impl Scattered {
         let n = usize::try_from(limit).unwrap_or(usize::MAX).min(lows.len());
         let taken = lows.drain(..n);
         due.extend(taken.map(|low| PositionRange::one(position(key, low))));
+        debug_assert!(n > 0 && self.n_entries >= n, "a bucket has entries that are counted");
         self.n_entries -= n;
         if lows.is_empty() {
             bucket.remove();

@@ -58,6 +58,7 @@ impl Rising {
         if deadline_ms >= self.newest_ms {
             due_ms = due_ms.max(last.due_ms);
         }
+        debug_assert!(range.start >= last.end, "positions rise");
         let gap = range.start - last.end;
         let n_blocks = self.exceptions.n_blocks() as u64 + gap / 256;
         if due_ms < last.due_ms || n_blocks > EXCEPTION_BLOCKS_MAX {

@@ -105,6 +105,7 @@ impl Backlog {
     #[inline]
     pub(super) fn pop(&mut self) -> Option<(u64, DeliveryCounts)> {
         let (position, came_back) = self.ready.pop()?;
+        debug_assert!(position < self.next_position, "a ready message was put in");
         let size = self.sizes.get(position).into();
         self.bytes.ready = self.bytes.ready.saturating_sub(size);
         self.bytes.held = self.bytes.held.saturating_add(size);
@@ -128,7 +129,8 @@ impl Backlog {
     /// A held message is not held any more.
     #[inline]
     pub(super) fn let_go(&mut self, position: u64) -> bool {
-        self.away.remove(position);
+        let was_away = self.away.remove(position);
+        debug_assert!(was_away, "a message that is let go of was held");
         let size = self.sizes.get(position).into();
         self.bytes.held = self.bytes.held.saturating_sub(size);
         self.expiry.forget(position)
@@ -159,7 +161,8 @@ impl Backlog {
     }
 
     fn delay(&mut self, position: u64, until_ms: u64) {
-        self.away.insert(position);
+        let was_here = self.away.insert(position);
+        assert!(was_here, "a message that is to wait is nowhere else");
         self.delayed.push(position, until_ms);
         self.delayed_until.insert(position, until_ms);
     }
@@ -167,7 +170,8 @@ impl Backlog {
     /// Makes a message ready that has waited to be tried again; false if none has.
     pub(super) fn wake(&mut self, now_ms: u64) -> bool {
         let Some(position) = self.delayed.pop_due(now_ms) else { return false };
-        self.delayed_until.remove(&position);
+        let until_ms = self.delayed_until.remove(&position);
+        assert!(until_ms.is_some_and(|it| it <= now_ms), "a message is woken when it is due");
         self.away.remove(position);
         self.ready.come_back(position);
         true

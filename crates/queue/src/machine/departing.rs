@@ -20,6 +20,7 @@ impl DepartingMessages {
 
     /// Messages leave; the number of the first.
     pub(super) fn push(&mut self, positions: PositionRange, reason: Reason) -> u64 {
+        assert!(!positions.is_empty(), "a run has messages");
         let number = self.next_number;
         self.runs.insert(number, (positions, reason));
         self.next_number += positions.len();
@@ -49,6 +50,7 @@ impl DepartingMessages {
             let rest = PositionRange { start: to, end: positions.end };
             self.runs.insert(first + (to - positions.start), (rest, reason));
         }
+        assert!(from < to && self.n_messages >= to - from, "what departs is counted");
         self.n_messages -= to - from;
         Some(PositionRange { start: from, end: to })
     }

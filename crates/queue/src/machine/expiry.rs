@@ -34,6 +34,7 @@ impl Expiry {
 
     /// Adds a run at the end of its bucket.
     pub(super) fn push_run(&mut self, due_ms: u64, run: PositionRange) {
+        debug_assert!(!run.is_empty(), "a run has messages");
         let bucket = self.buckets.entry(due_ms).or_default();
         match bucket.back_mut() {
             Some(last) if last.end == run.start => last.end = run.end,
@@ -66,6 +67,7 @@ impl Expiry {
         first.start = due.end;
         if first.is_empty() {
             bucket.get_mut().pop_front();
+            assert!(self.n_runs > 0, "a run in a bucket is counted");
             self.n_runs -= 1;
         }
         if bucket.get().is_empty() {

@@ -13,7 +13,7 @@ use super::Machine;
 use super::backlog::Backlog;
 use super::bounds::{COUNTER_MAX, MESSAGES_MAX, NAME_BYTES_MAX, PRIORITY_MAX, REFUSED_RUNS_MAX};
 use super::codec::{VERSION, read_attach, read_version, write_attach};
-use super::held::{Delivery, Held};
+use super::held::Delivery;
 use super::holders::{Holder, Holders, Reach};
 use super::items::{put_option, read_option};
 use super::publishers::{Numbers, Publishers, Waiter};
@@ -21,6 +21,7 @@ use super::settings::Settings;
 use super::sizes::Sizes;
 use crate::delivery_counts::LEVELS_MAX;
 use crate::positions::{PositionRange, PositionSet};
+use crate::unacked::Unacked;
 use crate::{DeliveryCounts, Reason};
 use stdx::record::{Reader, RecordError, put_bool, put_bytes, put_u8, put_u32, put_u64};
 
@@ -323,12 +324,12 @@ fn read_consumer(reader: &mut Reader<'_>, next_number: u64) -> Result<Holder, Re
         3..=u8::MAX => return Err(RecordError::Invalid),
     };
     let (turn, alarm_ms) = (read_option(reader)?, read_option(reader)?);
-    let (mut held, mut next) = (Held::default(), 0);
+    let (mut held, mut next) = (Unacked::default(), 0);
     for _ in 0..reader.u64()? {
         let (number, position) = (reader.u64()?, read_counter(reader)?);
         valid(next <= number && number < next_number)?;
         next = number + 1;
-        held.push(Delivery { number, position, at_ms: reader.u64()? });
+        held.hold(Delivery { number, position, at_ms: reader.u64()? });
     }
     let timed_out = (0..reader.u64()?).map(|_| reader.u64()).collect::<Result<_, _>>()?;
     Ok(Holder { terms, came, is_cancelled, reach, held, timed_out, turn, alarm_ms })

@@ -1,10 +1,6 @@
-//! The deliveries that a consumer holds, by number.
+//! A delivery that a consumer holds.
 
-use std::collections::VecDeque;
-
-const GONE: u64 = 1 << 63;
-/// Entries that are never too many.
-const ENTRIES_MIN: usize = 64;
+use crate::unacked::Entry;
 
 /// A delivery that a consumer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,87 +12,27 @@ pub(super) struct Delivery {
     pub(super) at_ms: u64,
 }
 
-impl Delivery {
-    const fn is_gone(&self) -> bool {
-        self.position & GONE != 0
-    }
-}
-
-/// The deliveries that a consumer holds. Settling from the front, the usual order, is O(1); any other order
-/// is a binary search and a mark.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Held {
-    /// By rising number; neither the first nor the last is gone.
-    entries: VecDeque<Delivery>,
-    n_held: usize,
-}
-
-impl Held {
-    pub(super) const fn len(&self) -> usize {
-        self.n_held
+impl Entry for Delivery {
+    #[inline]
+    fn key(&self) -> u64 {
+        self.number
     }
 
     #[inline]
-    pub(super) fn push(&mut self, delivery: Delivery) {
-        self.entries.push_back(delivery);
-        self.n_held += 1;
-    }
-
-    /// Takes the first delivery out whose number lies in `start..end`.
-    #[inline]
-    pub(super) fn take_first(&mut self, start: u64, end: u64) -> Option<Delivery> {
-        let first = *self.entries.front()?;
-        if first.number < start {
-            return self.take_inner(start, end);
-        }
-        if first.number >= end {
-            return None;
-        }
-        self.entries.pop_front();
-        self.n_held -= 1;
-        self.trim_front();
-        Some(first)
-    }
-
-    fn take_inner(&mut self, start: u64, end: u64) -> Option<Delivery> {
-        let from = self.entries.partition_point(|entry| entry.number < start);
-        let entry = self.entries.range_mut(from..).find(|entry| !entry.is_gone())?;
-        let taken = *entry;
-        if taken.number >= end {
-            return None;
-        }
-        entry.position |= GONE;
-        self.n_held -= 1;
-        while self.entries.back().is_some_and(Delivery::is_gone) {
-            self.entries.pop_back();
-        }
-        if self.entries.len() > ENTRIES_MIN && self.entries.len() > 2 * self.n_held {
-            self.entries.retain(|entry| !entry.is_gone());
-        }
-        Some(taken)
+    fn marked(&self) -> u64 {
+        self.position
     }
 
     #[inline]
-    fn trim_front(&mut self) {
-        while self.entries.front().is_some_and(Delivery::is_gone) {
-            self.entries.pop_front();
-        }
-    }
-
-    /// The oldest.
-    pub(super) fn first(&self) -> Option<&Delivery> {
-        self.entries.front()
-    }
-
-    /// All, by number.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Delivery> {
-        self.entries.iter().filter(|entry| !entry.is_gone())
+    fn marked_mut(&mut self) -> &mut u64 {
+        &mut self.position
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::unacked::Unacked;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -105,11 +41,11 @@ mod tests {
         fn held_is_what_was_not_taken(
             ops in prop::collection::vec((0..4_u8, 0..300_u64, 0..9_u64), 0..600),
         ) {
-            let (mut held, mut model, mut next) = (Held::default(), BTreeMap::new(), 0);
+            let (mut held, mut model, mut next) = (Unacked::default(), BTreeMap::new(), 0);
             for (op, start, n) in ops {
                 if op < 2 {
                     next += n + 1;
-                    held.push(Delivery { number: next, position: next / 2, at_ms: next });
+                    held.hold(Delivery { number: next, position: next / 2, at_ms: next });
                     model.insert(next, next / 2);
                 } else {
                     let first = model.range(start..start + n).next().map(|(number, at)| (*number, *at));
@@ -121,7 +57,6 @@ mod tests {
                 let listed: Vec<(u64, u64)> = held.iter().map(|it| (it.number, it.position)).collect();
                 prop_assert_eq!(listed, model.iter().map(|(n, at)| (*n, *at)).collect::<Vec<_>>());
                 prop_assert_eq!(held.first().map(|it| it.number), model.keys().next().copied());
-                prop_assert!(held.entries.len() <= ENTRIES_MIN.max(2 * model.len() + 2));
             }
         }
     }

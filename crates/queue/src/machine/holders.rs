@@ -1,10 +1,11 @@
 //! Holders of messages of a quorum queue: the messages each holds, the turns among them, and the deliveries
 //! held for too long.
 
-use super::bounds::PREFETCH_UNLIMITED;
+use super::bounds::{COUNTER_MAX, PREFETCH_UNLIMITED};
 use super::command::Attach;
 use super::effects::{Activity, Effects, TimedOut};
-use super::held::{Delivery, Held};
+use super::held::Delivery;
+use crate::unacked::Unacked;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +27,7 @@ pub(super) struct Holder {
     pub(super) came: u64,
     pub(super) is_cancelled: bool,
     pub(super) reach: Reach,
-    pub(super) held: Held,
+    pub(super) held: Unacked<Delivery>,
     /// Numbers of deliveries that timed out and that the holder has not settled since.
     pub(super) timed_out: BTreeSet<u64>,
     /// Place in line; none if the holder is in no line.
@@ -111,7 +112,7 @@ impl Holders {
             came: self.n_came,
             is_cancelled,
             reach: Reach::Up,
-            held: Held::default(),
+            held: Unacked::default(),
             timed_out: BTreeSet::new(),
             turn: None,
             alarm_ms: None,
@@ -146,6 +147,7 @@ impl Holders {
             self.line.remove(&(priority, turn, id));
         }
         self.standby.remove(&(priority, consumer.came, id));
+        assert!(consumer.is_cancelled || self.n_attached > 0, "an attached consumer is counted");
         self.n_attached -= u64::from(!consumer.is_cancelled);
         let changed = change(consumer);
         self.n_attached += u64::from(!consumer.is_cancelled);
@@ -232,9 +234,10 @@ impl Holders {
     #[inline]
     pub(super) fn give(&mut self, id: u64, position: u64, at_ms: u64) -> u64 {
         let number = self.next_number;
+        debug_assert!(number < COUNTER_MAX, "numbers are never used up");
         self.next_number += 1;
         let Some(consumer) = self.table.get_mut(&id) else { return number };
-        consumer.held.push(Delivery { number, position, at_ms });
+        consumer.held.hold(Delivery { number, position, at_ms });
         let (has_credit, turn) = (consumer.has_credit(), consumer.turn);
         if consumer.alarm_ms.is_none() && consumer.terms.timeout_ms.is_some() {
             self.set_alarm(id, 0);

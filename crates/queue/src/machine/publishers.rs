@@ -74,7 +74,8 @@ impl<K: Ord + Clone + KeyBytes, V> Recent<K, V> {
     pub(super) fn shrink(&mut self, n_max: u32) {
         while self.entries.len() > n_max as usize || self.n_bytes > NAMED_PUBLISHERS_BYTES_MAX {
             let Some((_, key)) = self.by_use.pop_first() else { return };
-            self.entries.remove(&key);
+            let gone = self.entries.remove(&key);
+            assert!(gone.is_some(), "a key that is used has a value");
             self.n_bytes -= key.n_bytes();
         }
     }

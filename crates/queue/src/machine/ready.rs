@@ -91,6 +91,7 @@ impl Ready {
         }
         let lane = self.lanes.iter_mut().find(|lane| !lane.ready.is_empty())?;
         let position = lane.ready.pop_first()?;
+        debug_assert!(self.n_fresh > 0, "a message in a lane is counted");
         self.n_fresh -= 1;
         Some((position, false))
     }

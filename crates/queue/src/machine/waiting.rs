@@ -38,6 +38,7 @@ impl Waiting {
 
     fn remove(&mut self, position: u64) -> Option<Waiter> {
         let waiter = self.by_position.remove(&position)?;
+        assert!(self.bytes >= u64::from(waiter.bytes), "bytes that wait are counted");
         self.bytes -= u64::from(waiter.bytes);
         if let Some((name, id)) = waiter.named.as_deref()
             && let Some(of_name) = self.of_named.get_mut(name)

@@ -3,38 +3,37 @@
 
 use super::QuorumQueue;
 use confirm::Publisher;
+use delivery::Answers;
 use meta::ConfirmOn;
 use queue::machine::{Promise, Run};
-use queue_type::{Confirm, ConfirmRef, DeadLetter, Incoming, PendingConfirms, Wakes};
+use queue::{ConfirmWaiters, PositionRange};
+use queue_type::{Confirm, DeadLetter, Incoming, PendingConfirms, Wakes};
 use session::Confirmation;
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// The publishers of a queue that wait for its consumers.
 #[derive(Debug, Default)]
 pub(crate) struct Confirms {
-    by_number: BTreeMap<u64, Confirm>,
+    by_number: ConfirmWaiters,
     /// Publishers whose messages depart, by the numbers of the letters.
-    by_letter: BTreeMap<u64, Confirm>,
-    /// Answers that publishers were not told yet.
-    answers: Vec<(Confirm, Confirmation)>,
+    by_letter: ConfirmWaiters,
+    answers: Answers,
 }
 
 impl Confirms {
     /// Lets the publishers of messages wait, the first of which has the number `first`.
     pub(crate) fn wait_for(&mut self, messages: &[Incoming<'_>], first: u64) {
         for (incoming, number) in messages.iter().zip(first..) {
-            if let Some(ConfirmRef { publisher, sequence }) = incoming.confirm {
-                let publisher = Arc::clone(publisher);
-                self.by_number.insert(number, Confirm { publisher, sequence });
+            if let Some(confirm) = incoming.confirm {
+                self.by_number.wait(number, self.answers.awaiting(confirm, 0), 0);
             }
         }
     }
 
     /// Takes the publisher that waits for that message.
     pub(crate) fn take(&mut self, number: u64) -> Option<Confirm> {
-        self.by_number.remove(&number)
+        self.answers.hand_on(self.by_number.take(number)?)
     }
 
     /// Notes a promise of the machine.
@@ -46,8 +45,8 @@ impl Confirms {
             }
             Promise::Refused(run) => self.answer(run, Confirmation::Nack),
             Promise::Departs { number, letter, .. } => {
-                if let Some(confirm) = self.take(number) {
-                    self.by_letter.insert(letter, confirm);
+                if let Some(awaiting) = self.by_number.take(number) {
+                    self.by_letter.wait(letter, awaiting, 0);
                 }
             }
             Promise::Purged { .. } => self.refuse_letters(0..u64::MAX),
@@ -59,68 +58,45 @@ impl Confirms {
         }
     }
 
-    fn answer(&mut self, run: Run, answer: Confirmation) {
-        for number in run.first..run.first.saturating_add(run.n) {
-            if let Some(confirm) = self.by_number.remove(&number) {
-                self.answers.push((confirm, answer));
-            }
-        }
+    fn answer(&mut self, Run { first, n, .. }: Run, answer: Confirmation) {
+        let Self { by_number, answers, .. } = self;
+        let numbers = PositionRange { start: first, end: first.saturating_add(n) };
+        by_number.take_range(numbers, |awaiting| answers.add(awaiting, answer));
     }
 
     /// Refuses all publishes: no consumer will have the messages.
     pub(crate) fn refuse_all(&mut self) {
-        let all = std::mem::take(&mut self.by_number).into_values();
-        self.answers.extend(all.map(|confirm| (confirm, Confirmation::Nack)));
+        let Self { by_number, answers, .. } = self;
+        let all = PositionRange { start: 0, end: u64::MAX };
+        by_number.take_range(all, |awaiting| answers.add(awaiting, Confirmation::Nack));
         self.refuse_letters(0..u64::MAX);
     }
 
     /// Refuses publishes whose letters are lost.
-    pub(crate) fn refuse_letters(&mut self, numbers: Range<u64>) {
-        let lost = self.by_letter.extract_if(numbers, |_, _| true);
-        self.answers.extend(lost.map(|(_, confirm)| (confirm, Confirmation::Nack)));
+    pub(crate) fn refuse_letters(&mut self, Range { start, end }: Range<u64>) {
+        let Self { by_letter, answers, .. } = self;
+        let letters = PositionRange { start, end };
+        by_letter.take_range(letters, |awaiting| answers.add(awaiting, Confirmation::Nack));
     }
 
-    /// Takes the publishers that wait for letters which are elsewhere.
-    pub(crate) fn take_letters(&mut self, numbers: Range<u64>) -> impl Iterator<Item = Confirm> {
-        self.by_letter.extract_if(numbers, |_, _| true).map(|(_, confirm)| confirm)
-    }
-
-    /// Moves publishers that wait for letters into these letters.
-    pub(crate) fn go_with(&mut self, letters: &mut [DeadLetter]) {
-        for letter in letters {
-            letter.confirm = self.by_letter.remove(&letter.position);
-        }
+    /// Takes the publisher that waits for a letter.
+    pub(crate) fn take_letter(&mut self, letter: u64) -> Option<Confirm> {
+        self.answers.hand_on(self.by_letter.take(letter)?)
     }
 
     /// Takes back the publishers of letters that were not sent.
     pub(crate) fn come_back(&mut self, letters: &[DeadLetter]) {
-        let back = letters.iter().filter_map(|it| Some((it.position, it.confirm.clone()?)));
-        self.by_letter.extend(back);
+        for DeadLetter { position, confirm, .. } in letters {
+            if let Some(confirm) = confirm {
+                let awaiting = self.answers.awaiting(confirm.as_ref(), 0);
+                self.by_letter.wait(*position, awaiting, 0);
+            }
+        }
     }
 
     /// Tells publishers the answers, after every turn.
     pub(crate) fn tell(&mut self, wakes: &mut Wakes) {
-        let key = |(confirm, _): &(Confirm, Confirmation)| {
-            (Arc::as_ptr(&confirm.publisher).addr(), confirm.sequence)
-        };
-        self.answers.sort_by_key(key);
-        for of_one in self.answers.chunk_by(|a, b| key(a).0 == key(b).0) {
-            let Some((Confirm { publisher, .. }, _)) = of_one.first() else { continue };
-            let follows =
-                |a: &(Confirm, _), b: &(Confirm, _)| a.0.sequence + 1 == b.0.sequence && a.1 == b.1;
-            let runs = of_one.chunk_by(follows).filter_map(|run| {
-                let ((first, answer), (last, _)) = (run.first()?, run.last()?);
-                Some((first.sequence, last.sequence, *answer))
-            });
-            wakes.extend(publisher.answer(runs));
-        }
-        self.answers.clear();
-    }
-
-    /// Number of the first message that this publisher waits for.
-    pub(crate) fn first_of(&self, publisher: &Arc<Publisher>) -> Option<u64> {
-        let is_its = |confirm: &Confirm| Arc::ptr_eq(&confirm.publisher, publisher);
-        self.by_number.iter().find(|(_, confirm)| is_its(confirm)).map(|(number, _)| *number)
+        self.answers.send(wakes);
     }
 }
 
@@ -144,7 +120,7 @@ impl<'q> WaitingPublishers<'q> {
     /// Publishes that wait for the queue's consumers.
     #[must_use]
     pub fn pending(self) -> PendingConfirms {
-        let now_ms = self.0.context.services.storage.time.unix_ms();
+        let now_ms = self.0.context.time().unix_ms();
         let state = stdx::lock(&self.0.state);
         let facts = state.machine.facts();
         PendingConfirms {
@@ -173,9 +149,10 @@ impl<'q> WaitingPublishers<'q> {
             let facts = turn.state.machine.facts();
             let Some(confirms) = &mut turn.state.publishing.confirms else { return };
             for (at, confirm) in back {
+                let awaiting = confirms.answers.awaiting(confirm.as_ref(), 0);
                 match facts.waiting_at(*at) {
-                    Some(number) => drop(confirms.by_number.insert(number, confirm.clone())),
-                    None => confirms.answers.push((confirm.clone(), Confirmation::Nack)),
+                    Some(number) => confirms.by_number.wait(number, awaiting, 0),
+                    None => confirms.answers.add(awaiting, Confirmation::Nack),
                 }
             }
         });
@@ -184,9 +161,10 @@ impl<'q> WaitingPublishers<'q> {
     /// Time when the publisher's first publish came that waits for consumers, by the monotonic clock.
     #[must_use]
     pub fn pending_since_ms(self, publisher: &Arc<Publisher>) -> Option<u64> {
-        let time = &self.0.context.services.storage.time;
+        let time = self.0.context.time();
         let state = stdx::lock(&self.0.state);
-        let first = state.publishing.confirms.as_ref()?.first_of(publisher)?;
+        let confirms = state.publishing.confirms.as_ref()?;
+        let first = confirms.answers.first_of(publisher, &confirms.by_number)?;
         let (came_ms, ..) = state.machine.facts().waiting().find(|(.., it)| *it == first)?;
         Some(time.monotonic_ms().saturating_sub(time.unix_ms().saturating_sub(came_ms)))
     }

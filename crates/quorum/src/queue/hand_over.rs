@@ -127,6 +127,7 @@ impl Turn<'_> {
                     ..message
                 };
                 let position = Position(next.number);
+                debug_assert!(!channel.room.is_closed(), "a message is given where there is room");
                 let delivery =
                     Delivery { position, redelivered, settled_by_write, message: &message };
                 let room = sink.deliver(link, delivery);

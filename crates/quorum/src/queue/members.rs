@@ -42,6 +42,7 @@ pub(crate) struct Feed {
 impl Members {
     /// Sets the last number that an earlier life has given out.
     pub(crate) fn begin_behind(&mut self, last: u64) {
+        assert!(self.by_id.is_empty(), "nobody has a number yet");
         self.last = last;
     }
 
@@ -60,7 +61,9 @@ impl Members {
         self.n_consumers += 1;
         let owner = channel.owner();
         let feed = Some(Box::new(Feed { channel, waiting: VecDeque::new(), is_active }));
-        self.by_id.insert(self.last, Member { owner, timeout_ms, feed, knows_timeout: false });
+        let before =
+            self.by_id.insert(self.last, Member { owner, timeout_ms, feed, knows_timeout: false });
+        assert!(before.is_none(), "a number is that of one consumer");
     }
 
     /// Adds a member that only takes messages it asks for; returns its number.
@@ -82,6 +85,7 @@ impl Members {
     /// Ends a consumer's deliveries; returns the way to it.
     pub(crate) fn take_feed(&mut self, id: u64) -> Option<Box<Feed>> {
         let feed = self.by_id.get_mut(&id)?.feed.take()?;
+        assert!(self.n_consumers > 0, "a consumer that gets deliveries is counted");
         self.n_consumers -= 1;
         feed.is_active.store(false, Ordering::Relaxed);
         Some(feed)
@@ -104,7 +108,11 @@ impl Members {
 
     /// Removes a member that gets nothing any more.
     pub(crate) fn remove(&mut self, id: u64) {
-        self.by_id.remove(&id);
+        let gone = self.by_id.remove(&id);
+        debug_assert!(
+            gone.is_none_or(|it| it.feed.is_none()),
+            "deliveries end before their consumer"
+        );
     }
 
     /// Removes all members, and returns the ways to those that got messages.

@@ -56,7 +56,7 @@ impl PagedQueue for QuorumQueue {
     }
 
     fn storage(&self) -> &Storage {
-        &self.context.services.storage
+        self.context.storage()
     }
 
     fn bodies(&self) -> &Arc<BodyStore> {
@@ -85,8 +85,8 @@ impl PagedQueue for QuorumQueue {
             let lost = turn.state.content.upkeep(&self.context).loaded(page, loaded);
             if let Some(Lost { positions, reason, dropped }) = lost {
                 let n_lost: u64 = positions.iter().map(|range| range.end - range.start).sum();
-                self.context.services.storage.count_lost(n_lost);
-                self.context.services.storage.tell_lost(self.def(), &reason, n_lost);
+                self.context.storage().count_lost(n_lost);
+                self.context.storage().tell_lost(self.def(), &reason, n_lost);
                 turn.state.content.free(&self.context, dropped);
             }
             let backlog = &turn.state.content.backlog;
@@ -98,7 +98,7 @@ impl PagedQueue for QuorumQueue {
 
     fn find(&self, toward: Toward) -> Option<(FoundPage, Standings)> {
         let state = stdx::lock(&self.state);
-        let pool = &self.context.services.storage.pool;
+        let pool = self.context.pool();
         let found = Looks::of(&state.content.backlog).find(pool, toward)?;
         let standings = state.machine.facts().standings(&found.span);
         Some((found, standings))

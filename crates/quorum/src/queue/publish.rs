@@ -22,6 +22,7 @@ impl Turn<'_> {
             return DurabilityToken::default();
         }
         let first = self.next_number();
+        debug_assert!(!messages.is_empty(), "somebody publishes something");
         self.state.publishing.last_number = Some(first + messages.len() as u64 - 1);
         if on_consume {
             self.state.publishing.confirms.get_or_insert_default().wait_for(messages, first);
@@ -36,7 +37,7 @@ impl Turn<'_> {
         let kept = take_promises(self, (first, on_consume), messages.len() as u64, refused);
         let upto = DurabilityToken::by_log(self.record(first, messages));
         for Confirm { publisher, sequence } in kept {
-            let wal = &self.queue.context.services.storage.wal;
+            let wal = self.queue.context.wal();
             publisher.answer_when_durable(wal, &upto, sequence);
         }
         // Nobody waits for the disk where a consumer's word counts.

@@ -57,6 +57,7 @@ impl LoggedMachine {
         let (mut gone, mut start) = (Vec::new(), 0);
         let end = PositionRange { start: u64::MAX, end: u64::MAX };
         for live in machine.facts().live().into_iter().chain([end]) {
+            assert!(start <= live.start && live.start <= live.end, "positions rise");
             if start < live.start {
                 gone.push(PositionRange { start, end: live.start });
             }
@@ -68,7 +69,7 @@ impl LoggedMachine {
 
     /// Has the log keep what it has. Returns the machine, if the log has one.
     fn retain(self, queue: &QuorumQueue) -> Option<(Machine, CommandLog)> {
-        let (wal, owner) = (&queue.context.services.storage.wal, Owner(queue.def().id.0));
+        let (wal, owner) = (queue.context.wal(), Owner(queue.def().id.0));
         self.segments.clone().retain(wal, owner);
         let form = self.form.map(|(segment, form)| (segment, form.len() as u64));
         if let Some((segment, _)) = form {

@@ -55,7 +55,9 @@ impl RuledQueue for QuorumQueue {
             // Letters sent once take their confirms along; awaited letters are answered by this queue.
             let confirms = turn.state.publishing.confirms.as_mut();
             if let Some(confirms) = confirms.filter(|_| batch.awaited.is_none()) {
-                confirms.go_with(&mut batch.letters);
+                for letter in &mut batch.letters {
+                    letter.confirm = confirms.take_letter(letter.position);
+                }
             }
             Some(batch)
         })
@@ -85,7 +87,7 @@ impl RuledQueue for QuorumQueue {
         self.with(|turn| {
             let (arrived, lost_at) = turn.state.letters.note_tried(tried, turn.now_ms);
             let n_arrived = arrived.iter().map(|it| it.end - it.start).sum();
-            turn.queue.context.services.storage.deaths.note_confirmed(n_arrived);
+            turn.queue.context.storage().deaths.note_confirmed(n_arrived);
             letters_arrived(turn, &arrived);
             if let Some((lost_at, to)) = lost_at.zip(turn.state.letters.to.as_deref()) {
                 tell_of_lost(turn.queue.def(), to, lost_at);
@@ -127,12 +129,13 @@ impl Turn<'_> {
 fn letters_arrived(turn: &mut Turn<'_>, numbers: &[NumberRange]) {
     let mut waiting = Vec::new();
     if let Some(confirms) = &mut turn.state.publishing.confirms {
-        numbers.iter().for_each(|it| waiting.extend(confirms.take_letters(it.start..it.end)));
+        let numbers = numbers.iter().flat_map(|it| it.start..it.end);
+        waiting.extend(numbers.filter_map(|number| confirms.take_letter(number)));
     }
     turn.letters_departed(numbers);
     let upto = DurabilityToken::by_log(turn.record(0, &[]));
     for Confirm { publisher, sequence } in waiting {
-        let wal = &turn.queue.context.services.storage.wal;
+        let wal = turn.queue.context.wal();
         publisher.answer_when_durable(wal, &upto, sequence);
     }
 }

@@ -11,9 +11,6 @@ use queue::{PositionRange, Reason};
 use queue_type::{Incoming, Wakes};
 use stdx::TimeScale;
 
-/// Messages of a range above which they are forgotten together.
-const ONE_BY_ONE_MAX: u64 = 64;
-
 /// The duties left once the lock is released.
 pub(crate) struct FollowUp {
     pub(crate) is_sending_wanted: bool,
@@ -36,7 +33,7 @@ impl<'t> Turn<'t> {
         wakes: &'t mut Wakes,
     ) -> Self {
         let work = state.work.take().unwrap_or_default();
-        let now_ms = queue.context.services.storage.time.unix_ms();
+        let now_ms = queue.context.time().unix_ms();
         Self { queue, state, work, wakes, now_ms }
     }
 
@@ -69,7 +66,7 @@ impl<'t> Turn<'t> {
         let placed = placed(&effects.stored, first, messages);
         let appended = content.keep_commands(context, placed.clone(), commands);
         self.state.log.note(context, &appended);
-        let durable = context.services.storage.wal.durable_upto();
+        let durable = context.wal().durable_upto();
         self.queue.entries.note(appended.upto, durable);
         for (at, incoming) in placed {
             content.store(context, (at, Some(appended.at.segment)), incoming);
@@ -96,7 +93,7 @@ impl<'t> Turn<'t> {
             queue.counters.note_confirms(state.machine.facts().n_waiting(), n_overdue);
         }
         state.content.log_settled(context);
-        state.content.trim(&services.storage.pool);
+        state.content.backlog.trim(&services.storage.pool);
         if !state.is_deleted && state.log.is_form_due() {
             state.log.write_form(context, state.machine.get(), &queue.entries);
         }
@@ -114,10 +111,12 @@ impl<'t> Turn<'t> {
                 deaths.note(context.def().kind, to, reason, n);
             }
         }
+        assert!(work.commands.is_empty(), "commands that were applied are recorded");
         work.effects.clear();
         if !state.is_idle() {
             state.work = Some(work);
         }
+        debug_assert!(!state.log.is_empty() || !state.machine.is_made(), "a machine is in the log");
         let facts = state.machine.facts();
         let n_messages = (facts.n_ready(), facts.n_held());
         let n_consumers = state.members.n_consumers;
@@ -141,19 +140,7 @@ impl<'t> Turn<'t> {
         }
         effects.active.clear();
         effects.departing.clear();
-        let mut together = Vec::new();
-        for range in effects.released.drain(..) {
-            if range.len() > ONE_BY_ONE_MAX {
-                together.push(range);
-                continue;
-            }
-            for at in range.start..range.end {
-                self.state.content.release(&context.services.storage.pool, at);
-            }
-        }
-        if !together.is_empty() {
-            self.state.content.drop_ranges(context, &together);
-        }
+        self.state.content.forget(context, effects.released.drain(..));
     }
 
     /// Drops everything and tells the consumers. The definition's removal is in the log already.
@@ -163,7 +150,7 @@ impl<'t> Turn<'t> {
         for feed in state.members.drain() {
             feed.channel.tell_cancelled(self.wakes);
         }
-        let pool = &context.services.storage.pool;
+        let pool = context.pool();
         let dropped = state.content.backlog.clear(pool);
         state.content.free(context, dropped);
         state.log.release(context);

@@ -84,6 +84,7 @@ impl Undelivered {
             true => LOOK_MS,
             false => (self.look_ms * 2).clamp(LOOK_MS, LOOK_MS_MAX),
         };
+        debug_assert!(tried.len() <= AWAITED_MAX, "no more letters are on their way than may be");
         for letter in tried {
             if letter.has_arrived() {
                 self.letters.remove(&letter.number);

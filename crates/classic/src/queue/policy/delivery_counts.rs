@@ -80,8 +80,7 @@ impl Leaving<'_> {
         let policy = self.fifo.messages_mut().policy_mut();
         let changed = policy.map(|it| it.returns_mut().take_changed()).unwrap_or_default();
         let Some(policy) = self.policy.state.as_deref_mut() else { return };
-        let (noted, wal, id) =
-            (&mut policy.noted_returns, &queue.services.storage.wal, queue.id().0);
+        let (noted, wal, id) = (&mut policy.noted_returns, queue.wal(), queue.id().0);
         if !self.content.durability.is_logged() {
             noted.release(wal);
             return;
@@ -109,7 +108,7 @@ impl Leaving<'_> {
         let Some(policy) = self.policy.state.as_deref_mut() else { return };
         if policy.noted_returns.segments.has(segment) {
             let all: Vec<_> = returned(self.fifo).collect();
-            policy.noted_returns.renew(&queue.services.storage.wal, queue.id().0, &all);
+            policy.noted_returns.renew(queue.wal(), queue.id().0, &all);
         }
     }
 }

@@ -20,14 +20,12 @@ const EXPIRE_AT_A_TIME: u64 = 4_096;
 const LAST_LETTERS_MAX: usize = 64 * 1024;
 /// Maximum bytes of dead letters that are sent of a queue that goes; any more go with it.
 const LAST_LETTER_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Messages of a range above which they are forgotten together.
-const ONE_BY_ONE_MAX: u64 = 64;
 
 /// Counts messages that died, to be dead-lettered or not. Messages that an exchange has delayed do not die.
 pub(super) fn note_died(queue: &Queue, has_exchange: bool, reason: Reason, n: u64) {
     if queue.def.delays_for().is_none() {
         let to = if has_exchange { DeadLetters::AtMostOnce } else { DeadLetters::Dropped };
-        queue.services.storage.deaths.note(queue.def.kind, to, reason, n);
+        queue.storage().deaths.note(queue.def.kind, to, reason, n);
     }
 }
 
@@ -114,14 +112,8 @@ impl Leaving<'_> {
 
     /// Forgets messages that are gone.
     fn forget(&mut self, queue: &Queue, positions: PositionRange) {
-        if positions.len() <= ONE_BY_ONE_MAX {
-            self.confirms.not_consumed(positions);
-            for at in positions.start..positions.end {
-                self.content.release(&queue.services.storage.pool, at);
-            }
-        } else {
-            self.drop_ranges(queue, &[positions]);
-        }
+        self.confirms.not_consumed(positions);
+        self.content.forget(queue, [positions]);
     }
 
     /// Forgets what departs and is to be dead-lettered nowhere, as far as it is at hand.
@@ -133,7 +125,7 @@ impl Leaving<'_> {
             }
             self.policy.state.as_deref_mut().and_then(PolicyState::take_departed);
             self.confirms.not_consumed(PositionRange::one(at));
-            self.content.release(&queue.services.storage.pool, at);
+            self.content.release(queue.pool(), at);
         }
     }
 
@@ -153,14 +145,14 @@ impl Leaving<'_> {
         let range = |range: Range<u64>| PositionRange { start: range.start, end: range.end };
         let lost: Vec<_> = lost.map(range).collect();
         let n_lost: u64 = lost.iter().map(|range| range.len()).sum();
-        stdx::lock(&queue.services.storage.losses).n_messages += n_lost;
-        queue.services.storage.tell_lost(&queue.def, reason, n_lost);
+        stdx::lock(&queue.storage().losses).n_messages += n_lost;
+        queue.storage().tell_lost(&queue.def, reason, n_lost);
         for range in &lost {
             self.fifo.messages_mut().discard(*range);
             self.confirms.not_consumed(*range);
         }
         if queue.def.durable {
-            records::append_purged(&queue.services.storage.wal, queue.id().0, &lost);
+            records::append_purged(queue.wal(), queue.id().0, &lost);
         }
     }
 
@@ -199,7 +191,7 @@ impl Leaving<'_> {
     /// Expires what is over, before somebody is given something.
     pub(in crate::queue) fn look_at_time(&mut self, queue: &Queue) {
         if next_deadline(self.fifo).is_some() {
-            let now_ms = queue.services.storage.time.unix_ms();
+            let now_ms = queue.time().unix_ms();
             self.enforce(queue, now_ms);
         }
     }
@@ -208,17 +200,13 @@ impl Leaving<'_> {
     pub(in crate::queue) fn after_return(&mut self, queue: &Queue, gone: &[Gone]) {
         self.leave(queue, gone);
         if self.fifo.messages().policy().is_some() {
-            self.enforce(queue, queue.services.storage.time.unix_ms());
+            self.enforce(queue, queue.time().unix_ms());
         }
     }
 
     /// The time messages come back at, where that matters.
     pub(in crate::queue) fn returned_ms(&self, queue: &Queue) -> u64 {
-        if self.fifo.messages().policy().is_some() {
-            queue.services.storage.time.unix_ms()
-        } else {
-            0
-        }
+        if self.fifo.messages().policy().is_some() { queue.time().unix_ms() } else { 0 }
     }
 
     /// Counts the sizes of messages that are there already. Of those that are on disk only, an average

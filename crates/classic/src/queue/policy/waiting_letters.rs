@@ -45,14 +45,14 @@ impl RuledQueue for Queue {
                 }
                 // A message that was lost meanwhile had no letter to answer its publisher.
                 state.confirms.not_consumed(PositionRange::one(at));
-                state.content.release(&self.services.storage.pool, at);
+                state.content.release(self.pool(), at);
             }
             if let Some(policy) = &mut state.policy.state {
                 policy.sending = Sending::Idle;
                 policy.n_sending = 0;
             }
             state.content.log_settled(self);
-            state.leaving().enforce(self, self.services.storage.time.unix_ms());
+            state.leaving().enforce(self, self.time().unix_ms());
         });
     }
 
@@ -66,7 +66,7 @@ impl RuledQueue for Queue {
 
     fn keep_letters(&self, unsent: &[DeadLetter], n: u64) {
         self.with(|state, _| {
-            let now_ms = self.services.storage.time.monotonic_ms();
+            let now_ms = self.time().monotonic_ms();
             for DeadLetter { position, confirm, .. } in unsent {
                 let Some(confirm) = confirm else { continue };
                 let bytes = match state.content.backlog.get(*position) {

@@ -1,11 +1,12 @@
 //! Random work of several clients on a node over a simulated disk, with crashes and restarts, all from one
 //! seed, checked against a naive model. Never sockets, threads or clocks; knows no protocol. Start reading
-//! at [`run`], then `harness.rs`, which all worlds stand on, and `plain_queues.rs`; the rules that are
-//! checked there stand in `model.rs`. Every second seed is about queues from which time, limits and returns
-//! take messages: `queue_policies.rs`; or, every fourth, about queues that confirm a publish once a
-//! consumer has had it: `confirm_on.rs`. Every second of those has limits in bytes, transactions and
-//! alarms, too. Seeds from [`LOG_QUEUES_FROM`] on are about quorum queues and streams: `log_queues.rs`; those
-//! from [`SENT_ON_FROM`] on about messages that an operator sends on: `sent_on.rs`.
+//! at [`run`], then `harness.rs`, which all worlds stand on, `world.rs`, which is the course of those with
+//! policies, and `plain_queues.rs`; the rules that are checked there stand in `model.rs`. Every second seed
+//! is about queues from which time, limits and returns take messages: `queue_policies.rs`; or, every
+//! fourth, about queues that confirm a publish once a consumer has had it: `confirm_on.rs`. Every second of
+//! those has limits in bytes, transactions and alarms, too. Seeds from [`LOG_QUEUES_FROM`] on are about
+//! quorum queues and streams: `log_queues.rs`; those from [`SENT_ON_FROM`] on about messages that an
+//! operator sends on: `sent_on.rs`.
 
 mod client;
 mod confirm_on;
@@ -19,6 +20,7 @@ mod queue_policies;
 mod seen;
 mod sent_on;
 mod trace;
+mod world;
 
 use confirm_on::{ConfirmOn, Kind};
 use harness::Harness;
@@ -27,6 +29,7 @@ use plain_queues::PlainQueues;
 use queue_policies::QueuePolicies;
 use sent_on::SentOn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use world::World as _;
 
 /// The first seed of the worlds of quorum queues and streams.
 pub const LOG_QUEUES_FROM: u64 = 1_000_000_000;

@@ -13,7 +13,7 @@ pub(super) type Violation = String;
 
 /// A message in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Copy {
+pub(crate) struct Copy {
     pub(super) id: u64,
     pub(super) queue: &'static str,
     /// Whether the message came as a dead letter.

@@ -1,9 +1,10 @@
 //! Settlements: by clients, and by writing to consumers without acknowledgements.
 
 use super::ledger::Copy;
-use super::{ConfirmOn, Peer, Saying};
+use super::{ConfirmOn, Saying};
 use crate::client::{control, settle, short};
 use crate::trace::join;
+use crate::world::{Peer, World};
 use session::{ErrorKind, Op, Outcome, Position, QueueDeclaration, Request, Settle, Table};
 
 /// A delivery, by link and position, and which message it is.
@@ -14,7 +15,7 @@ impl ConfirmOn {
     fn some_held(&mut self) -> Option<(usize, u16, Vec<HeldCopy>)> {
         let (peer, channel) = self.some_channel()?;
         let percent = self.harness.random.choose(&[20, 60, 100]).unwrap_or(100);
-        let Peer { links, held, .. } = self.peers.get(&peer)?;
+        let Peer { links, held, .. } = self.crowd.peers.get(&peer)?;
         let is_of = |link: u64| links.get(&link).is_some_and(|link| link.channel == channel);
         let held = held.iter().filter(|((link, _), _)| is_of(*link));
         let held: Vec<_> = held.map(|(key, copy)| (*key, *copy)).collect();

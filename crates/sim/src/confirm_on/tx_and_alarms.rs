@@ -1,8 +1,9 @@
 //! Transactions, each in one go, and alarms, during which publishes wait; only some worlds have them.
 
-use super::{ConfirmOn, Published};
+use super::ConfirmOn;
 use crate::client::Read;
 use crate::harness::fail;
+use crate::world::{Published, World};
 use broker::Alarm;
 use session::Op;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +19,7 @@ impl ConfirmOn {
     }
 
     pub(super) fn is_transactional(&self, peer: usize, channel: u16) -> bool {
-        let channel = self.peers.get(&peer).and_then(|peer| peer.channels.get(&channel));
+        let channel = self.crowd.peers.get(&peer).and_then(|peer| peer.channels.get(&channel));
         channel.is_some_and(|channel| channel.is_transactional)
     }
 
@@ -87,7 +88,7 @@ impl ConfirmOn {
         self.is_disk_short = is_on && is_disk;
         self.harness.note(format!("alarm {is_on}"));
         self.check_events();
-        let held: Vec<usize> = self.peers.keys().copied().collect();
+        let held: Vec<usize> = self.crowd.peers.keys().copied().collect();
         for peer in held.into_iter().filter(|_| !is_on) {
             if !self.harness.has_failed() {
                 self.release_held(peer);
@@ -102,10 +103,10 @@ impl ConfirmOn {
             if let Some(sent) = self.ledger.sent.get_mut(&id) {
                 (sent.queues, sent.refusable) = (queues, refusable);
             }
-            self.number(peer, channel, id);
+            self.peer(peer).number(channel, id);
         }
         self.harness.note(format!("client {peer} goes on"));
-        let session = self.peers.get_mut(&peer).and_then(|state| state.session.as_mut());
+        let session = self.crowd.peers.get_mut(&peer).and_then(|state| state.session.as_mut());
         let Some(session) = session else { return };
         let said = self.harness.go_on(session);
         session.wake();

@@ -2,29 +2,29 @@
 
 use super::ledger::{Copy, Sent};
 use super::spec::{SPREAD, Spec};
-use super::{Asking, Channel, ConfirmOn, Kind, Peer};
-use crate::client::{Read, control, short};
-use crate::harness::{Connected, fail};
+use super::{ConfirmOn, Kind};
+use crate::client::{Read, short};
+use crate::harness::fail;
 use crate::node::{set_operator_policy, set_policy};
 use crate::trace::join;
-use session::{Attachment, Flag, Op, Table};
+use crate::world::{Channel, Link, Peer, World};
+use session::{Flag, Op};
 use std::collections::{BTreeMap, BTreeSet};
 use testing::outbox::Content;
 
-const PEERS_MAX: usize = 4;
 const CHANNELS_MAX: u16 = 2;
 const PUBLISHES_MAX: usize = 12;
 
 impl ConfirmOn {
     /// One random thing happens.
-    pub(super) fn act(&mut self) {
+    pub(super) fn do_something(&mut self) {
         if self.kind == Kind::TxAndAlarms && self.harness.random.percent(4) {
             self.set_alarm(!self.has_alarm);
-            return self.check();
+            return;
         }
         if self.kind == Kind::Timeouts && self.harness.random.percent(2) {
             self.set_timeout();
-            return self.check();
+            return;
         }
         match self.harness.random.below(100) {
             0..8 => self.step(),
@@ -46,14 +46,6 @@ impl ConfirmOn {
             97 => self.delete(),
             _ => self.declare_missing(),
         }
-        self.check();
-    }
-
-    /// Parts of the node have a turn.
-    fn step(&mut self) {
-        self.note_modes();
-        self.harness.step_part();
-        self.check_events();
     }
 
     fn tick(&mut self) {
@@ -65,40 +57,14 @@ impl ConfirmOn {
         }
     }
 
-    pub(super) fn some_peer(&mut self) -> Option<usize> {
-        let peers = self.peers.iter().filter(|(_, peer)| peer.kept.is_none());
-        let peers: Vec<usize> = peers.map(|(number, _)| *number).collect();
-        self.harness.random.choose(&peers)
-    }
-
-    pub(super) fn some_channel(&mut self) -> Option<(usize, u16)> {
-        let peer = self.some_peer()?;
-        let channels = &self.peers.get(&peer)?.channels;
-        Some((peer, self.harness.random.choose_key(channels)?))
-    }
-
     fn some_queue(&mut self) -> Option<&'static str> {
         let queues = self.queues();
         self.harness.random.choose(&queues)
     }
 
     pub(super) fn connect(&mut self) {
-        if self.peers.len() >= PEERS_MAX {
-            return;
-        }
-        let Connected { client: number, recorder, session, .. } = self.harness.connect();
-        self.harness.note(format!("client {number} connects"));
-        let peer = Peer {
-            session: Some(session),
-            recorder,
-            channels: BTreeMap::new(),
-            links: BTreeMap::new(),
-            held: BTreeMap::new(),
-            unwritten: Vec::new(),
-            kept: None,
-        };
-        self.peers.insert(number, peer);
-        (1..=CHANNELS_MAX).for_each(|channel| self.open(number, channel));
+        let Some(peer) = self.add_peer() else { return };
+        (1..=CHANNELS_MAX).for_each(|channel| self.open(peer, channel));
     }
 
     fn open(&mut self, peer: usize, channel: u16) {
@@ -111,34 +77,13 @@ impl ConfirmOn {
             return self.open_tx(peer, channel);
         }
         if self.harness.random.percent(90) && !self.harness.has_failed() {
-            self.control(peer, channel, Op::EnableConfirms);
-            let state = self.peer(peer).channels.get_mut(&channel);
-            state.into_iter().for_each(|channel| channel.n_published = Some(0));
+            self.enable_confirms(peer, channel);
         }
-    }
-
-    pub(super) fn control(&mut self, peer: usize, channel: u16, op: Op) {
-        self.harness.note(format!("client {peer}, channel {channel}: {op:?}"));
-        self.submit(peer, &[], vec![control(channel, op)]);
     }
 
     fn leave(&mut self) {
         let Some(peer) = self.some_peer() else { return };
         self.disconnect(peer);
-    }
-
-    pub(super) fn disconnect(&mut self, peer: usize) {
-        self.harness.note(format!("client {peer} is lost"));
-        let channels: Vec<u16> = self.peer(peer).channels.keys().copied().collect();
-        channels.into_iter().for_each(|channel| self.release(peer, channel));
-        let session = self.peers.get_mut(&peer).and_then(|state| state.session.take());
-        let Some(session) = session else { return };
-        let is_closed = self.harness.close(session);
-        self.check_events();
-        self.peers.remove(&peer);
-        if !is_closed && !self.harness.has_failed() {
-            fail("a client cannot leave");
-        }
     }
 
     /// A channel is closed, or one opened in its place.
@@ -153,17 +98,6 @@ impl ConfirmOn {
         if self.harness.random.percent(60) && !self.harness.has_failed() {
             self.open(peer, channel);
         }
-    }
-
-    fn read(&mut self) {
-        let Some(peer) = self.some_peer() else { return };
-        let state = self.peer(peer);
-        let links = state.recorder.read_all();
-        if let Some(session) = &state.session {
-            session.resume(&links);
-        }
-        self.harness.note(format!("client {peer} reads"));
-        self.check_events();
     }
 
     fn publish(&mut self) {
@@ -184,20 +118,11 @@ impl ConfirmOn {
             return self.publish_later(peer, channel, published, read);
         }
         for (id, _) in &published {
-            self.number(peer, channel, *id);
+            self.peer(peer).number(channel, *id);
         }
         self.submit(peer, &read.input, read.requests);
         if self.is_transactional(peer, channel) {
             self.end_publishing(peer, channel, &published);
-        }
-    }
-
-    /// A publish gets its number, if it is to be confirmed.
-    pub(super) fn number(&mut self, peer: usize, channel: u16, id: u64) {
-        let state = self.peer(peer).channels.get_mut(&channel);
-        if let Some(Channel { n_published: Some(n), unconfirmed, .. }) = state {
-            *n += 1;
-            unconfirmed.insert(*n, id);
         }
     }
 
@@ -231,7 +156,7 @@ impl ConfirmOn {
         let queues: BTreeMap<_, _> = queues.map(|name| (name, is_late(name))).collect();
         let may_refuse = |(name, is_late): (&&'static str, &bool)| {
             let spec = self.ledger.spec(name);
-            let has_nobody = spec.wants_consumer && self.n_consumers(name) == 0;
+            let has_nobody = spec.wants_consumer && self.crowd.n_consumers(name) == 0;
             let may = spec.may_refuse() || (*is_late && (spec.limits_pending() || has_nobody));
             may.then_some(*name)
         };
@@ -266,17 +191,10 @@ impl ConfirmOn {
         if self.harness.has_failed() {
             return;
         }
-        self.n_links += 1;
-        let prefetch = usize::from(prefetch_count);
-        self.asking = Some(Asking::Consume { queue, channel, prefetch });
-        let op = Op::Attach(Attachment {
-            queue: short(queue),
-            consumer_tag: short(&format!("c{}", self.n_links)),
-            no_ack,
-            exclusive: false,
-            arguments: Table::default(),
-        });
-        self.control(peer, channel, op);
+        self.crowd.n_links += 1;
+        let tag = format!("c{}", self.crowd.n_links);
+        let link = self.consumer(queue, channel, tag, no_ack);
+        self.attach(peer, Link { prefetch: prefetch_count.into(), ..link });
     }
 
     pub(super) fn cancel_all(&mut self, peer: usize) {
@@ -287,32 +205,12 @@ impl ConfirmOn {
         }
     }
 
-    fn cancel(&mut self) {
-        let Some((peer, channel)) = self.some_channel() else { return };
-        let links = self.peer(peer).links.values();
-        let links = links.filter(|link| link.is_consumer && link.channel == channel);
-        let tags: Vec<String> = links.map(|link| link.tag.clone()).collect();
-        let Some(tag) = self.harness.random.choose(&tags) else { return };
-        self.control(peer, channel, Op::Detach { consumer_tag: short(&tag) });
-    }
-
     fn get(&mut self) {
         let (Some((peer, channel)), Some(queue)) = (self.some_channel(), self.some_queue()) else {
             return;
         };
         let no_ack = self.harness.random.percent(30);
         self.get_from(peer, channel, queue, no_ack);
-    }
-
-    pub(super) fn get_from(
-        &mut self,
-        peer: usize,
-        channel: u16,
-        queue: &'static str,
-        no_ack: bool,
-    ) {
-        self.asking = Some(Asking::Get { queue, channel });
-        self.control(peer, channel, Op::Get { queue: short(queue), no_ack });
     }
 
     fn change_policy(&mut self) {
@@ -347,7 +245,7 @@ impl ConfirmOn {
         let (Some((peer, channel)), Some(queue)) = (self.some_channel(), self.some_queue()) else {
             return;
         };
-        let held: BTreeSet<Copy> = self.peers.values().flat_map(Peer::copies).collect();
+        let held: BTreeSet<Copy> = self.crowd.peers.values().flat_map(Peer::copies).collect();
         let mut dropped = self.ledger.copies_in(queue);
         dropped.retain(|copy| copy.is_letter || !held.contains(copy));
         self.ledger.life.dropped.extend(dropped);
@@ -362,14 +260,14 @@ impl ConfirmOn {
         let dropped = self.ledger.copies_in(queue);
         self.ledger.life.dropped.extend(dropped);
         self.ledger.life.ever_missing.insert(queue);
-        for peer in self.peers.values_mut() {
+        for peer in self.crowd.peers.values_mut() {
             peer.held.retain(|_, copy| copy.queue != queue);
             peer.unwritten.retain(|(_, _, copy)| copy.queue != queue);
         }
         let (if_unused, if_empty) = (Flag::No, Flag::No);
         self.control(peer, channel, Op::DeleteQueue { queue: short(queue), if_unused, if_empty });
         // Consumers are told, or not, where clients do not want to be.
-        for link in self.peers.values_mut().flat_map(|peer| peer.links.values_mut()) {
+        for link in self.crowd.peers.values_mut().flat_map(|peer| peer.links.values_mut()) {
             link.is_consumer &= link.queue != queue;
         }
     }

@@ -31,7 +31,7 @@ pub(super) struct Sent {
 }
 
 /// A message in a queue.
-type At = (u64, &'static str);
+pub(super) type At = (u64, &'static str);
 
 #[derive(Debug, Default)]
 pub(super) struct Ledger {

@@ -2,87 +2,18 @@
 
 use super::QueuePolicies;
 use super::ledger::Found;
-use crate::harness::{StartFaults, Started, expect_ok, fail};
+use crate::harness::{expect_ok, fail};
 use crate::seen::Seen;
-use broker::Clock;
+use crate::world::World;
 use testing::MemoryDisk;
 
-const LIVES_MAX: usize = 4;
-const WORK_MAX: usize = 100;
-/// Disk operations within which a planned fault comes.
-const FAULT_WITHIN: usize = 80;
-const START_FAULTS: StartFaults = StartFaults { in_a_row_max: 2, percent: 20, are_noted: false };
 /// Rounds over all queues after which nothing comes out any more.
 const ROUNDS_MAX: usize = 100;
 /// Rounds without a message after which there is none: the first look may set letters off.
 const EMPTY_ROUNDS: usize = 3;
 
 impl QueuePolicies {
-    /// The whole run.
-    pub(crate) fn run(&mut self) {
-        let specs: Vec<String> =
-            self.ledger.specs.values().map(|spec| format!("{spec:?}")).collect();
-        specs.into_iter().for_each(|spec| self.harness.note(spec));
-        self.harness.options.clock = Clock::TicksFrom(self.ledger.now_ms);
-        self.harness.begin();
-        self.connect();
-        self.declare_missing();
-        self.dry();
-        let mut lives = 1 + self.harness.random.below(LIVES_MAX);
-        loop {
-            lives -= 1;
-            self.harness.plan_fault(FAULT_WITHIN);
-            for _ in 0..self.harness.random.below(WORK_MAX) {
-                if self.harness.has_failed() {
-                    break;
-                }
-                self.act();
-            }
-            if lives == 0 && self.end() {
-                return;
-            }
-            lives = lives.max(1);
-            let is_clean = self.harness.random.percent(30) && self.stop();
-            self.restart(is_clean);
-            self.connect();
-            self.declare_missing();
-        }
-    }
-
-    /// Ends all connections; false when the disk is against it.
-    fn leave_all(&mut self) -> bool {
-        self.dry();
-        let peers: Vec<usize> = self.peers.keys().copied().collect();
-        for peer in peers {
-            if !self.harness.has_failed() {
-                self.disconnect(peer);
-            }
-        }
-        !self.harness.has_failed()
-    }
-
-    fn stop(&mut self) -> bool {
-        self.harness.note("stop");
-        if !self.leave_all() {
-            return false;
-        }
-        self.dry();
-        let stopped = self.harness.stop();
-        self.dry();
-        stopped && !self.harness.has_failed()
-    }
-
-    /// The node is gone, and comes back from what is on its disk.
-    fn restart(&mut self, is_clean: bool) {
-        self.peers.clear();
-        self.asking = None;
-        let disk = self.harness.crash();
-        self.harness.options.clock = Clock::TicksFrom(self.ledger.now_ms);
-        let Started { copy, was_cut_off } = self.harness.start(disk, START_FAULTS);
-        self.compare(is_clean && !was_cut_off, &copy);
-    }
-
-    fn compare(&mut self, is_clean: bool, copy: &MemoryDisk) {
+    pub(super) fn compare_queues(&mut self) {
         self.is_dry = false;
         self.has_restarted = true;
         self.delivered.clear();
@@ -103,6 +34,9 @@ impl QueuePolicies {
                 self.ledger.ever_gone.insert(name);
             }
         }
+    }
+
+    pub(super) fn compare_messages(&mut self, is_clean: bool, copy: &MemoryDisk) {
         let found = self.peek(copy);
         for (queue, found) in &found {
             let shown = found.iter().map(|seen| format!("m{}", seen.id));
@@ -139,7 +73,7 @@ impl QueuePolicies {
     }
 
     /// Takes everything out and looks at what is left; false when the disk failed meanwhile.
-    fn end(&mut self) -> bool {
+    pub(super) fn drain(&mut self) -> bool {
         self.harness.note("drain");
         if !self.leave_all() {
             return false;
@@ -168,19 +102,12 @@ impl QueuePolicies {
     }
 
     /// Takes out what is there. How much it was.
-    fn drain_once(&mut self) -> usize {
-        let Some(peer) = self.peers.keys().next().copied() else { return 0 };
-        let mut n_taken = 0;
+    fn drain_once(&mut self) -> u64 {
+        let Some(peer) = self.crowd.peers.keys().next().copied() else { return 0 };
+        let before = self.crowd.n_got;
         for queue in self.queues() {
-            loop {
-                let before = self.n_got;
-                self.get_from(peer, queue, true);
-                if self.harness.has_failed() || self.n_got == before {
-                    break;
-                }
-                n_taken += 1;
-            }
+            self.get_all(peer, 1, queue);
         }
-        n_taken
+        self.crowd.n_got - before
     }
 }

@@ -1,20 +1,18 @@
 //! The work of clients of queues with limits, expiry and dead letters.
 
+use super::QueuePolicies;
 use super::ledger::Sent;
-use super::{Asking, Peer, QueuePolicies};
-use crate::client::{Read, control, settle, short};
-use crate::harness::{Connected, fail};
+use crate::client::{Read, settle, short};
 use crate::trace::join;
-use session::{Attachment, Op, Outcome, Request, Table};
-use std::collections::BTreeMap;
+use crate::world::{Channel, World};
+use session::{Op, Outcome, Request};
 use testing::outbox::Content;
 
-const PEERS_MAX: usize = 4;
 const PUBLISHES_MAX: usize = 12;
 
 impl QueuePolicies {
     /// One random thing happens.
-    pub(super) fn act(&mut self) {
+    pub(super) fn do_something(&mut self) {
         match self.harness.random.below(100) {
             0..10 => self.step(),
             10..24 => self.tick(),
@@ -29,13 +27,6 @@ impl QueuePolicies {
             96..98 => self.harness.change_versions(),
             _ => self.declare_missing(),
         }
-        self.check();
-    }
-
-    /// Parts of the node have a turn.
-    fn step(&mut self) {
-        self.harness.step_part();
-        self.check_events();
     }
 
     fn tick(&mut self) {
@@ -48,38 +39,16 @@ impl QueuePolicies {
         }
     }
 
-    fn some_peer(&mut self) -> Option<usize> {
-        self.harness.random.choose_key(&self.peers)
-    }
-
     fn some_queue(&mut self) -> Option<&'static str> {
         let queues = self.queues();
         self.harness.random.choose(&queues)
     }
 
     pub(super) fn connect(&mut self) {
-        if self.peers.len() >= PEERS_MAX {
-            return;
-        }
-        let Connected { client: number, recorder, session, .. } = self.harness.connect();
-        self.harness.note(format!("client {number} connects"));
-        let peer = Peer {
-            session: Some(session),
-            recorder,
-            n_published: 0,
-            unconfirmed: BTreeMap::new(),
-            links: BTreeMap::new(),
-            held: BTreeMap::new(),
-            prefetch: 0,
-        };
-        self.peers.insert(number, peer);
-        self.control(number, Op::OpenChannel);
-        self.control(number, Op::EnableConfirms);
-    }
-
-    pub(super) fn control(&mut self, peer: usize, op: Op) {
-        self.harness.note(format!("client {peer}: {op:?}"));
-        self.submit(peer, &[], vec![control(1, op)]);
+        let Some(peer) = self.add_peer() else { return };
+        self.control(peer, 1, Op::OpenChannel);
+        self.peer(peer).channels.insert(1, Channel::default());
+        self.enable_confirms(peer, 1);
     }
 
     fn leave(&mut self) {
@@ -87,37 +56,6 @@ impl QueuePolicies {
         // Who is gone is told nothing any more.
         self.dry();
         self.disconnect(peer);
-    }
-
-    pub(super) fn disconnect(&mut self, peer: usize) {
-        self.harness.note(format!("client {peer} is lost"));
-        let session = self.peers.get_mut(&peer).and_then(|state| state.session.take());
-        let Some(session) = session else { return };
-        let is_closed = self.harness.close(session);
-        // What one of its consumers held may have gone to another one first.
-        self.check_events();
-        let Some(state) = self.peers.remove(&peer) else { return };
-        for at in state.held.values() {
-            self.ledger.note_failed(*at);
-            self.returned_to.insert(at.1);
-        }
-        let consumers = state.links.values().filter(|link| link.is_consumer);
-        let queues: Vec<&'static str> = consumers.map(|link| link.queue).collect();
-        queues.into_iter().for_each(|queue| self.use_queue(queue));
-        if !is_closed && !self.harness.has_failed() {
-            fail("a client cannot leave");
-        }
-    }
-
-    fn read(&mut self) {
-        let Some(peer) = self.some_peer() else { return };
-        let state = self.peer(peer);
-        let links = state.recorder.read_all();
-        if let Some(session) = &state.session {
-            session.resume(&links);
-        }
-        self.harness.note(format!("client {peer} reads"));
-        self.check_events();
     }
 
     fn publish(&mut self) {
@@ -129,9 +67,7 @@ impl QueuePolicies {
             let sent = self.make_message(queue);
             let id = self.ledger.sent.len() as u64 + 1;
             read.publish(1, &sent.content);
-            let state = self.peer(peer);
-            state.n_published += 1;
-            state.unconfirmed.insert(state.n_published, id);
+            self.peer(peer).number(1, id);
             shown.push(format!("m{id}>{queue}"));
             if sent.is_routed {
                 self.enforced.insert(queue);
@@ -212,7 +148,7 @@ impl QueuePolicies {
         let (Some(peer), Some(queue)) = (self.some_peer(), self.some_queue()) else { return };
         let no_ack = self.harness.random.percent(15);
         let prefetch_count = self.harness.random.choose(&[0, 1, 3, 10]).unwrap_or(0);
-        self.control(peer, Op::SetPrefetch { prefetch_count, global: false });
+        self.control(peer, 1, Op::SetPrefetch { prefetch_count, global: false });
         // Those that are there have the limit they came with.
         let is_first = self.peer(peer).links.values().all(|link| !link.is_consumer);
         let state = self.peer(peer);
@@ -222,37 +158,16 @@ impl QueuePolicies {
         if self.harness.has_failed() {
             return;
         }
-        let tag = format!("c{}", self.n_links);
+        let tag = format!("c{}", self.crowd.n_links);
         self.use_queue(queue);
-        self.asking = Some(Asking::Consume { queue, tag: tag.clone(), no_ack });
-        let op = Op::Attach(Attachment {
-            queue: short(queue),
-            consumer_tag: short(&tag),
-            no_ack,
-            exclusive: false,
-            arguments: Table::default(),
-        });
-        self.control(peer, op);
-    }
-
-    fn cancel(&mut self) {
-        let Some(peer) = self.some_peer() else { return };
-        let links = self.peer(peer).links.values().filter(|link| link.is_consumer);
-        let tags: Vec<String> = links.map(|link| link.tag.clone()).collect();
-        let Some(tag) = self.harness.random.choose(&tags) else { return };
-        self.control(peer, Op::Detach { consumer_tag: short(&tag) });
+        self.attach(peer, self.consumer(queue, 1, tag, no_ack));
     }
 
     fn get(&mut self) {
         let (Some(peer), Some(queue)) = (self.some_peer(), self.some_queue()) else { return };
         let no_ack = self.harness.random.percent(20);
-        self.get_from(peer, queue, no_ack);
-    }
-
-    pub(super) fn get_from(&mut self, peer: usize, queue: &'static str, no_ack: bool) {
         self.use_queue(queue);
-        self.asking = Some(Asking::Get { queue, no_ack });
-        self.control(peer, Op::Get { queue: short(queue), no_ack });
+        self.get_from(peer, 1, queue, no_ack);
     }
 
     /// Declares what is not there.
@@ -265,13 +180,13 @@ impl QueuePolicies {
             }
             // It may have gone just now.
             self.note_missing(&spec);
-            self.control(peer, spec.declare());
+            self.control(peer, 1, spec.declare());
             if self.harness.has_failed() {
                 return;
             }
             self.use_queue(spec.name);
             if let Some(bind) = spec.bind() {
-                self.control(peer, bind);
+                self.control(peer, 1, bind);
             }
         }
     }

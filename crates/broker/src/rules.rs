@@ -16,6 +16,7 @@ mod sent_on;
 mod transfer;
 mod work;
 
-pub use sent_on::{Departed, Departure, Fate};
+pub use sent_on::{Departed, Departure};
+pub use transfer::Fate;
 pub use work::QueueTimersStepper;
 pub(crate) use work::start;

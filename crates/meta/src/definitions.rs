@@ -4,8 +4,10 @@
 //! Start reading at [`export()`] and [`import()`].
 
 mod changes;
+mod error;
 mod export;
 mod import;
+mod rules;
 mod steps;
 mod table;
 
@@ -13,8 +15,10 @@ mod table;
 mod tests;
 
 pub use changes::{ObjectChange, object_changes};
+pub use error::{ImportError, ImportErrors};
 pub use export::{Document, Origin, export, export_vhost, policy, user, user_limits, vhost_limits};
-pub use import::{GoesOn, Import, ImportError, ImportErrors, ImportRules, Step, import};
+pub use import::{Import, Step, import};
+pub use rules::{GoesOn, ImportRules};
 pub use table::{from_json as table_from_json, is_flat, to_json as table_to_json};
 
 use sha2::{Digest, Sha256};

@@ -2,9 +2,8 @@
 //! with whoever waits for it to be consumed, and leaves its queue once it is durable where it goes. Never
 //! whether that is permitted.
 
-use super::transfer::{self, SentOn};
+use super::transfer::{self, Fate, SentOn};
 use crate::admin::Operations;
-use crate::publish::PendingPublish;
 use crate::queue_ref::QueueRef;
 use confirm::LogFailed;
 use message::{MessageRef, OwnedMessage};
@@ -12,27 +11,6 @@ use queue::Reason;
 use queue_type::{Confirm, DeadLetter};
 use quorum::WaitingPublishers;
 use session::Confirmation;
-
-/// The fate of a message that was sent on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// Its queues have it, for good if it is persistent.
-    Arrived,
-    /// No queue is bound for it. It stays.
-    NotRouted,
-    /// A queue has not taken it. It stays; others may have it too.
-    Refused,
-}
-
-impl Fate {
-    pub(super) const fn of(sent: &PendingPublish, n_queues: usize) -> Self {
-        match () {
-            () if n_queues == 0 => Self::NotRouted,
-            () if sent.refused || sent.answering.any_refused() => Self::Refused,
-            () => Self::Arrived,
-        }
-    }
-}
 
 /// A message that is to be sent on. It names the exchange and the key that it goes by, and has the properties
 /// that it is to arrive with.

@@ -1,7 +1,6 @@
 //! Dead letters on their way: routed as messages of the broker itself, and put into their queues in batches.
 
 use super::dead_letter::{DeadLetterEnvelope, Death};
-use super::sent_on::Fate;
 use crate::broker::Broker;
 use crate::control_plane::View;
 use crate::exchanges::{Admission, WatchedExchange};
@@ -87,6 +86,27 @@ pub(super) fn send_awaited(
     }
     publish.take_back(|at| tried.get(at).is_some_and(|letter| !letter.has_arrived()));
     Some((durable, tried))
+}
+
+/// The fate of a message that was sent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Its queues have it, for good if it is persistent.
+    Arrived,
+    /// No queue is bound for it. It stays.
+    NotRouted,
+    /// A queue has not taken it. It stays; others may have it too.
+    Refused,
+}
+
+impl Fate {
+    const fn of(sent: &PendingPublish, n_queues: usize) -> Self {
+        match () {
+            () if n_queues == 0 => Self::NotRouted,
+            () if sent.refused || sent.answering.any_refused() => Self::Refused,
+            () => Self::Arrived,
+        }
+    }
 }
 
 /// Messages that were sent on, or the first of them.

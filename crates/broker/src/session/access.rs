@@ -9,7 +9,7 @@ use meta::{
     Command, Done, ErrorKind as MetaKind, ExchangeKind, MetaError, Name, Permission, Resource,
     State, Vhost,
 };
-use session::{Error, ErrorKind};
+use session::{Error, ErrorKind, ShortString};
 use std::sync::Arc;
 
 /// The newest definitions that a session has looked at, and what its client may do with them.
@@ -146,6 +146,14 @@ impl Access {
     ) -> Result<Result<(), E>, LogFailed> {
         self.broker.changes().apply_together(&self.connection.identity.user, plan).await
     }
+}
+
+/// A name as definitions keep it. Names that are no UTF-8 cannot exist.
+pub(super) fn text(name: &ShortString) -> Result<Name, Error> {
+    let text = name.as_str().ok_or_else(|| {
+        Error::new(ErrorKind::SyntaxError, "names must be valid UTF-8".to_owned())
+    })?;
+    Ok(Name::from(text))
 }
 
 /// The error a client sees when the definitions refuse a command.

@@ -1,8 +1,7 @@
 //! The client of a session: its rights, its channels, and the way to its outbox.
 
-use super::access::Access;
+use super::access::{Access, text};
 use super::channels::Channels;
-use super::definitions::text;
 use super::turn::Turn;
 use super::{Handled, Stop};
 use crate::connections::RouteTally;

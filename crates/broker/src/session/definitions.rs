@@ -1,7 +1,7 @@
 //! Declaring, deleting and binding: permission checks, then a command to the definitions.
 
 use super::Handled;
-use super::access::refused;
+use super::access::{refused, text};
 use super::client::Client;
 use crate::queue_ref::QueueRef;
 use meta::{
@@ -16,14 +16,6 @@ use session::{
 
 /// How often a queue is declared anew that is deleted while it is declared.
 const DECLARE_TRIES_MAX: usize = 8;
-
-/// A name as definitions keep it. Names that are no UTF-8 cannot exist.
-pub(super) fn text(name: &ShortString) -> Result<Name, Error> {
-    let text = name.as_str().ok_or_else(|| {
-        Error::new(ErrorKind::SyntaxError, "names must be valid UTF-8".to_owned())
-    })?;
-    Ok(Name::from(text))
-}
 
 /// Requests that concern definitions and queues, of a client.
 pub(super) struct DefinitionRequests<'c> {

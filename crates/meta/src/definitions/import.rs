@@ -4,7 +4,6 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use routing::Name;
 use serde::de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
@@ -13,14 +12,15 @@ use serde_json::{Map, Value};
 use std::fmt;
 use std::ops::ControlFlow;
 use stdx::{Now, words};
-use thiserror::Error;
 
-use super::steps::{Fields, Wanted};
-use super::{ABOUT, LISTS, is_flat, steps};
+use super::error::{ImportError, ImportErrors};
+use super::rules::ImportRules;
+use super::steps::{self, Fields, Target, Wanted};
+use super::{ABOUT, LISTS, is_flat};
 use crate::command::{Command, DestinationName};
 use crate::json_count::{JSON_VALUES_MAX, JsonCount};
 use crate::outcome::Done;
-use crate::password::{HashAlgorithm, Salt};
+use crate::password::Salt;
 use crate::resource::Resource;
 use crate::state::State;
 
@@ -44,86 +44,6 @@ pub struct Step {
     pub command: Command,
 }
 
-/// The error of a document that cannot be imported.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{what}: {reason}")]
-pub struct ImportError {
-    /// The object, as `queue 'q' in vhost '/'`.
-    pub what: String,
-    /// The reason.
-    pub reason: String,
-}
-
-/// Everything that keeps a document from being imported.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ImportErrors {
-    /// The first objects that cannot be, in the document's order.
-    pub errors: Vec<ImportError>,
-    /// How many there are besides.
-    pub n_more: usize,
-}
-
-/// Objects that an answer names.
-const ERRORS_MAX: usize = 1_000;
-
-impl ImportErrors {
-    fn add(&mut self, error: ImportError) {
-        if self.errors.len() < ERRORS_MAX {
-            self.errors.push(error);
-        } else {
-            self.n_more += 1;
-        }
-    }
-}
-
-impl std::error::Error for ImportErrors {}
-
-impl fmt::Display for ImportErrors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, error) in self.errors.iter().enumerate() {
-            write!(f, "{}{error}", if at == 0 { "" } else { "\n" })?;
-        }
-        if self.n_more > 0 { write!(f, "\nand {} more", self.n_more) } else { Ok(()) }
-    }
-}
-
-impl From<ImportError> for ImportErrors {
-    fn from(error: ImportError) -> Self {
-        Self { errors: vec![error], n_more: 0 }
-    }
-}
-
-/// The way in which a document is read.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ImportRules<'r> {
-    /// The virtual host for a document of a single one; its users and virtual hosts are not regarded then.
-    pub into: Option<&'r Name>,
-    /// The hash of passwords that are hashed now, and of hashes that say nothing else.
-    pub hashing: HashAlgorithm,
-    /// Whether to refuse what RabbitMQ refuses, where it would be left out otherwise.
-    pub is_strict: bool,
-    /// The user that gets all permissions in virtual hosts that are made.
-    pub importer: Option<&'r str>,
-    /// The question, asked before each object, whether to go on: a long document takes its time.
-    pub goes_on: Option<GoesOn<'r>>,
-}
-
-/// Whether work is to go on.
-#[derive(Clone, Copy)]
-pub struct GoesOn<'r>(pub &'r dyn Fn() -> bool);
-
-impl fmt::Debug for GoesOn<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("GoesOn")
-    }
-}
-
-impl ImportError {
-    pub(super) fn new(what: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { what: what.into(), reason: reason.into() }
-    }
-}
-
 /// Works out what a document asks for; `salt` gives fresh random bytes.
 ///
 /// COMPAT: queues and exchanges that exist are left as they are; everything else is replaced.
@@ -143,17 +63,21 @@ pub fn import(
         let error = ImportError::new(format!("vhost '{vhost}'"), "the virtual host does not exist");
         return Err(error.into());
     }
+    let hashes_are_old = is_before_3_6(document);
     let mut importer = Importer {
-        rules,
-        hashes_are_old: is_before_3_6(document),
-        salt,
-        import: Import { steps: Vec::new(), warnings: Vec::new(), then: state.clone() },
+        target: Target { rules, hashes_are_old, salt, then: state.clone() },
+        steps: Vec::new(),
+        warnings: Vec::new(),
         left_out: BTreeSet::new(),
         unknown: BTreeSet::new(),
     };
     let mut errors = ImportErrors { errors: Vec::new(), n_more: 0 };
     importer.run(document, &mut errors);
-    if errors.errors.is_empty() { Ok(importer.import) } else { Err(errors) }
+    if !errors.errors.is_empty() {
+        return Err(errors);
+    }
+    let Importer { target, steps, warnings, .. } = importer;
+    Ok(Import { steps, warnings, then: target.then })
 }
 
 /// Names that are not known, of lists and of fields, that a warning tells.
@@ -265,11 +189,10 @@ fn is_before_3_6(document: &Parts<'_>) -> bool {
     }
 }
 
-pub(super) struct Importer<'i> {
-    pub(super) rules: ImportRules<'i>,
-    pub(super) hashes_are_old: bool,
-    pub(super) salt: &'i mut dyn FnMut() -> Salt,
-    pub(super) import: Import,
+struct Importer<'i> {
+    target: Target<'i>,
+    steps: Vec<Step>,
+    warnings: Vec<String>,
     /// Exchanges and queues that cannot be here, or are refused: what is bound to them is left out too.
     left_out: BTreeSet<String>,
     unknown: BTreeSet<String>,
@@ -290,20 +213,23 @@ impl Importer<'_> {
         let mut limits = Vec::new();
         for (list, known) in LISTS {
             let Some(objects) = document.known.get(list) else { continue };
-            if self.rules.into.is_some() && !OF_ONE_VHOST.contains(&list) {
+            if self.target.rules.into.is_some() && !OF_ONE_VHOST.contains(&list) {
                 if objects.get() != "null" {
                     self.warn(format!("skipped {list}: not part of a virtual host"));
                 }
                 continue;
             }
-            let goes_on = self.rules.goes_on;
+            let goes_on = self.target.rules.goes_on;
             let mut is_ended = false;
             let mut see = |object: &RawValue| {
                 is_ended = goes_on.is_some_and(|it| !(it.0)());
                 if is_ended {
                     return ControlFlow::Break(());
                 }
-                let taken = self.object((list, known), object, &mut limits);
+                let taken = object_of(list, object).and_then(|object| {
+                    self.note_unknown(list, &object, known);
+                    self.object(list, &object, &mut limits)
+                });
                 taken.unwrap_or_else(|error| errors.add(error));
                 ControlFlow::Continue(())
             };
@@ -319,19 +245,18 @@ impl Importer<'_> {
         for step in limits {
             self.change(step).unwrap_or_else(|error| errors.add(error));
         }
-        self.import.warnings.extend(std::mem::take(&mut self.unknown));
+        self.warnings.extend(std::mem::take(&mut self.unknown));
     }
 
     fn object(
         &mut self,
-        (list, known): (&str, &str),
-        object: &RawValue,
+        list: &str,
+        object: &Map<String, Value>,
         limits: &mut Vec<Step>,
     ) -> Result<(), ImportError> {
-        let object = object_of(list, object)?;
-        self.note_unknown(list, &object, known);
         let coerced = RefCell::default();
-        let mut wanted = steps::wanted(self, list, &Fields { object: &object, coerced: &coerced })?;
+        let mut wanted =
+            steps::wanted(&mut self.target, list, &Fields { object, coerced: &coerced })?;
         wanted.warnings.extend(coerced.into_inner());
         let resources: Vec<Resource> = wanted.commands.iter().filter_map(made_by).collect();
         self.take(wanted, limits).inspect_err(|_| {
@@ -343,7 +268,7 @@ impl Importer<'_> {
         let Wanted { what, commands, warnings, refused, left_out } = wanted;
         self.left_out.extend(left_out);
         if let Some(refused) = refused {
-            if self.rules.is_strict {
+            if self.target.rules.is_strict {
                 return Err(ImportError::new(what, refused));
             }
             self.warn(format!("{what}: skipped: {refused}"));
@@ -364,14 +289,14 @@ impl Importer<'_> {
 
     /// Tries a change, and keeps it unless everything is so already.
     fn change(&mut self, step: Step) -> Result<(), ImportError> {
-        if self.lacks_an_end(&step) || is_so(&self.import.then, &step.command) {
+        if self.lacks_an_end(&step) || is_so(&self.target.then, &step.command) {
             return Ok(());
         }
-        let outcome = self.import.then.apply(Now::default(), &step.command);
+        let outcome = self.target.then.apply(Now::default(), &step.command);
         let outcome =
             outcome.map_err(|error| ImportError::new(step.what.as_str(), error.to_string()))?;
         if !matches!(outcome.done, Done::Nothing) {
-            self.import.steps.push(step);
+            self.steps.push(step);
         }
         Ok(())
     }
@@ -394,7 +319,7 @@ impl Importer<'_> {
     }
 
     fn warn(&mut self, warning: String) {
-        self.import.warnings.push(warning);
+        self.warnings.push(warning);
     }
 
     fn warn_of_unknown_lists(&mut self, document: &Parts<'_>) {

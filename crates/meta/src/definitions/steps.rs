@@ -5,7 +5,8 @@ use routing::{Name, RoutingKey};
 use serde_json::{Map, Value};
 use std::cell::RefCell;
 
-use super::import::{ImportError, Importer};
+use super::error::ImportError;
+use super::rules::ImportRules;
 use super::{OPERATOR_POLICY, VHOST_LIMITS, is_internal, table};
 use crate::checks::parse_exchange_kind;
 use crate::command::{
@@ -14,14 +15,25 @@ use crate::command::{
 use crate::error::MetaError;
 use crate::exchange::{NODE_EXCHANGES, is_reserved, node_exchange};
 use crate::parameter::Json;
-use crate::password::{HashAlgorithm, PasswordHash};
+use crate::password::{HashAlgorithm, PasswordHash, Salt};
 use crate::policy::{ApplyTo, PolicyScope, PolicySpec};
 use crate::queue_name::without_line_ends;
 use crate::queue_type::QueueKind;
 use crate::resource::Resource;
 use crate::setting::QUEUE_TYPE_ARGUMENT;
+use crate::state::State;
 use crate::user::UserLimits;
 use crate::vhost_metadata::{VhostLimits, VhostMetadata};
+
+/// What an object's changes depend on besides the object.
+pub(super) struct Target<'i> {
+    pub(super) rules: ImportRules<'i>,
+    /// Whether hashes that name no algorithm are MD5.
+    pub(super) hashes_are_old: bool,
+    pub(super) salt: &'i mut dyn FnMut() -> Salt,
+    /// The state as it is with the changes of all objects before.
+    pub(super) then: State,
+}
 
 /// The changes that an object asks for.
 #[derive(Default)]
@@ -192,27 +204,27 @@ fn whole(value: &Value) -> Option<i64> {
 
 /// The changes that an object of this list asks for.
 pub(super) fn wanted(
-    importer: &mut Importer<'_>,
+    target: &mut Target<'_>,
     list: &str,
     object: &Fields<'_>,
 ) -> Result<Wanted, ImportError> {
     let wanted = match list {
-        "users" => user(importer, object),
-        "vhosts" => vhost(importer, object),
+        "users" => user(target, object),
+        "vhosts" => vhost(target, object),
         "permissions" => permissions(object),
         "topic_permissions" => topic_permissions(object),
-        "parameters" => parameter(importer, object),
+        "parameters" => parameter(target, object),
         "global_parameters" => global_parameter(object),
-        "policies" => policy(importer, object),
-        "queues" => queue(importer, object),
-        "exchanges" => exchange(importer, object),
-        _ => binding(importer, object),
+        "policies" => policy(target, object),
+        "queues" => queue(target, object),
+        "exchanges" => exchange(target, object),
+        _ => binding(target, object),
     };
-    wanted.map_err(|reason| ImportError::new(described(importer, list, object), reason))
+    wanted.map_err(|reason| ImportError::new(described(target, list, object), reason))
 }
 
 /// An object whose fields may be anything.
-fn described(importer: &Importer<'_>, list: &str, object: &Fields<'_>) -> String {
+fn described(target: &Target<'_>, list: &str, object: &Fields<'_>) -> String {
     let text = |field| object.object.get(field).and_then(Value::as_str);
     let mut described = list.strip_suffix("ies").map_or_else(
         || list.strip_suffix('s').unwrap_or(list).to_owned(),
@@ -222,15 +234,15 @@ fn described(importer: &Importer<'_>, list: &str, object: &Fields<'_>) -> String
     if let Some(name) = described_by.into_iter().find_map(text) {
         described.push_str(&format!(" '{name}'"));
     }
-    if let Some(vhost) = importer.rules.into.map(Name::as_str).or_else(|| text("vhost")) {
+    if let Some(vhost) = target.rules.into.map(Name::as_str).or_else(|| text("vhost")) {
         described.push_str(&format!(" in vhost '{vhost}'"));
     }
     described
 }
 
 /// The virtual host an object is in.
-fn vhost_of(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Name, Reason> {
-    if let Some(vhost) = importer.rules.into {
+fn vhost_of(target: &Target<'_>, object: &Fields<'_>) -> Result<Name, Reason> {
+    if let Some(vhost) = target.rules.into {
         return Ok(vhost.clone());
     }
     let name = object.optional("vhost")?.map(Name::from);
@@ -238,20 +250,20 @@ fn vhost_of(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Name, Reason
         "no virtual host, as in the definitions of one virtual host: import the document into a virtual host"
             .to_owned()
     })?;
-    if importer.import.then.vhost(&name).is_none() {
+    if target.then.vhost(&name).is_none() {
         return Err(format!("virtual host '{name}' does not exist"));
     }
     Ok(name)
 }
 
-fn user(importer: &mut Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason> {
+fn user(target: &mut Target<'_>, object: &Fields<'_>) -> Result<Wanted, Reason> {
     let name = object.name("name")?;
-    let (password, tags) = (password(importer, &name, object)?, object.names("tags")?);
+    let (password, tags) = (password(target, &name, object)?, object.names("tags")?);
     let limits = object.limits("limits", ["max-connections", "max-channels"])?;
     let [max_connections, max_channels] = limits.unwrap_or_default();
     let limits = UserLimits { max_connections, max_channels };
     let user = || name.clone();
-    let mut commands = if importer.import.then.user(&name).is_some() {
+    let mut commands = if target.then.user(&name).is_some() {
         vec![
             Command::SetPassword { user: user(), password },
             Command::SetUserTags { user: user(), tags },
@@ -264,24 +276,24 @@ fn user(importer: &mut Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reas
 }
 
 fn password(
-    importer: &mut Importer<'_>,
+    target: &mut Target<'_>,
     user: &Name,
     object: &Fields<'_>,
 ) -> Result<PasswordHash, Reason> {
     if let Some(password) = object.optional("password")? {
-        let present = importer.import.then.user(user).map(|user| &user.password);
+        let present = target.then.user(user).map(|user| &user.password);
         // A password that the present hash verifies keeps that hash: another salt would be no change.
         let is_so = |hash: &&PasswordHash| hash.verify(password.as_bytes());
         return Ok(match present.filter(is_so) {
             Some(hash) => hash.clone(),
-            None => PasswordHash::by(importer.rules.hashing, (importer.salt)(), password),
+            None => PasswordHash::by(target.rules.hashing, (target.salt)(), password),
         });
     }
     let algorithm = match object.optional("hashing_algorithm")? {
         Some(name) => HashAlgorithm::of_name(name)
             .ok_or_else(|| format!("unknown hashing algorithm `{name}`"))?,
-        None if importer.hashes_are_old => HashAlgorithm::Md5,
-        None => importer.rules.hashing,
+        None if target.hashes_are_old => HashAlgorithm::Md5,
+        None => target.rules.hashing,
     };
     let hash = object.optional("password_hash")?.unwrap_or_default();
     PasswordHash::from_base64(algorithm, hash)
@@ -289,7 +301,7 @@ fn password(
 }
 
 /// COMPAT: description and tags stand beside the metadata in documents of older versions.
-fn vhost(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason> {
+fn vhost(target: &Target<'_>, object: &Fields<'_>) -> Result<Wanted, Reason> {
     let name = object.name("name")?;
     let mut wanted = Wanted::new(format!("vhost '{name}'"), Vec::new());
     let empty = Map::new();
@@ -314,15 +326,14 @@ fn vhost(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason>
         default_queue_type: kind.and_then(QueueKind::of_name).map(|kind| Name::from(kind.as_str())),
         protected_from_deletion: inner.flag("protected_from_deletion", false)?,
     };
-    let exists = importer.import.then.vhost(&name).is_some();
+    let exists = target.then.vhost(&name).is_some();
     wanted.commands.push(if exists {
         Command::UpdateVhost { vhost: name.clone(), metadata }
     } else {
         Command::CreateVhost { vhost: name.clone(), metadata }
     });
     // COMPAT: who makes a virtual host may use it.
-    let importer_there =
-        importer.rules.importer.filter(|it| importer.import.then.user(it).is_some());
+    let importer_there = target.rules.importer.filter(|it| target.then.user(it).is_some());
     if let Some(user) = importer_there.filter(|_| !exists) {
         let [configure, write, read] = [".*"; 3].map(str::to_owned);
         let (user, vhost) = (Name::from(user), name.clone());
@@ -365,8 +376,8 @@ fn json(value: &Value) -> Result<Json, Reason> {
 }
 
 /// COMPAT: limits and operator policies are parameters.
-fn parameter(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason> {
-    let vhost = vhost_of(importer, object)?;
+fn parameter(target: &Target<'_>, object: &Fields<'_>) -> Result<Wanted, Reason> {
+    let vhost = vhost_of(target, object)?;
     let (component, name) = (object.name("component")?, object.name("name")?);
     let value = object.object.get("value").ok_or("`value` is missing")?;
     let what = format!("parameter '{name}' of '{component}' in vhost '{vhost}'");
@@ -385,7 +396,8 @@ fn parameter(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Rea
         let Value::Object(value) = value else {
             return Err("`value` must be an object".to_owned());
         };
-        return policy_in((vhost, name), (scope, importer.rules.is_strict), &object.within(value));
+        let policy = NamedPolicy { scope, vhost, name };
+        return policy_in(policy, target.rules.is_strict, &object.within(value));
     }
     // COMPAT: as in RabbitMQ without the plugin that the parameter is for.
     let why = format!("component {component} not found");
@@ -417,16 +429,24 @@ fn global_parameter(object: &Fields<'_>) -> Result<Wanted, Reason> {
     Ok(Wanted::new(what, vec![Command::SetGlobalParameter { name, value }]))
 }
 
-fn policy(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason> {
-    let place = (vhost_of(importer, object)?, object.name("name")?);
-    policy_in(place, (PolicyScope::User, importer.rules.is_strict), object)
+fn policy(target: &Target<'_>, object: &Fields<'_>) -> Result<Wanted, Reason> {
+    let (vhost, name) = (vhost_of(target, object)?, object.name("name")?);
+    let policy = NamedPolicy { scope: PolicyScope::User, vhost, name };
+    policy_in(policy, target.rules.is_strict, object)
+}
+
+/// A policy, by its name.
+struct NamedPolicy {
+    scope: PolicyScope,
+    vhost: Name,
+    name: Name,
 }
 
 /// Settings that are not known any more, as those of mirrored queues, are left out: a policy must not
 /// keep a document of an older version from being imported.
 fn policy_in(
-    (vhost, name): (Name, Name),
-    (scope, is_strict): (PolicyScope, bool),
+    NamedPolicy { scope, vhost, name }: NamedPolicy,
+    is_strict: bool,
     object: &Fields<'_>,
 ) -> Result<Wanted, Reason> {
     let kind = match scope {
@@ -469,8 +489,8 @@ fn policy_in(
     Ok(wanted)
 }
 
-fn queue(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason> {
-    let (vhost, name) = (vhost_of(importer, object)?, object.resource_name("name")?);
+fn queue(target: &Target<'_>, object: &Fields<'_>) -> Result<Wanted, Reason> {
+    let (vhost, name) = (vhost_of(target, object)?, object.resource_name("name")?);
     let resource = Resource::queue(&vhost, &name);
     if is_reserved(&name) || object.flag("exclusive", false)? {
         return Ok(Wanted::left_out(&resource, "exclusive and amq.* queues are not imported"));
@@ -489,8 +509,8 @@ fn queue(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason>
     Ok(Wanted::new(resource.to_string(), vec![command]))
 }
 
-fn exchange(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason> {
-    let (vhost, name) = (vhost_of(importer, object)?, object.resource_name("name")?);
+fn exchange(target: &Target<'_>, object: &Fields<'_>) -> Result<Wanted, Reason> {
+    let (vhost, name) = (vhost_of(target, object)?, object.resource_name("name")?);
     if name.is_empty() || is_reserved(&name) {
         // Predeclared exchanges exist from the start.
         return Ok(Wanted::nothing());
@@ -517,8 +537,8 @@ fn exchange(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reas
     Ok(Wanted::new(resource.to_string(), vec![command]))
 }
 
-fn binding(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reason> {
-    let (vhost, source) = (vhost_of(importer, object)?, object.resource_name("source")?);
+fn binding(target: &Target<'_>, object: &Fields<'_>) -> Result<Wanted, Reason> {
+    let (vhost, source) = (vhost_of(target, object)?, object.resource_name("source")?);
     if source.is_empty() {
         // Every queue has that binding.
         return Ok(Wanted::nothing());
@@ -537,7 +557,7 @@ fn binding(importer: &Importer<'_>, object: &Fields<'_>) -> Result<Wanted, Reaso
         other => return Err(format!("`destination_type` cannot be `{other}`")),
     };
     // Documents do not have these exchanges, and a node makes them only after it has imported.
-    let is_there = importer.import.then.exchange(&vhost, &source).is_some();
+    let is_there = target.then.exchange(&vhost, &source).is_some();
     let mut commands = Vec::new();
     if NODE_EXCHANGES.contains(&source.as_str()) && !is_there {
         commands.push(Command::DeclareExchange(node_exchange(vhost.clone(), &source)));

@@ -1,14 +1,15 @@
 //! Operators' requests to a running node, beyond definitions.
 
+mod undoing;
+
 use crate::broker::{BY_OPERATOR, Broker, ChangeError};
-use crate::control_plane::accept_stream_loss;
-use crate::queue_ref::QueueRef;
 use chunk_log::ChunkLogError;
 use classic::Delayed;
 use confirm::LogFailed;
+use control::accept_stream_loss;
 use meta::{Command, ConnectionId, MetaError, Name, State, SuperStream, SuperStreamError, Vhost};
 use queue_type::{DeleteConditions, QueueRefused};
-use quorum::QuorumInspection;
+use queues::QueueRef;
 use std::sync::Arc;
 use stream::{Lack, Stream};
 use tokio::task::spawn_blocking;
@@ -92,25 +93,6 @@ impl Operations<'_> {
         let queue = self.0.queue(vhost, name).ok_or(QueueRefused::NotFound)?;
         queue.loaded().await;
         queue.purge()
-    }
-
-    /// Drops the ready ones among messages of a queue, each told with its position and the size of its body,
-    /// rising; returns how many. The positions of the others are `stayed`. A stream keeps its messages.
-    #[must_use]
-    pub fn remove_messages(
-        &self,
-        queue: &QueueRef,
-        messages: &[(u64, u64)],
-        stayed: &mut Vec<u64>,
-    ) -> u64 {
-        match queue {
-            QueueRef::Classic(queue) => queue.remove(messages, stayed),
-            QueueRef::Quorum(queue) => {
-                let positions: Vec<u64> = messages.iter().map(|(at, _)| *at).collect();
-                QuorumInspection::of(queue).remove(&positions, stayed)
-            }
-            QueueRef::Stream(_) => 0,
-        }
     }
 
     /// Resolves when what was changed until now survives a crash.

@@ -3,41 +3,46 @@
 mod changes;
 mod emptying;
 mod events;
-mod exchanges;
+mod firehose;
+mod kept_messages;
+mod log_exchange;
+mod names;
 mod upkeep;
 
 pub(crate) use changes::BY_OPERATOR;
 pub(crate) use changes::ChangeError;
 pub use changes::Changes;
 pub use emptying::HalfEmptied;
-pub(crate) use events::EventHeaders;
-use events::EventLog;
-pub use events::{Event, Events};
+pub(crate) use events::ConsumerName;
+pub use events::Events;
+pub(crate) use firehose::notice_of;
+pub use firehose::{Firehose, Tap};
+pub use log_exchange::LogLine;
+use names::NameSource;
 
 use crate::alarms::{Alarm, Alarms};
 use crate::connections::Connections;
-use crate::control_plane::{ControlPlane, Definitions, View};
 use crate::direct_reply_to::Replies;
-use crate::exchanges::{Exchanges, NewlyDelaying};
 use crate::held::Holdings;
-use crate::interceptors::Interceptors;
-use crate::log_records;
-use crate::names::NameSource;
-use crate::options::{BrokerOptions, Limits};
+use crate::options::{BrokerOptions, Interceptors, Limits};
 use crate::timers::QueueTimers;
-use crate::undo::{Undo, UndoFiles};
 use classic::{ClassicService, Queue, WorkerHost};
 use content::{Journal, PagerHost};
+use control::log_records;
+use control::{ControlParts, ControlPlane, Definitions, View};
+use exchanges::{Exchanges, NewlyDelaying};
 use meta::{Command, Done, MetaError, QueueDef, QueueId, QueueVersion};
 use std::sync::Arc;
 use stdx::Now;
 use stream::StreamService;
+use trace::events::EventLog;
+use undo::Undo;
 
 /// How the broker was started.
 #[derive(Debug)]
-struct Start {
-    options: BrokerOptions,
-    was_new: bool,
+pub(crate) struct Start {
+    pub(crate) options: BrokerOptions,
+    pub(crate) was_new: bool,
 }
 
 /// The broker of one node.
@@ -54,44 +59,49 @@ pub struct Broker {
     pub alarms: Alarms,
     pub(crate) holdings: Holdings,
     pub(crate) replies: Replies,
-    pub(crate) undo: Undo,
+    pub(crate) undo: Arc<Undo>,
     pub(crate) names: NameSource,
     event_log: EventLog,
 }
 
 impl Broker {
     pub(crate) fn assemble(
-        (classic, streams, timers): (ClassicService, StreamService, Arc<QueueTimers>),
+        classic: ClassicService,
+        streams: Arc<StreamService>,
+        timers: Arc<QueueTimers>,
         definitions: Definitions,
-        options: BrokerOptions,
-        was_new: bool,
+        start: Start,
     ) -> Arc<Self> {
+        let options = &start.options;
         let exchanges = Arc::new(Exchanges::of(&definitions.meta));
         if let Err(error) = exchanges.restore_seen(classic.storage().disk()) {
             tracing::error!("deduplication state of exchanges is lost: {error}");
         }
-        let files = UndoFiles { disk: classic.storage().disk(), streams: &streams };
         let is_there = |id| definitions.meta.queues().get(QueueId(id)).is_some();
-        let undo = Undo::open(files, options.undo, is_there);
+        let services = Arc::clone(&classic.services);
+        let undo = Undo::open(services, Arc::clone(&streams), options.undo, is_there);
         let ids = definitions.meta.queues().iter().map(|def| def.id.0);
         streams.remove_others(ids.chain(undo.kept_streams()));
-        let control_plane = ControlPlane::new(
-            (Arc::clone(&classic.services), streams),
-            Arc::clone(&exchanges),
-            definitions,
-            &options,
-        );
+        let parts = ControlParts {
+            services: Arc::clone(&classic.services),
+            streams,
+            exchanges: Arc::clone(&exchanges),
+            limits: options.limits.definitions,
+            node: options.limits.node.clone(),
+            default_version: options.storage.default_version,
+        };
+        let control_plane = ControlPlane::new(parts, definitions);
         let broker = Arc::new(Self {
             classic,
             timers,
-            start: Start { options, was_new },
+            start,
             control_plane: Arc::new(control_plane),
             exchanges,
             connections: Connections::default(),
             alarms: Alarms::default(),
             holdings: Holdings::default(),
             replies: Replies::default(),
-            undo,
+            undo: Arc::new(undo),
             names: NameSource::default(),
             event_log: EventLog::default(),
         });
@@ -160,14 +170,14 @@ impl Broker {
         self.classic.storage().time.tick(now);
         let is_disk_short = self.alarms.is_on(Alarm::Disk);
         let view = self.view();
-        self.control_plane.streams.tick(now, is_disk_short, || view.streams());
+        self.control_plane.streams().tick(now, is_disk_short, || view.streams());
         self.timers.look_again();
         let storage = self.classic.storage();
         storage.tell_losses(false);
         upkeep::keep_log_short(&self.control_plane, storage);
         upkeep::keep_memory_small(&self.view(), &self.classic);
         self.exchanges.save_seen_at_times(storage.disk(), &storage.wal, now.monotonic_ms);
-        self.undo.expire(self.operations().undo().files(), now.unix_ms);
+        self.undo.expire(now.unix_ms);
         upkeep::look_for_overdue(self, now.monotonic_ms);
         upkeep::look_for_silent_consumers(self, now.monotonic_ms);
     }
@@ -199,7 +209,7 @@ impl Broker {
         let unused = notes.iter().filter_map(|(id, note)| Some((*id, note.unused_ms?)));
         let (cursors, unused): (Vec<_>, Vec<_>) = (cursors.collect(), unused.collect());
         self.timers.stop();
-        self.control_plane.streams.close(view.streams())?;
+        self.control_plane.streams().close(view.streams())?;
         self.classic.close(view.classic_queues())?;
         self.classic.storage().tell_losses(true);
         log_records::node::append_stopped(&self.classic.storage().wal, &cursors, &unused);

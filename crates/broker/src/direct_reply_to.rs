@@ -9,20 +9,20 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 /// Where replies to one token go.
-struct Target {
-    connection: ConnectionId,
-    link: LinkId,
-    outbox: Arc<dyn Outbox>,
+pub(crate) struct ReplyTarget {
+    pub(crate) connection: ConnectionId,
+    pub(crate) link: LinkId,
+    pub(crate) outbox: Arc<dyn Outbox>,
     /// Counts of what it was given.
-    tally: Arc<Tally>,
+    pub(crate) tally: Arc<Tally>,
     /// Its outbox takes nothing until the client has read: replies are dropped.
-    full: bool,
+    pub(crate) full: bool,
 }
 
 /// All consumers of direct replies of the node.
 #[derive(Default)]
 pub(crate) struct Replies {
-    targets: Mutex<HashMap<String, Target>>,
+    targets: Mutex<HashMap<String, ReplyTarget>>,
 }
 
 impl std::fmt::Debug for Replies {
@@ -32,14 +32,7 @@ impl std::fmt::Debug for Replies {
 }
 
 impl Replies {
-    pub(crate) fn add(
-        &self,
-        token: String,
-        connection: ConnectionId,
-        link: LinkId,
-        (outbox, tally): (Arc<dyn Outbox>, Arc<Tally>),
-    ) {
-        let target = Target { connection, link, outbox, tally, full: false };
+    pub(crate) fn add(&self, token: String, target: ReplyTarget) {
         stdx::lock(&self.targets).insert(token, target);
     }
 

@@ -1,15 +1,19 @@
 //! Figures of a node, for listings, `status` and alarms.
 
+mod top_users;
+
+pub use top_users::{HEAVIEST_NAMED, Heaviest, HeavyConnection, HeavyQueue};
+
 use crate::broker::Broker;
 use crate::connections::{Connection, Published};
-use crate::control_plane::View;
-use crate::queue_ref::QueueRef;
 use content::{PAGES_DIR, QUEUES_DIR, SWAP_DIR};
+use control::View;
 use log::FileKind;
 use message_store::VHOSTS_DIR;
 use meta::{ConnectionId, Name, QueueDef, QueueKind};
 use queue_type::{ConsumerView, Counts, Deaths};
-use quorum::{LogFigures, QuorumInspection};
+use queues::{Diagnosis, QueueRef};
+use quorum::LogFigures;
 use session::ChannelId;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -104,7 +108,7 @@ impl StreamSums {
 impl From<&QueueRef> for QueueTotals {
     fn from(queue: &QueueRef) -> Self {
         let stat = queue.stat();
-        let mut this = Self {
+        Self {
             n: 1,
             n_ready: stat.n_ready,
             n_unacked: stat.n_unacked,
@@ -115,14 +119,9 @@ impl From<&QueueRef> for QueueTotals {
             n_departing: stat.n_departing,
             n_converting: u64::from(stat.conversion.is_some()),
             counts: stat.counts,
-            ..Self::default()
-        };
-        match queue {
-            QueueRef::Classic(_) => {}
-            QueueRef::Quorum(queue) => this.log = QuorumInspection::of(queue).log_figures(),
-            QueueRef::Stream(stream) => this.streams = StreamSums::of(stream),
+            log: Diagnosis(queue).log_figures(),
+            streams: queue.as_stream().map_or_else(StreamSums::default, |it| StreamSums::of(it)),
         }
-        this
     }
 }
 
@@ -197,13 +196,7 @@ impl Figures<'_> {
             None => view.queues().cloned().collect(),
             Some(ids) => ids.into_iter().filter_map(|id| view.queue_by_id(id)).collect(),
         };
-        for queue in &used {
-            match queue {
-                QueueRef::Classic(queue) => queue.clear_used(),
-                QueueRef::Quorum(queue) => QuorumInspection::of(queue).clear_used(),
-                QueueRef::Stream(_) => {}
-            }
-        }
+        used.iter().for_each(|queue| Diagnosis(queue).clear_used());
         used
     }
 
@@ -261,7 +254,8 @@ impl Figures<'_> {
         let view = self.0.view();
         let waited_for = |queue: &&QueueRef| queue.stat().n_pending_confirms > 0;
         let queues = view.queues().filter(waited_for);
-        let oldest_ms = queues.filter_map(|queue| queue.pending_since_ms(&publisher)).min()?;
+        let oldest_ms =
+            queues.filter_map(|queue| Diagnosis(queue).pending_since_ms(&publisher)).min()?;
         Some(self.0.classic.storage().time.monotonic_ms().saturating_sub(oldest_ms))
     }
 
@@ -274,7 +268,7 @@ impl Figures<'_> {
     /// Figures of the readers of all streams since the start.
     #[must_use]
     pub fn stream_reads(&self) -> ReadCounts {
-        self.0.control_plane.streams.read_counts()
+        self.0.control_plane.streams().read_counts()
     }
 
     /// Figures of the files of pages: those that survive a restart, and those that do not.
@@ -299,7 +293,7 @@ impl Figures<'_> {
     #[must_use]
     pub fn losses(&self) -> Losses {
         let mut of_queues = self.0.classic.storage().losses();
-        let of_streams = self.0.control_plane.streams.losses();
+        let of_streams = self.0.control_plane.streams().losses();
         of_queues.n_messages += of_streams.n_messages;
         let n_closed_streams =
             self.0.view().streams().filter(|it| it.lack().is_some()).count() as u64;
@@ -312,7 +306,7 @@ impl Figures<'_> {
     pub fn unacked_by_channel(&self) -> BTreeMap<(ConnectionId, ChannelId), u64> {
         let mut held = BTreeMap::new();
         for queue in self.0.view().queues() {
-            queue.count_held(&mut held);
+            Diagnosis(queue).count_held(&mut held);
         }
         held
     }

@@ -1,9 +1,13 @@
 //! The settings a broker has for its whole life.
 
-use crate::interceptors::Interceptors;
+mod interceptors;
+
+pub use interceptors::{Interceptors, Overwrite};
+
 use content::StorageOptions;
 use meta::{NodeLimits, VhostDefaults};
 use stream::StreamOptions;
+use undo::UndoOptions;
 
 /// The settings of a broker.
 #[derive(Clone, Debug, Default)]
@@ -20,25 +24,6 @@ pub struct BrokerOptions {
     pub vhost_defaults: VhostDefaults,
     /// How messages are kept that operators take away.
     pub undo: UndoOptions,
-}
-
-/// How messages are kept that operators take away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UndoOptions {
-    /// How long messages can be brought back, in milliseconds; 0 is not at all.
-    pub window_ms: u64,
-    /// Bytes that all undo entries may take together.
-    pub bytes_max: u64,
-    /// The part of the free disk space that undo entries may take, in percent.
-    pub free_percent_max: u64,
-    /// Bytes of messages that are written together; the last message may exceed them.
-    pub portion_bytes: usize,
-}
-
-impl Default for UndoOptions {
-    fn default() -> Self {
-        Self { window_ms: 0, bytes_max: 1 << 30, free_percent_max: 5, portion_bytes: 4 << 20 }
-    }
 }
 
 impl From<StorageOptions> for BrokerOptions {

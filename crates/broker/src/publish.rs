@@ -20,11 +20,11 @@ pub(crate) use answers::ConfirmAfter;
 pub(crate) use batch::{Batch, MessageOverrides, PendingPublish, Source};
 pub(crate) use groups::BatchGroups;
 pub(crate) use internal::{publish_internally, publish_to};
-pub(crate) use shared_body::{is_shared, is_stored_once, shared_body, shared_home};
+pub(crate) use shared_body::{Bodies, is_shared, shared_body};
 
-use crate::queue_ref::QueueRef;
 use confirm::Publisher;
 use message::MessageRef;
+use queues::QueueRef;
 use std::slice;
 use std::sync::Arc;
 
@@ -58,18 +58,6 @@ impl ForOneQueue<'_> {
 
 /// How many of `queues` log a persistent message.
 pub(crate) fn n_durable(queues: &[QueueRef]) -> usize {
-    let is_logged = |queue: &&QueueRef| match queue {
-        QueueRef::Classic(queue) => queue.def().durable,
-        QueueRef::Quorum(_) => true,
-        QueueRef::Stream(_) => false,
-    };
+    let is_logged = |queue: &&QueueRef| queue.def().durable && queue.def().kind.is_logged();
     queues.iter().filter(is_logged).count()
-}
-
-/// Whether the queue keeps every message, so that the confirms of transient ones wait for it too.
-const fn keeps_all(queue: &QueueRef) -> bool {
-    match queue {
-        QueueRef::Classic(_) => false,
-        QueueRef::Quorum(_) | QueueRef::Stream(_) => true,
-    }
 }

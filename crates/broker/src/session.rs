@@ -13,6 +13,7 @@ mod definitions;
 mod direct_reply_to;
 mod dispatch;
 mod global_prefetch;
+mod limits;
 mod links;
 mod named;
 mod properties;
@@ -29,14 +30,13 @@ mod turn;
 
 use crate::broker::Broker;
 use crate::connections::{Connection, Identity, Interrupt};
-use crate::limits;
-use crate::slices::WORK_MAX;
 use access::Access;
 use blocked::BlockedRequests;
 pub use blocked::Hold;
 use channels::Channels;
 use client::Client;
 use confirm::ConfirmQueue;
+use control::slices::WORK_MAX;
 use links::Links;
 use publish::Publishing;
 use session::{
@@ -325,8 +325,7 @@ impl Session {
                 self.client.turn.before_waiting();
                 let consumer_tag = &consumer_tag;
                 let told = |link| Event::ConsumerCancelled { channel, link, consumer_tag };
-                let consumer = (channel, consumer_tag);
-                self.links.end_consumer(&mut self.client, consumer, told).await;
+                self.links.end_consumer(&mut self.client, channel, consumer_tag, told).await;
                 self.wake();
                 true
             }

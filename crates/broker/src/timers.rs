@@ -2,15 +2,10 @@
 //! dead letters to send, settings to review, messages of the broker's own. The work itself is in `rules`.
 
 mod agenda;
-mod internal_message;
 mod requests;
-mod tracing;
 
-pub(crate) use internal_message::InternalMessage;
 pub(crate) use requests::Task;
-pub(crate) use tracing::{Delivered, EXCHANGE as TRACE_EXCHANGE, Tracing};
 
-use crate::queue_ref::QueueRef;
 use background::{Inbox, Next, Poison};
 use confirm::DurabilityToken;
 use content::{Services, Storage};
@@ -19,12 +14,14 @@ use message::MessageRef;
 use meta::{QueueDef, QueueId};
 use queue_type::{AlarmTimes, Given, QueueHost, RuledQueue};
 use queue_type::{Owner, RejectedDeadLetters, SentLetters};
+use queues::QueueRef;
 use requests::Requests;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 use stdx::TimeScale;
+use trace::{InternalMessage, Tracing};
 
 /// Bytes of dead letters that are in no queue, beyond which publishers wait.
 const LETTER_BYTES_MAX: u64 = 8 << 20;
@@ -103,7 +100,8 @@ impl QueueTimers {
     pub(crate) fn settle_when_durable(
         self: &Arc<Self>,
         storage: &Storage,
-        (queue, sent): (Arc<dyn RuledQueue>, SentLetters),
+        queue: Arc<dyn RuledQueue>,
+        sent: SentLetters,
         awaited: DurabilityToken,
     ) {
         let nudge = |upto| WakeOnDurable { timers: Arc::clone(self), upto };
@@ -132,7 +130,7 @@ impl QueueTimers {
         if before + bytes > NOTICE_BYTES_MAX {
             self.notice_bytes.fetch_sub(bytes, Ordering::Relaxed);
             if self.n_notices_dropped.fetch_add(1, Ordering::Relaxed) == 0 {
-                ::tracing::warn!("trace messages or events are dropped: too many");
+                tracing::warn!("trace messages or events are dropped: too many");
             }
             return;
         }
@@ -145,7 +143,7 @@ impl QueueTimers {
         if left == 0 {
             let n_dropped = self.n_notices_dropped.swap(0, Ordering::Relaxed);
             if n_dropped > 0 {
-                ::tracing::warn!("{n_dropped} trace messages or events were dropped");
+                tracing::warn!("{n_dropped} trace messages or events were dropped");
             }
         }
     }
@@ -166,7 +164,7 @@ impl QueueHost for QueueTimers {
     }
 
     fn set_alarm(&self, queue: Weak<dyn RuledQueue>, id: QueueId, alarm: (TimeScale, AlarmTimes)) {
-        self.inbox.add_quietly(|requests| requests.agenda.set(queue, id, alarm));
+        self.inbox.add_quietly(|requests| requests.agenda.set(queue, id, alarm.0, alarm.1));
     }
 
     fn send_letters_of(&self, queue: Arc<dyn RuledQueue>) {
@@ -198,7 +196,7 @@ impl QueueHost for QueueTimers {
         message: &MessageRef<'_>,
     ) {
         if let Some(spans) = self.tracing.spans() {
-            spans.delivered((queue, to), given, message);
+            spans.delivered(queue, to, given, message);
         }
         if let Some(delivered) = self.tracing.delivered(queue, to, given.redelivered, message) {
             self.post(InternalMessage::Delivered(Box::new(delivered)));

@@ -29,8 +29,21 @@ pub(crate) struct QueueType {
     is_server_named: bool,
     /// Whether of an argument and a policy the policy counts, whatever the row of the setting says.
     pub(crate) policy_counts: bool,
+    /// How its queues keep messages.
+    keeping: Keeping,
     /// Failed deliveries after which a message is gone, where nothing else is asked for.
     pub(crate) delivery_limit_default: Option<u32>,
+}
+
+/// How queues of a type keep messages.
+#[derive(Debug)]
+struct Keeping {
+    /// Whether the node's log keeps persistent messages of durable queues.
+    is_logged: bool,
+    /// Whether transient messages are kept like persistent ones, so that their confirms wait for that too.
+    keeps_transient: bool,
+    /// Whether queues know publishers by name, and drop what these publish again.
+    knows_publishers: bool,
 }
 
 pub(crate) static CLASSIC: QueueType = QueueType {
@@ -41,6 +54,7 @@ pub(crate) static CLASSIC: QueueType = QueueType {
     is_for_temporary: true,
     is_server_named: true,
     policy_counts: false,
+    keeping: Keeping { is_logged: true, keeps_transient: false, knows_publishers: false },
     delivery_limit_default: None,
 };
 
@@ -52,6 +66,7 @@ pub(crate) static QUORUM: QueueType = QueueType {
     is_for_temporary: false,
     is_server_named: false,
     policy_counts: false,
+    keeping: Keeping { is_logged: true, keeps_transient: true, knows_publishers: true },
     delivery_limit_default: Some(20),
 };
 
@@ -63,6 +78,7 @@ pub(crate) static STREAM: QueueType = QueueType {
     is_for_temporary: false,
     is_server_named: false,
     policy_counts: true,
+    keeping: Keeping { is_logged: false, keeps_transient: true, knows_publishers: false },
     delivery_limit_default: None,
 };
 
@@ -109,6 +125,26 @@ impl QueueKind {
     /// Whether the broker makes names for its queues.
     pub(crate) const fn is_server_named(self) -> bool {
         self.capabilities().is_server_named
+    }
+
+    /// Whether the node's log keeps persistent messages of durable queues.
+    pub const fn is_logged(self) -> bool {
+        self.capabilities().keeping.is_logged
+    }
+
+    /// Whether transient messages are kept like persistent ones, so that their confirms wait for that too.
+    pub const fn keeps_transient(self) -> bool {
+        self.capabilities().keeping.keeps_transient
+    }
+
+    /// Whether the node's log keeps transient messages too.
+    pub const fn logs_transient(self) -> bool {
+        self.is_logged() && self.keeps_transient()
+    }
+
+    /// Whether queues know publishers by name, and drop what these publish again.
+    pub const fn knows_publishers(self) -> bool {
+        self.capabilities().keeping.knows_publishers
     }
 
     /// Whether its queues may be exclusive, auto-delete, or not durable.

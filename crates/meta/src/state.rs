@@ -103,11 +103,11 @@ impl State {
                 logged(
                     resources
                         .vhost_mut(vhost)
-                        .and_then(|it| it.change_policies((*scope, name), clear)),
+                        .and_then(|it| it.change_policies(*scope, name, clear)),
                 )
             }
             Command::SetParameter { vhost, component, name, value } => {
-                logged(set_parameter(resources, vhost, (component, name), value))
+                logged(set_parameter(resources, vhost, component, name, value))
             }
             Command::ClearParameter { vhost, component, name } => {
                 let found = resources.vhost_mut(vhost);
@@ -280,15 +280,17 @@ fn set_policy(
     if mode == AutoDelete::Follow {
         resources.require_vhost(vhost)?.policies.check_room(scope, &policy)?;
     }
-    let of = (scope, &spec.name);
-    resources.vhost_mut(vhost)?.change_policies(of, |it| it.set(scope, &spec.name, policy));
+    resources
+        .vhost_mut(vhost)?
+        .change_policies(scope, &spec.name, |it| it.set(scope, &spec.name, policy));
     Ok(())
 }
 
 fn set_parameter(
     resources: &mut Resources,
     vhost: &Name,
-    (component, name): (&Name, &Name),
+    component: &Name,
+    name: &Name,
     value: &Json,
 ) -> Result<(), MetaError> {
     Parameters::check_names(component, name)?;

@@ -167,7 +167,8 @@ impl Vhost {
     /// changed policy matches, before or after, stay as they are.
     pub(crate) fn change_policies<T>(
         &mut self,
-        (scope, name): (PolicyScope, &Name),
+        scope: PolicyScope,
+        name: &Name,
         change: impl FnOnce(&mut Policies) -> T,
     ) -> T {
         let before = self.policies.clone();

@@ -66,7 +66,7 @@ fn lacking(kind: &str, name: &str, id: &str) -> ApiError {
 fn quorum_queue(management: &Management, vhost: &str, name: &str) -> Result<QueueRef, ApiError> {
     let queue = management.broker.queue(vhost, name);
     queue
-        .filter(|queue| matches!(queue, QueueRef::Quorum(_)))
+        .filter(|queue| queue.as_quorum().is_some())
         .ok_or_else(|| ApiError::new(Kind::NotFound, "no quorum queue of this name"))
 }
 
@@ -111,7 +111,7 @@ pub async fn reschedule(management: &Management, request: &Request) -> Told {
         let filter = Arc::clone(&filter);
         let picked = tokio::task::spawn_blocking(move || {
             let waits = |at: &LookedAt<'_>| matches!(at.seen.standing, Standing::Delayed(_));
-            let is_quorum = matches!(queue_of, QueueRef::Quorum(_));
+            let is_quorum = queue_of.as_quorum().is_some();
             let is_picked = |at: &LookedAt<'_>| {
                 (!is_quorum || waits(at)) && is_match(filter.as_ref().as_ref(), at)
             };

@@ -87,11 +87,7 @@ fn quorum_queues(
     request: &Request,
 ) -> Result<Vec<Arc<QuorumQueue>>, ApiError> {
     let queues = matching(management, request)?;
-    let quorum = |queue| match queue {
-        QueueRef::Quorum(queue) => Some(queue),
-        QueueRef::Classic(_) | QueueRef::Stream(_) => None,
-    };
-    Ok(queues.into_iter().filter_map(quorum).collect())
+    Ok(queues.iter().filter_map(|queue| queue.as_quorum().cloned()).collect())
 }
 
 /// The numbers of what this node leads. COMPAT: types without queues have no column.
@@ -117,17 +113,14 @@ pub fn rebalance(management: &Management, request: &Request) -> Told {
 /// The quorum queue that a request names. COMPAT: another's type is told by the name of its module.
 fn replicated(management: &Management, request: &Request) -> Result<Arc<QuorumQueue>, ApiError> {
     let (vhost, name) = (request.vhost()?, request.text("name")?);
-    match management.broker.queue(&vhost, name) {
-        Some(QueueRef::Quorum(queue)) => Ok(queue),
-        Some(other) => {
-            let text = format!("{{:unsupported, :rabbit_{}_queue}}", other.def().kind.as_str());
-            Err(ApiError::new(Kind::NotReplicated, text))
-        }
-        None => {
-            let text = format!("queue '{name}' was not found in virtual host '{vhost}'");
-            Err(ApiError::new(Kind::NotFound, text))
-        }
-    }
+    let Some(queue) = management.broker.queue(&vhost, name) else {
+        let text = format!("queue '{name}' was not found in virtual host '{vhost}'");
+        return Err(ApiError::new(Kind::NotFound, text));
+    };
+    queue.as_quorum().cloned().ok_or_else(|| {
+        let kind = queue.def().kind.as_str();
+        ApiError::new(Kind::NotReplicated, format!("{{:unsupported, :rabbit_{kind}_queue}}"))
+    })
 }
 
 /// Refuses a node that is not this one, which is all of its cluster.
@@ -203,14 +196,13 @@ fn inspected(
     classic: &str,
 ) -> Result<Arc<QuorumQueue>, ApiError> {
     let (vhost, name) = (request.vhost()?, request.text("name")?);
-    let queue = management.broker.queue(&vhost, name);
-    let text = match queue {
-        Some(QueueRef::Quorum(queue)) => return Ok(queue),
-        Some(other) if other.def().kind == QueueKind::Classic => classic.to_owned(),
-        Some(_) => "not_quorum_queue".to_owned(),
-        None => format!("Target queue was not found in virtual host '{vhost}'"),
+    let Some(queue) = management.broker.queue(&vhost, name) else {
+        let text = format!("Target queue was not found in virtual host '{vhost}'");
+        return Err(ApiError::invalid(text));
     };
-    Err(ApiError::invalid(text))
+    let is_classic = queue.def().kind == QueueKind::Classic;
+    let text = if is_classic { classic } else { "not_quorum_queue" };
+    queue.as_quorum().cloned().ok_or_else(|| ApiError::invalid(text))
 }
 
 /// A message as keys and values. COMPAT: properties that are set in falling order, then the envelope, then

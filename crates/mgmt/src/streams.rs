@@ -3,8 +3,7 @@
 use crate::api_error::{ApiError, Kind};
 use crate::{Management, Request, Told};
 use broker::{
-    GroupRole, Inspection, PublisherView, QueueRef, Stream, StreamDamage, SubscriptionView,
-    TrackedValue,
+    GroupRole, Inspection, PublisherView, Stream, StreamDamage, SubscriptionView, TrackedValue,
 };
 use meta::{ConnectionId, SuperStream, SuperStreamError};
 use serde_json::{Map, Value, json};
@@ -175,14 +174,13 @@ pub(crate) fn stream_of(
     to_do: &str,
 ) -> Result<Arc<Stream>, ApiError> {
     let (vhost, name) = (request.vhost()?, request.text("name")?);
-    match management.broker.queue(&vhost, name) {
-        Some(QueueRef::Stream(stream)) => Ok(stream),
-        Some(other) => {
-            let kind = other.def().kind.as_str();
-            Err(ApiError::invalid(format!("Cannot {to_do} a {kind} queue")))
-        }
-        None => Err(ApiError::new(Kind::NotFound, "the stream does not exist")),
-    }
+    let Some(queue) = management.broker.queue(&vhost, name) else {
+        return Err(ApiError::new(Kind::NotFound, "the stream does not exist"));
+    };
+    queue.as_stream().cloned().ok_or_else(|| {
+        let kind = queue.def().kind.as_str();
+        ApiError::invalid(format!("Cannot {to_do} a {kind} queue"))
+    })
 }
 
 /// The consumers of a stream, with the connection of each.

@@ -145,8 +145,8 @@ async fn agree(
         // An error is met again by the handshake.
         let _says_something = socket.readable().await.is_ok();
         handshake.heard();
-        let turns = (&*server.settings.admission, auth::network(name.client_ip()));
-        socket::handshake(socket, config, turns).await
+        let network = auth::network(name.client_ip());
+        socket::handshake(socket, config, &server.settings.admission, network).await
     };
     let agreed = server.timers.timeout(Duration::from_millis(patience_ms), agreed);
     let (mut stopping, displaced) = (server.stopping.subscribe(), handshake.lost());

@@ -249,7 +249,7 @@ async fn serve_task(mut task: Box<Task>, server: &Arc<Server>) {
     let (socket, handshake) = socket_of(task);
     match disconnect {
         Some(Disconnect::Closed(close_mode)) => {
-            close::close(socket, close_mode, (handshake, network), server).await
+            close::close(socket, close_mode, handshake, network, server).await
         }
         // A client that still listens finds the end of the stream; nothing is kept for one that does not.
         Some(Disconnect::Dead(_)) => {

@@ -63,7 +63,8 @@ pub struct SubscriptionFigures {
 
 impl Registered {
     pub(crate) fn new(
-        (connection, id): (ConnectionId, PublisherId),
+        connection: ConnectionId,
+        id: PublisherId,
         reference: Option<&[u8]>,
         outbox: &Arc<dyn Outbox>,
     ) -> Self {

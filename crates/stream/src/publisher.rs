@@ -82,11 +82,12 @@ impl Stream {
     /// The stream is deleted.
     pub fn publisher(
         self: &Arc<Self>,
-        by: (ConnectionId, PublisherId),
+        connection: ConnectionId,
+        id: PublisherId,
         reference: Option<&[u8]>,
         outbox: &Arc<dyn Outbox>,
     ) -> Result<StreamPublisher, StreamRefusal> {
-        let registered = Arc::new(Registered::new(by, reference, outbox));
+        let registered = Arc::new(Registered::new(connection, id, reference, outbox));
         if !self.readers.add_publisher(&registered) {
             return Err(StreamRefusal::StreamDoesNotExist);
         }

@@ -70,7 +70,7 @@ impl Stream {
         view.set_committed(recovered.end);
         let tracking = log.restore_tracking()?;
         let writer = Writer::new(log, tracking, settings.filter_bytes);
-        Ok((assemble(def, services, (view, writer), None), recovered))
+        Ok((assemble(def, services, view, writer, None), recovered))
     }
 
     /// A stream that lacks something, and is closed.
@@ -82,7 +82,7 @@ impl Stream {
     ) -> Arc<Self> {
         let view = LogView::closed(&services.files, def.id.0);
         let writer = Writer::closed(settings.filter_bytes);
-        assemble(def, services, (view, writer), Some(Box::new(lack)))
+        assemble(def, services, view, writer, Some(Box::new(lack)))
     }
 
     /// The missing part for which nobody can use the stream; none if the stream is whole.
@@ -203,7 +203,8 @@ impl Stream {
 fn assemble(
     def: Arc<QueueDef>,
     services: Arc<StreamServices>,
-    (view, writer): (LogView, Writer),
+    view: LogView,
+    writer: Writer,
     closed: Option<Box<Lack>>,
 ) -> Arc<Stream> {
     Arc::new_cyclic(|me| Stream {

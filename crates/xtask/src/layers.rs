@@ -34,7 +34,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("classic", &["delivery"]),
     ("stream", &["queue-type", "background", "chunk-log", "conversion", "sub-batch"]),
     ("quorum", &["delivery"]),
-    ("broker", &["classic", "quorum", "stream"]),
+    ("queues", &["classic", "quorum", "stream"]),
+    ("exchanges", &["classic"]),
+    ("control", &["queues", "exchanges"]),
+    ("inspect", &["queues"]),
+    ("undo", &["inspect"]),
+    ("recovery", &["control"]),
+    ("trace", &["queue-type"]),
+    ("broker", &["queues", "exchanges", "control", "inspect", "undo", "recovery", "trace"]),
     ("auth", &["meta"]),
     ("edge", &["session", "stdx"]),
     ("front-amqp091", &["amqp091", "edge"]),
@@ -65,7 +72,7 @@ pub(crate) const IO_CRATES: &[&str] = &[
 ];
 
 /// Wake tasks, and so may use tokio; open nothing themselves.
-const WAKES_TASKS: &[&str] = &["admission", "confirm", "broker"];
+const WAKES_TASKS: &[&str] = &["admission", "confirm", "queues", "control", "broker"];
 
 /// The dependencies between crates that the table does not allow.
 pub(crate) fn problems() -> anyhow::Result<Vec<String>> {

@@ -1,14 +1,14 @@
 //! Changes of definitions: how they are applied, and what follows from them elsewhere.
 
 use super::Broker;
-use super::exchanges::{declaration_of, give_history};
-use crate::control_plane::{Changed, Effect, NewStreams, Unbinding, View};
-use crate::exchanges::NewlyDelaying;
-use crate::queue_ref::QueueRef;
-use crate::slices::Slices;
+use super::kept_messages::{declaration_of, give_history};
 use confirm::LogFailed;
+use control::slices::Slices;
+use control::{Changed, Effect, NewStreams, Unbinding, View};
+use exchanges::NewlyDelaying;
 use log::Lsn;
 use meta::{Command, ConnectionId, Done, MetaError, QueueId, Resharding, State};
+use queues::QueueRef;
 use routing::Name;
 use std::sync::Arc;
 
@@ -42,6 +42,15 @@ const BY_SHARDING: &str = "rmq-sharding";
 
 /// Queues that get the settings of changed policies before the change is answered; more get them in slices.
 const RULES_AT_ONCE_MAX: usize = 256;
+
+/// A change that has taken effect.
+struct Applied {
+    done: Done,
+    /// The change is durable when the log is so up to here.
+    upto: Lsn,
+    /// Exchanges whose shards are still to follow.
+    left: Vec<Resharding>,
+}
 
 /// Changes of the broker's definitions.
 #[derive(Clone, Copy, Debug)]
@@ -112,6 +121,7 @@ impl Changes<'_> {
         by: &str,
         slices: &mut Slices,
     ) -> Result<(Done, Lsn), MetaError> {
+        stdx::walk::step("change");
         let unbinding = self.unbind_in_slices(command, by, slices).await;
         let changed = self.0.control_plane.submit(command);
         drop(unbinding);
@@ -120,10 +130,10 @@ impl Changes<'_> {
             self.end(&queue, changed.upto);
             slices.did(1).await;
         }
-        let (done, mut upto, mut left) = self.after_change(changed, 1, by);
+        let Applied { done, mut upto, mut left } = self.after_change(changed, 1, by);
         while !left.is_empty() {
             slices.give_way().await;
-            (_, upto, left) = self.reshard(left);
+            Applied { upto, left, .. } = self.reshard(left);
         }
         Ok((done, upto))
     }
@@ -159,7 +169,7 @@ impl Changes<'_> {
             slices.did(1).await;
         }
         let n_asked = changed.made.len();
-        let (_, upto, _) = self.after_change(changed, n_asked, by);
+        let Applied { upto, .. } = self.after_change(changed, n_asked, by);
         confirm::durable(&self.0.classic.storage().wal, upto).await.map(Ok)
     }
 
@@ -183,14 +193,14 @@ impl Changes<'_> {
         for queue in std::mem::take(&mut changed.gone) {
             self.end(&queue, changed.upto);
         }
-        let (done, upto, left) = self.after_change(changed, 1, BY_ITSELF);
+        let Applied { done, upto, left } = self.after_change(changed, 1, BY_ITSELF);
         Ok((done, self.reshard_all(left).unwrap_or(upto)))
     }
 
     /// Ends a queue whose deletion is logged up to `upto`.
     fn end(&self, queue: &QueueRef, upto: Lsn) {
         queue.delete();
-        if let QueueRef::Stream(stream) = queue
+        if let Some(stream) = queue.as_stream()
             && !self.0.undo.keeps_stream(stream.id().0)
         {
             stream::remove_files_after(Arc::clone(stream), &self.0.classic.storage().wal, upto);
@@ -200,13 +210,9 @@ impl Changes<'_> {
     /// Sends the events of a change and carries out its effects; `by` is the user that events name for the
     /// first `n_asked` commands, those that were asked for. Also returns the exchanges whose shards are still
     /// to follow.
-    fn after_change(
-        &self,
-        changed: Changed<'_>,
-        n_asked: usize,
-        by: &str,
-    ) -> (Done, Lsn, Vec<Resharding>) {
-        let Changed { made, effects, upto, to_reshard, .. } = changed;
+    fn after_change(&self, changed: Changed<'_>, n_asked: usize, by: &str) -> Applied {
+        stdx::walk::step("carry out");
+        let Changed { made, effects, upto, to_reshard: left, .. } = changed;
         for ((command, outcome), at) in made.iter().zip(0..) {
             let by = if at < n_asked { by } else { BY_SHARDING };
             self.0.events().definitions_changed(command, outcome, by);
@@ -216,12 +222,12 @@ impl Changes<'_> {
         self.carry_out(effects);
         let upto = if any_defaults { self.0.control_plane.logged_upto() } else { upto };
         let done = made.into_iter().next().map_or(Done::Nothing, |(_, outcome)| outcome.done);
-        (done, upto, to_reshard)
+        Applied { done, upto, left }
     }
 
     /// Gives some of these exchanges their shards. Also returns up to where the log must be durable for that,
     /// and the exchanges that are left.
-    fn reshard(&self, left: Vec<Resharding>) -> (Done, Lsn, Vec<Resharding>) {
+    fn reshard(&self, left: Vec<Resharding>) -> Applied {
         let mut changed = self.0.control_plane.reshard(left);
         for queue in std::mem::take(&mut changed.gone) {
             self.end(&queue, changed.upto);
@@ -233,8 +239,8 @@ impl Changes<'_> {
     fn reshard_all(&self, mut left: Vec<Resharding>) -> Option<Lsn> {
         let mut last = None;
         while !left.is_empty() {
-            let (_, upto, after) = self.reshard(left);
-            (last, left) = (Some(upto), after);
+            let applied = self.reshard(left);
+            (last, left) = (Some(applied.upto), applied.left);
         }
         last
     }
@@ -298,14 +304,15 @@ impl Changes<'_> {
     pub(super) fn keep_delayed_queues(&self, of: &NewlyDelaying) {
         let view = self.0.view();
         match of {
-            NewlyDelaying::One(vhost, name) => self.keep_delayed_queue(&view, (vhost, name)),
+            NewlyDelaying::One(vhost, name) => self.keep_delayed_queue(&view, vhost, name),
             NewlyDelaying::Any => {
-                view.exchanges.delaying().for_each(|it| self.keep_delayed_queue(&view, it));
+                let delaying = view.exchanges.delaying();
+                delaying.for_each(|(vhost, name)| self.keep_delayed_queue(&view, vhost, name));
             }
         }
     }
 
-    fn keep_delayed_queue(&self, view: &View, (vhost, name): (&Name, &Name)) {
+    fn keep_delayed_queue(&self, view: &View, vhost: &Name, name: &Name) {
         let exchange = view.exchanges.get(vhost, name).zip(view.meta.exchange(vhost, name));
         let Some((exchange, def)) = exchange else { return };
         if view.meta.queue(vhost, &exchange.delayed_queue).is_none() {

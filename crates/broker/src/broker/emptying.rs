@@ -2,7 +2,7 @@
 //! deleted very many queues would keep everybody else from the definitions.
 
 use super::changes::{BY_OPERATOR, Changes};
-use crate::slices::{SLICE, Slices};
+use control::slices::{SLICE, Slices};
 use meta::{Command, Name, Vhost};
 
 /// The progress of a virtual host's deletion that was stopped before its end.

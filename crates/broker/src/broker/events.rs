@@ -1,47 +1,21 @@
-//! Events: what happens to definitions, connections and the like. The last ones are kept, and told to the
-//! exchange `amq.rabbitmq.event` of one virtual host (<https://www.rabbitmq.com/docs/event-exchange>).
-//!
-//! A message per event, with what is known of it in the headers and an empty body. While nothing is bound
-//! to the exchange, and nobody watches, none is made.
-
-mod changes;
-mod headers;
+//! The events that the broker tells of. A message per event, with what is known of it in the headers and an
+//! empty body. While nothing is bound to the exchange, and nobody watches, none is made.
 
 use super::Broker;
 use crate::alarms::Alarm;
 use crate::connections::{Connection, Identity};
-use crate::timers::InternalMessage;
 use amqp091::ShortString;
-pub use headers::Event;
-pub(crate) use headers::EventHeaders;
-use message::{Body, Properties};
+use meta::{Command, Outcome, Removed};
 use meta::{EVENT_EXCHANGE, MetaError, Name};
 use session::ChannelId;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 use stdx::Ring;
+use trace::events::{self, ChangeEvents, Event, EventHeaders, Process};
 
-/// Events that are kept, and bytes of them.
-const KEPT_EVENTS_MAX: usize = 2_000;
-const KEPT_BYTES_MAX: usize = 1 << 20;
-/// Time after a look at them in which events of channels are kept too. There may be very many.
-const READ_AGAIN_MS: u64 = 60_000;
-
-/// The last events, and where they are told.
-#[derive(Debug)]
-pub(super) struct EventLog {
-    last: Ring<Event>,
-    /// The virtual host, if they are told in one.
-    vhost: OnceLock<Name>,
-    /// Until when somebody is taken to read them, in monotonic time.
-    read_until_ms: AtomicU64,
-}
-
-impl Default for EventLog {
-    fn default() -> Self {
-        let last = Ring::new(KEPT_EVENTS_MAX, KEPT_BYTES_MAX);
-        Self { last, vhost: OnceLock::new(), read_until_ms: AtomicU64::new(0) }
-    }
+/// A consumer as events name it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConsumerName<'c> {
+    pub(crate) queue: &'c str,
+    pub(crate) tag: &'c ShortString,
 }
 
 /// The broker as it tells of events.
@@ -53,9 +27,7 @@ impl<'b> Events<'b> {
     /// minute.
     #[must_use]
     pub fn read(&self) -> &'b Ring<Event> {
-        let until_ms = self.0.now().monotonic_ms + READ_AGAIN_MS;
-        self.0.event_log.read_until_ms.store(until_ms, Ordering::Relaxed);
-        &self.0.event_log.last
+        self.0.event_log.read(self.0.now().monotonic_ms)
     }
 
     /// Tells of events from now on, in this virtual host. To be called once, before there are clients.
@@ -73,11 +45,25 @@ impl<'b> Events<'b> {
     pub(crate) fn tell(&self, name: &'static str, headers: EventHeaders) {
         let unix_ms = self.0.classic.storage().time.unix_ms();
         if let Some(vhost) = self.listened_in() {
-            self.publish(vhost, name, &headers, unix_ms);
+            self.0.timers.post(events::message_of(vhost, name, &headers, unix_ms));
         }
-        let event = Event { unix_ms, name, headers: headers.kept() };
-        let n_bytes = event.headers.len();
-        self.0.event_log.last.push(event, n_bytes);
+        self.0.event_log.keep(name, headers, unix_ms);
+    }
+
+    /// Tells what a command has done; `by` is the user.
+    pub(crate) fn definitions_changed(&self, command: &Command, outcome: &Outcome, by: &str) {
+        self.tell_changes(by, |events| events.changed(command, outcome));
+    }
+
+    /// Tells of what is gone: bindings also before what they belong to.
+    pub(crate) fn removed(&self, all: &[Removed], by: &str) {
+        self.tell_changes(by, |events| events.removed(all));
+    }
+
+    fn tell_changes(&self, by: &str, tell_all: impl FnOnce(ChangeEvents<'_>)) {
+        let definitions = &self.0.view().meta;
+        let tell = |name: &'static str, headers| self.tell(name, headers);
+        tell_all(ChangeEvents { definitions, by, tell: &tell });
     }
 
     /// The virtual host in which somebody listens to them.
@@ -87,21 +73,8 @@ impl<'b> Events<'b> {
         (is_watched || self.0.view().has_listeners(vhost, EVENT_EXCHANGE)).then_some(vhost)
     }
 
-    fn publish(&self, vhost: &Name, name: &str, headers: &EventHeaders, unix_ms: u64) {
-        let in_ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
-        let properties = Properties {
-            delivery_mode: Some(2),
-            timestamp: Some(unix_ms / 1_000),
-            headers: Some(headers.told(in_ms)),
-            ..Properties::default()
-        };
-        let (key, body) = (name.as_bytes().to_vec(), Body::Borrowed(&[]));
-        let notice = InternalMessage::publish(vhost, EVENT_EXCHANGE, key, &properties, &body);
-        self.0.timers.post(notice);
-    }
-
     /// Tells of a login by a protocol, as RabbitMQ writes it down: `refused` says why it failed.
-    pub fn login(&self, user: &str, (connection, protocol): (&str, &str), refused: Option<&str>) {
+    pub fn login(&self, user: &str, connection: &str, protocol: &str, refused: Option<&str>) {
         let facts = EventHeaders::default()
             .text("name", user)
             .text("connection_name", connection)
@@ -140,7 +113,7 @@ impl<'b> Events<'b> {
     fn about_connection(&self, connection: &Connection) -> EventHeaders {
         let (identity, node) = (&connection.identity, &self.0.limits().node);
         EventHeaders::default()
-            .pid("pid", node, (1, connection.id.0, 0))
+            .pid("pid", node, Process::Connection(connection.id))
             .text("name", &identity.name)
             .text("node", node)
             .table("client_properties", &identity.client_properties)
@@ -149,16 +122,16 @@ impl<'b> Events<'b> {
 
     /// Tells of a channel, if anybody listens or has read events lately.
     pub(crate) fn channel(&self, event: &'static str, connection: &Connection, channel: ChannelId) {
-        let read_until_ms = self.0.event_log.read_until_ms.load(Ordering::Relaxed);
-        if self.0.now().monotonic_ms >= read_until_ms && self.listened_in().is_none() {
+        let is_read = self.0.event_log.is_read(self.0.now().monotonic_ms);
+        if !is_read && self.listened_in().is_none() {
             return;
         }
         let Identity { name, user, vhost, .. } = &connection.identity;
         let node = &self.0.limits().node;
         let facts = EventHeaders::default()
-            .pid("pid", node, (2, connection.id.0, channel.0))
+            .pid("pid", node, Process::Channel(connection.id, channel))
             .written("name", format_args!("{name} ({})", channel.0))
-            .pid("connection", node, (1, connection.id.0, 0))
+            .pid("connection", node, Process::Connection(connection.id))
             .number("number", channel.0)
             .text("user", user)
             .text("vhost", vhost);
@@ -169,14 +142,16 @@ impl<'b> Events<'b> {
     pub(crate) fn consumer(
         &self,
         event: &'static str,
-        (connection, channel): (&Connection, ChannelId),
-        (queue, consumer_tag): (&str, &ShortString),
+        connection: &Connection,
+        channel: ChannelId,
+        consumer: ConsumerName<'_>,
         more: impl FnOnce(EventHeaders) -> EventHeaders,
     ) {
         let Identity { user, vhost, .. } = &connection.identity;
+        let ConsumerName { queue, tag } = consumer;
         let facts = EventHeaders::default()
-            .text("consumer_tag", &consumer_tag.to_text())
-            .pid("channel", &self.0.limits().node, (2, connection.id.0, channel.0))
+            .text("consumer_tag", &tag.to_text())
+            .pid("channel", &self.0.limits().node, Process::Channel(connection.id, channel))
             .text("queue", queue)
             .text("vhost", vhost);
         self.tell(event, more(facts).by(user));

@@ -1,9 +1,9 @@
 //! The broker's upkeep, set off by ticks and syncs.
 
 use super::Broker;
-use crate::control_plane::{ControlPlane, View};
 use classic::ClassicService;
 use content::Storage;
+use control::{ControlPlane, View};
 use log::Owner;
 use meta::QueueId;
 use std::sync::atomic::Ordering;

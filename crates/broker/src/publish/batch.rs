@@ -1,23 +1,22 @@
 //! Messages on their way into queues together: gathered by queue, so that each queue is locked once.
 
 use super::groups::{BatchGroups, Group, Groups, KEPT_PUBLISHES};
-use super::keeps_all;
 use super::refused::dead_letters_of;
-use crate::exchanges::{DedupBarrier, Exchanges};
-use crate::queue_ref::QueueRef;
-use crate::slices::WORK_MAX;
-use crate::taps::{Flow, Tapped};
-use crate::timers::Tracing;
 use bytes::Bytes;
 use confirm::{AnsweringQueues, DurabilityToken, Publisher};
+use control::slices::WORK_MAX;
+use exchanges::{DedupBarrier, Exchanges};
 use message::{Body, MessageRef};
 use message_store::BodyHome;
 use meta::Name;
 use queue_type::{Any, ConfirmRef, Incoming, Named, Publishes, RejectedDeadLetters, Wakes};
+use queues::QueueRef;
 use session::ChannelId;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use store::backlog::SharedBody;
+use trace::Tracing;
+use trace::{Flow, Tapped};
 
 /// Messages that a queue takes at once: bounds how long its lock is held, and the scratch list.
 const PORTION_MESSAGES: usize = 1_024;
@@ -107,6 +106,13 @@ impl MessageOverrides {
     }
 }
 
+/// A message that a queue did not take: the number of the queue's group, and the index of the publish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct NotTaken {
+    group: usize,
+    item: u32,
+}
+
 /// The progress of putting a batch into its queues, and the results so far.
 #[derive(Debug, Default)]
 struct Putting {
@@ -114,8 +120,8 @@ struct Putting {
     group: usize,
     n_items: usize,
     awaited: DurabilityToken,
-    /// Messages that a queue did not take, with the number of its group.
-    not_taken: Vec<(usize, u32)>,
+    /// Messages that a queue did not take.
+    not_taken: Vec<NotTaken>,
     /// Groups whose queues keep messages in journals of their own, or transient ones in the log too.
     apart: SmallVec<[usize; 2]>,
 }
@@ -132,8 +138,8 @@ pub(crate) struct Batch {
     incoming: Vec<Incoming<'static>>,
     /// Refused messages that are dead-lettered.
     undelivered: Vec<RejectedDeadLetters>,
-    /// Messages that a queue did not take, with the number of its group.
-    not_taken: Vec<(usize, u32)>,
+    /// Messages that a queue did not take.
+    not_taken: Vec<NotTaken>,
     /// Held while exchanges have noted messages that are not in their queues yet.
     noted: Option<Arc<DedupBarrier>>,
 }
@@ -294,11 +300,11 @@ impl Batch {
     fn note_put(&mut self, putting: Putting) -> DurabilityToken {
         let Putting { awaited, not_taken, apart, .. } = putting;
         for group in apart.iter().filter_map(|number| self.groups.all().get(*number)) {
-            let is_logged_alone = matches!(group.queue(), Some(QueueRef::Quorum(_)));
+            let Some(kind) = group.queue().map(|queue| queue.def().kind) else { continue };
             for item in &group.items {
                 if let Some(publish) = self.pending.get_mut(*item as usize) {
-                    publish.apart |= !is_logged_alone;
-                    publish.logged |= group.queue().is_some_and(keeps_all);
+                    publish.apart |= !kind.logs_transient();
+                    publish.logged |= kind.keeps_transient();
                 }
             }
         }
@@ -314,13 +320,12 @@ impl Batch {
 
     /// Notes messages as refused: by the queue where the queue answers itself, by the producer elsewhere.
     #[cold]
-    fn note_not_taken(&mut self, not_taken: &[(usize, u32)]) {
+    fn note_not_taken(&mut self, not_taken: &[NotTaken]) {
         let groups = self.groups.all();
-        let answers = |group: usize| groups.get(group).is_some_and(|group| group.on_consume);
-        let by_queues = not_taken.iter().filter(|(group, _)| answers(*group));
-        let by_queues = by_queues.map(|(_, item)| *item);
+        let answers = |it: &&NotTaken| groups.get(it.group).is_some_and(|group| group.on_consume);
+        let by_queues = not_taken.iter().filter(answers).map(|it| it.item);
         AnsweringQueues::note_refused(&mut self.pending, |one| &mut one.answering, by_queues);
-        for (_, item) in not_taken.iter().filter(|(group, _)| !answers(*group)) {
+        for NotTaken { item, .. } in not_taken.iter().filter(|it| !answers(it)) {
             if let Some(publish) = self.pending.get_mut(*item as usize) {
                 publish.refused = true;
             }
@@ -363,7 +368,9 @@ impl Batch {
                 let is_it = |group: &Group| group.queue().is_some_and(|it| it.id() == *queue);
                 let Some(number) = self.groups.all().iter().position(is_it) else { return };
                 let items = self.groups.all().get(number).map_or(&[][..], |group| &group.items);
-                let is_taken = |item: &&u32| !self.not_taken.contains(&(number, **item));
+                let is_taken = |item: &&u32| {
+                    !self.not_taken.contains(&NotTaken { group: number, item: **item })
+                };
                 let taken = items.iter().filter(is_taken);
                 let taken = taken.filter_map(|item| self.pending.get(*item as usize));
                 taken.for_each(|publish| flow.add(&publish.message(source).0));
@@ -420,8 +427,8 @@ impl Putting {
         let Portion { queue, on_consume, items, is_last, .. } = *portion;
         let (group, mut refused) = (self.group, Vec::new());
         let of_queue = queue.publish(Publishes { messages, any, on_consume }, &mut refused, wakes);
-        let keeps_all = matches!(queue, QueueRef::Quorum(_));
-        if (keeps_all || !of_queue.journals.is_empty()) && self.apart.last() != Some(&self.group) {
+        let logs_all = queue.def().kind.logs_transient();
+        if (logs_all || !of_queue.journals.is_empty()) && self.apart.last() != Some(&self.group) {
             self.apart.push(self.group);
         }
         self.awaited.add(of_queue);
@@ -433,7 +440,7 @@ impl Putting {
             return None;
         }
         let places = refused.iter().filter_map(|one| items.get(one.item as usize));
-        self.not_taken.extend(places.map(|item| (group, *item)));
+        self.not_taken.extend(places.map(|item| NotTaken { group, item: *item }));
         dead_letters_of(queue.def(), &refused, messages)
     }
 }

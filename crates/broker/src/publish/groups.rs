@@ -1,7 +1,7 @@
 //! The messages of a batch by queue.
 
-use crate::queue_ref::QueueRef;
 use meta::QueueId;
+use queues::QueueRef;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 

@@ -2,13 +2,13 @@
 //! without.
 
 use super::{Batch, PendingPublish, Source, n_durable};
-use crate::control_plane::View;
-use crate::queue_ref::QueueRef;
-use crate::timers::Tracing;
 use confirm::Publisher;
+use control::View;
 use message::MessageRef;
 use queue_type::{Wakes, wake_all};
+use queues::QueueRef;
 use std::sync::Arc;
+use trace::Tracing;
 
 /// A message that is the only one of its batch.
 struct Single<'m>(&'m MessageRef<'m>);
@@ -25,14 +25,15 @@ impl Source for Single<'_> {
 
 /// Publishes a message to the exchange it names, on this very thread.
 pub(crate) fn publish_internally(
-    (view, tracing): (&View, &Tracing),
+    view: &View,
+    tracing: &Tracing,
     vhost: &str,
     message: &MessageRef<'_>,
 ) {
     let exchange = String::from_utf8_lossy(message.exchange);
     let mut wakes = Wakes::new();
     let queues = view.route(vhost, &exchange, message);
-    publish_to(tracing, (Some(vhost), queues), message, &mut wakes);
+    publish_to(tracing, Some(vhost), queues, message, &mut wakes);
     wake_all(&mut wakes);
 }
 
@@ -40,7 +41,8 @@ pub(crate) fn publish_internally(
 /// exchange where the virtual host is named.
 pub(crate) fn publish_to(
     tracing: &Tracing,
-    (vhost, mut queues): (Option<&str>, Vec<QueueRef>),
+    vhost: Option<&str>,
+    mut queues: Vec<QueueRef>,
     message: &MessageRef<'_>,
     wakes: &mut Wakes,
 ) {

@@ -3,9 +3,9 @@
 //! Annotations say whether a message was dead-lettered before; without that, headers that say so come from a
 //! client and count for nothing.
 
-use crate::exchanges::delay::Released;
-use crate::sender_selected::{self, CC};
 use amqp091::{ShortString, Table, Value};
+use exchanges::Released;
+use exchanges::sender_selected::{self, CC};
 use message::MessageRef;
 use queue::Reason;
 use queue_type::DeadLetterTo;

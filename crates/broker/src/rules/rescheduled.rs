@@ -4,14 +4,14 @@
 
 use super::sent_on::Departure;
 use crate::admin::Operations;
-use crate::browse::{Browser, LookFrom, LookedAt, end_of};
 use crate::publish::ForOneQueue;
-use crate::queue_ref::QueueRef;
 use amqp091::{ShortString, Value};
 use classic::DELAY;
 use confirm::LogFailed;
+use inspect::{Browser, LookFrom, LookedAt, end_of};
 use message::{MessageRef, OwnedMessage};
 use queue_type::{Wakes, wake_all};
+use queues::QueueRef;
 use quorum::QuorumInspection;
 use std::ops::ControlFlow;
 
@@ -67,7 +67,7 @@ impl Operations<'_> {
         messages: &[Departure],
         delay_ms: u32,
     ) -> Result<u64, LogFailed> {
-        if let QueueRef::Quorum(queue) = queue {
+        if let Some(queue) = queue.as_quorum() {
             let positions: Vec<u64> = messages.iter().map(|it| it.position).collect();
             let n = QuorumInspection::of(queue).reschedule(&positions, delay_ms.into());
             self.durable().await;

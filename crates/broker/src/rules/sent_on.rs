@@ -4,12 +4,11 @@
 
 use super::transfer::{self, Fate, SentOn};
 use crate::admin::Operations;
-use crate::queue_ref::QueueRef;
 use confirm::LogFailed;
 use message::{MessageRef, OwnedMessage};
 use queue::Reason;
 use queue_type::{Confirm, DeadLetter};
-use quorum::WaitingPublishers;
+use queues::{QueueContents, QueueRef};
 use session::Confirmation;
 
 /// A message that is to be sent on. It names the exchange and the key that it goes by, and has the properties
@@ -53,7 +52,7 @@ impl Operations<'_> {
             match transfer::send_on(self.broker(), from.def(), together) {
                 Err(loading) => loading.loaded().await,
                 Ok(SentOn { durable, fates: of_these, left_with }) => {
-                    put_back_confirms(from, &left_with);
+                    QueueContents(from).put_back_confirms(&left_with);
                     fates.extend(of_these);
                     durable.durable(&self.broker().classic.storage().wal).await?;
                 }
@@ -61,7 +60,7 @@ impl Operations<'_> {
         }
         let arrived = letters.iter().zip(&fates).filter(|(_, fate)| **fate == Fate::Arrived);
         let arrived = arrived.map(|(it, _)| (it.position, it.message().body.len() as u64));
-        let n_left = self.remove_messages(from, &arrived.collect::<Vec<_>>(), &mut Vec::new());
+        let n_left = QueueContents(from).remove(&arrived.collect::<Vec<_>>(), &mut Vec::new());
         Ok(Departed { fates, n_left })
     }
 }
@@ -72,17 +71,17 @@ impl Operations<'_> {
     #[must_use]
     pub fn hand_over(&self, from: &QueueRef, messages: &[(u64, u64)]) -> u64 {
         let positions: Vec<u64> = messages.iter().map(|(at, _)| *at).collect();
-        for (_, Confirm { publisher, sequence }) in confirms_of(from, &positions) {
+        for (_, Confirm { publisher, sequence }) in QueueContents(from).take_confirms(&positions) {
             publisher.answer_parts(sequence, 1, Confirmation::Ack);
         }
-        self.remove_messages(from, messages, &mut Vec::new())
+        QueueContents(from).remove(messages, &mut Vec::new())
     }
 }
 
 fn letter(from: &QueueRef, departure: &Departure) -> DeadLetter {
     let message = departure.message.message();
     // A quorum queue keeps transient ones too: its messages say themselves what they are.
-    let persistent = message.persistent && !matches!(from, QueueRef::Quorum(_));
+    let persistent = message.persistent && !from.def().kind.logs_transient();
     let message = MessageRef { persistent, ..message };
     let mut letter = DeadLetter::of(&message, Reason::Rejected);
     letter.position = departure.position;
@@ -91,27 +90,9 @@ fn letter(from: &QueueRef, departure: &Departure) -> DeadLetter {
 
 fn take_confirms(from: &QueueRef, letters: &mut [DeadLetter]) {
     let positions: Vec<u64> = letters.iter().map(|letter| letter.position).collect();
-    let mut confirms = confirms_of(from, &positions).into_iter().peekable();
+    let mut confirms = QueueContents(from).take_confirms(&positions).into_iter().peekable();
     for letter in letters {
         let confirm = confirms.next_if(|(at, _)| *at == letter.position);
         letter.confirm = confirm.map(|(_, confirm)| confirm);
-    }
-}
-
-/// Takes those that wait for messages at these positions, in their order.
-fn confirms_of(from: &QueueRef, positions: &[u64]) -> Vec<(u64, Confirm)> {
-    match from {
-        QueueRef::Classic(queue) => queue.inspect().take_confirms(positions),
-        QueueRef::Quorum(queue) => WaitingPublishers::of(queue).take(positions),
-        QueueRef::Stream(_) => Vec::new(),
-    }
-}
-
-fn put_back_confirms(from: &QueueRef, confirms: &[(u64, Confirm)]) {
-    match from {
-        _ if confirms.is_empty() => {}
-        QueueRef::Classic(queue) => queue.inspect().put_back_confirms(confirms),
-        QueueRef::Quorum(queue) => WaitingPublishers::of(queue).put_back(confirms),
-        QueueRef::Stream(_) => {}
     }
 }

@@ -2,18 +2,18 @@
 
 use super::dead_letter::{DeadLetterEnvelope, Death};
 use crate::broker::Broker;
-use crate::control_plane::View;
-use crate::exchanges::{Admission, WatchedExchange};
-use crate::publish::{Batch, MessageOverrides, PendingPublish, Source, n_durable, shared_home};
-use crate::queue_ref::QueueRef;
-use crate::slices::WORK_MAX;
+use crate::publish::{Batch, Bodies, MessageOverrides, PendingPublish, Source, n_durable};
 use confirm::{DurabilityToken, Publisher};
+use control::View;
+use control::slices::WORK_MAX;
+use exchanges::{Admission, WatchedExchange};
 use message::{Annotations, MessageRef};
 use meta::{Name, Overflow, QueueDef, QueueId, State};
 use queue_type::{
     AwaitedLetters, Confirm, DeadLetter, DeadLetterTo, LostAt, RejectedDeadLetters, TriedLetter,
     Wakes, wake_all,
 };
+use queues::QueueRef;
 use routing::Passage;
 use std::sync::Arc;
 
@@ -57,7 +57,8 @@ pub(super) fn send_awaited(
     broker: &Broker,
     from: &QueueDef,
     to: &DeadLetterTo,
-    (letters, awaited): (&[DeadLetter], &AwaitedLetters),
+    letters: &[DeadLetter],
+    awaited: &AwaitedLetters,
 ) -> Option<(DurabilityToken, Vec<TriedLetter>)> {
     let view = broker.view();
     let exchange = view.meta.vhost(&from.vhost).and_then(|vhost| vhost.exchange(&to.exchange));
@@ -181,8 +182,8 @@ impl Source for DeadLetterPublish<'_> {
     fn message(&self, index: u32) -> MessageRef<'_> {
         let at = index as usize;
         let sent = self.letters.get(at).zip(self.redirected.get(at));
-        let (letter, redirected) = sent.expect("each letter is redirected");
-        message_to(letter, self.to, redirected)
+        let (letter, envelope) = sent.expect("each letter is redirected");
+        Redirected { letter, to: self.to, envelope }.message()
     }
 
     fn publisher(&self, publish: &PendingPublish) -> Option<&Arc<Publisher>> {
@@ -214,8 +215,9 @@ impl<'a> DeadLetterPublish<'a> {
     fn route(&mut self, broker: &Broker, from: &QueueDef, batch: &mut Batch) {
         let view = broker.view();
         let unix_ms = broker.classic.storage().time.unix_ms();
-        let bodies =
-            (&*broker.classic.storage().bodies, &broker.classic.storage().bodies.of(&from.vhost));
+        let storage = broker.classic.storage();
+        let own = storage.bodies.of(&from.vhost);
+        let bodies = Bodies::of(storage, &own);
         let (mut ids, mut n_places) = (Vec::new(), 0);
         for (index, letter) in self.letters.iter().enumerate() {
             if n_places >= WORK_MAX {
@@ -232,13 +234,14 @@ impl<'a> DeadLetterPublish<'a> {
             let saw = |exchange: &Arc<WatchedExchange>| {
                 self.seen_by.push((index, Arc::clone(exchange)));
             };
-            find_queues(broker, &view, from, (self.to, &redirected), letter, (saw, &mut ids));
+            let sent = Redirected { letter, to: self.to, envelope: &redirected };
+            find_queues(broker, &view, from, sent, saw, &mut ids);
             let queues = ids.iter().filter_map(|id| view.queue_by_id(*id));
             let queues: Vec<_> =
                 queues.filter(|queue| !redirected.is_cycle(&queue.def().name)).collect();
             let n_logging = if letter.message().persistent { n_durable(&queues) } else { 0 };
-            let sizes = (&*redirected.properties, letter.message().body.len());
-            let home = shared_home(bodies, sizes, (queues.len(), n_logging));
+            let body_bytes = letter.message().body.len();
+            let home = bodies.home(&redirected.properties, body_bytes, queues.len(), n_logging);
             if message::View::of(&redirected.properties).expiration().is_some() {
                 batch.note_expiring();
             }
@@ -254,7 +257,7 @@ impl<'a> DeadLetterPublish<'a> {
             match self.awaited {
                 None => batch.add(publish(&home), &queues),
                 Some(awaited) => {
-                    for queue in self.try_for((&view.meta, awaited), index, &queues) {
+                    for queue in self.try_for(&view.meta, awaited, index, &queues) {
                         batch.add(publish(&home), std::slice::from_ref(queue));
                         self.sent_to.push(queue.id());
                     }
@@ -276,7 +279,8 @@ impl<'a> DeadLetterPublish<'a> {
     /// The queues that an awaited letter is sent to now.
     fn try_for<'q>(
         &mut self,
-        (meta, awaited): (&State, &AwaitedLetters),
+        meta: &State,
+        awaited: &AwaitedLetters,
         index: usize,
         queues: &'q [QueueRef],
     ) -> Vec<&'q QueueRef> {
@@ -312,21 +316,26 @@ fn is_full(meta: &State, queue: &QueueRef) -> bool {
     length.messages_max.is_some_and(|max| refuses && queue.stat().n_ready >= max)
 }
 
-/// The message that a letter becomes where it goes.
-fn message_to<'m>(
+/// A letter on its way, and its envelope.
+#[derive(Clone, Copy)]
+struct Redirected<'m> {
     letter: &'m DeadLetter,
     to: &'m DeadLetterTo,
-    redirected: &'m DeadLetterEnvelope,
-) -> MessageRef<'m> {
-    let message = letter.message();
-    let is_released = redirected.is_released;
-    let dead_lettered = !is_released || message.annotations.dead_lettered;
-    MessageRef {
-        exchange: if is_released { message.exchange } else { to.exchange.as_bytes() },
-        routing_key: redirected.keys.first().map_or(&[], Vec::as_slice),
-        properties: &redirected.properties,
-        annotations: Annotations { deadline_ms: None, dead_lettered },
-        ..message
+    envelope: &'m DeadLetterEnvelope,
+}
+
+impl<'m> Redirected<'m> {
+    /// The message that the letter becomes where it goes.
+    fn message(self) -> MessageRef<'m> {
+        let (message, is_released) = (self.letter.message(), self.envelope.is_released);
+        let dead_lettered = !is_released || message.annotations.dead_lettered;
+        MessageRef {
+            exchange: if is_released { message.exchange } else { self.to.exchange.as_bytes() },
+            routing_key: self.envelope.keys.first().map_or(&[], Vec::as_slice),
+            properties: &self.envelope.properties,
+            annotations: Annotations { deadline_ms: None, dead_lettered },
+            ..message
+        }
     }
 }
 
@@ -335,14 +344,15 @@ fn find_queues(
     broker: &Broker,
     view: &View,
     from: &QueueDef,
-    (to, redirected): (&DeadLetterTo, &DeadLetterEnvelope),
-    letter: &DeadLetter,
-    (mut saw, ids): (impl FnMut(&Arc<WatchedExchange>), &mut Vec<QueueId>),
+    sent: Redirected<'_>,
+    mut saw: impl FnMut(&Arc<WatchedExchange>),
+    ids: &mut Vec<QueueId>,
 ) {
     ids.clear();
     let Some(vhost) = view.meta.vhost(&from.vhost) else { return };
-    let keys: Vec<&[u8]> = redirected.keys.iter().map(Vec::as_slice).collect();
-    let properties = message::View::of(&redirected.properties);
+    let envelope = sent.envelope;
+    let keys: Vec<&[u8]> = envelope.keys.iter().map(Vec::as_slice).collect();
+    let properties = message::View::of(&envelope.properties);
     let seen = routing::Message {
         properties: Some(properties),
         chance: broker.names.random_u64(),
@@ -367,10 +377,10 @@ fn find_queues(
             }
         }
         if met.remembers(&seen) {
-            met.remember(&message_to(letter, to, redirected));
+            met.remember(&sent.message());
         }
         Passage::Open
     };
-    vhost.routes.route_from_broker(to.exchange.as_bytes(), &seen, watch, ids);
+    vhost.routes.route_from_broker(sent.to.exchange.as_bytes(), &seen, watch, ids);
     ids.extend(delaying.iter().map(|queue| queue.id()));
 }

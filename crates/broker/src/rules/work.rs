@@ -1,16 +1,16 @@
 //! The work of the thread of rules: what is due, one piece after the other, by a thread or in steps.
 
 use super::transfer::{self, Sent};
-use crate::broker::Broker;
-use crate::firehose::notice_of;
+use crate::broker::{Broker, notice_of};
 use crate::publish::publish_internally;
-use crate::timers::{InternalMessage, QueueTimers, Task};
+use crate::timers::{QueueTimers, Task};
 use confirm::DurabilityToken;
 use content::Services;
 use meta::Command;
 use queue_type::{AfterDetach, RejectedDeadLetters, SentLetters};
 use queue_type::{QueueHost as _, RuledQueue};
 use std::sync::{Arc, Weak};
+use trace::InternalMessage;
 
 /// Letters of one queue that are sent before another queue has its turn.
 const LETTERS_PER_TURN: usize = 256;
@@ -65,11 +65,11 @@ fn send_letters(timers: &Arc<QueueTimers>, broker: &Broker, queue: Arc<dyn Ruled
         return;
     };
     if let Some(awaited) = &batch.awaited {
-        let letters = (&*batch.letters, awaited);
-        match transfer::send_awaited(broker, queue.def(), &batch.to, letters) {
+        let letters = &batch.letters;
+        match transfer::send_awaited(broker, queue.def(), &batch.to, letters, awaited) {
             None => timers.defer(queue),
             Some((durable, tried)) => {
-                note_when_durable(timers, broker, (queue, SentLetters::Tried(tried)), durable);
+                note_when_durable(timers, broker, queue, SentLetters::Tried(tried), durable);
             }
         }
         return;
@@ -86,8 +86,8 @@ fn send_letters(timers: &Arc<QueueTimers>, broker: &Broker, queue: Arc<dyn Ruled
                 queue.keep_letters(unsent, n_positions);
             }
             undelivered.into_iter().for_each(|letters| broker.timers.send_rejected(letters));
-            let sent = (queue, SentLetters::First(n_positions));
-            note_when_durable(timers, broker, sent, awaited);
+            let sent = SentLetters::First(n_positions);
+            note_when_durable(timers, broker, queue, sent, awaited);
         }
     }
 }
@@ -95,14 +95,15 @@ fn send_letters(timers: &Arc<QueueTimers>, broker: &Broker, queue: Arc<dyn Ruled
 fn note_when_durable(
     timers: &Arc<QueueTimers>,
     broker: &Broker,
-    (queue, sent): (Arc<dyn RuledQueue>, SentLetters),
+    queue: Arc<dyn RuledQueue>,
+    sent: SentLetters,
     durable: DurabilityToken,
 ) {
     // In one log the order is enough: what came first is durable first.
     if durable.journals.is_empty() && !queue.has_journal() {
         note_sent(&*queue, sent);
     } else {
-        timers.settle_when_durable(broker.classic.storage(), (queue, sent), durable);
+        timers.settle_when_durable(broker.classic.storage(), queue, sent, durable);
     }
 }
 
@@ -139,7 +140,7 @@ fn publish(broker: &Broker, message: InternalMessage) {
     match message {
         InternalMessage::Publish { vhost, message } => {
             let (view, tracing) = (broker.view(), &broker.timers.tracing);
-            publish_internally((&view, tracing), &vhost, &message.message());
+            publish_internally(&view, tracing, &vhost, &message.message());
         }
         InternalMessage::Delivered(delivered) => {
             if let Some(notice) = notice_of(broker, &delivered) {

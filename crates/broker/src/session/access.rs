@@ -2,13 +2,13 @@
 
 use crate::broker::{Broker, ChangeError};
 use crate::connections::Connection;
-use crate::control_plane::View;
-use crate::queue_ref::QueueRef;
 use confirm::LogFailed;
+use control::View;
 use meta::{
     Command, Done, ErrorKind as MetaKind, ExchangeKind, MetaError, Name, Permission, Resource,
     State, Vhost,
 };
+use queues::QueueRef;
 use session::{Error, ErrorKind, ShortString};
 use std::sync::Arc;
 

@@ -62,7 +62,7 @@ impl Session {
         if self.hold.is_some() {
             Hold::Blocked
         } else if broker.classic.services.has_capacity()
-            && broker.control_plane.streams.has_capacity()
+            && broker.control_plane.streams().has_capacity()
         {
             Hold::None
         } else {
@@ -80,7 +80,7 @@ impl Session {
         }
         let broker = &self.client.access.broker;
         broker.classic.services.capacity().await;
-        broker.control_plane.streams.capacity().await;
+        broker.control_plane.streams().capacity().await;
     }
 
     /// Ends the hold of an alarm that has cleared: tells the client, and carries out the requests that were

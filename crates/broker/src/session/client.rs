@@ -2,15 +2,15 @@
 
 use super::access::{Access, text};
 use super::channels::Channels;
+use super::limits;
 use super::turn::Turn;
 use super::{Handled, Stop};
 use crate::connections::RouteTally;
-use crate::limits;
-use crate::queue_ref::QueueRef;
 use confirm::ConfirmQueue;
 use message::MessageRef;
 use meta::{Name, QueueId};
 use queue_type::Tally;
+use queues::QueueRef;
 use session::{
     ChannelId, Error, ErrorKind, Event, MethodTag, Publish, Request, ReturnReason, ShortString,
 };

@@ -3,12 +3,13 @@
 use super::channels::ReplyConsumer;
 use super::client::Client;
 use super::links::{Links, tell_consumer};
-use super::{Handled, access, direct_reply_to};
-use crate::limits;
-use crate::queue_ref::{LinkRef, QueueRef};
+use super::{Handled, access, direct_reply_to, limits};
+use crate::broker::ConsumerName;
+use crate::direct_reply_to::ReplyTarget;
 use meta::{Permission, QueueDef};
 use queue::{AckMode, Checkout};
 use queue_type::{AfterDetach, Attach, AttachRefused, Got, Taker};
+use queues::{LinkRef, QueueRef};
 use session::{
     Attachment, ChannelId, Control, Error, ErrorKind, Event, LinkId, ShortString, Value,
 };
@@ -65,7 +66,7 @@ impl Links {
             &client.access,
             "consumer.created",
             channel,
-            (queue.def(), &consumer_tag),
+            ConsumerName { queue: &queue.def().name, tag: &consumer_tag },
             |facts| {
                 facts
                     .flag("exclusive", consume.exclusive)
@@ -112,13 +113,10 @@ impl Links {
                 answer: !control.nowait,
             });
         });
+        let (connection, tally) = (client.access.connection.id, client.tally(id, None));
         let outbox = Arc::clone(&client.turn.outbox);
-        client.access.broker.replies.add(
-            token.clone(),
-            client.access.connection.id,
-            link,
-            (outbox, client.tally(id, None)),
-        );
+        let target = ReplyTarget { connection, link, outbox, tally, full: false };
+        client.access.broker.replies.add(token.clone(), target);
         if let Some(channel) = client.channels.get_mut(id) {
             channel.counters.n_consumers.fetch_add(1, Ordering::Relaxed);
             channel.replies = Some(ReplyConsumer { token, consumer_tag, link });
@@ -158,7 +156,7 @@ impl Links {
         let channel = control.channel;
         let answer = !control.nowait;
         let cancelled = |link| Event::Detached { channel, link, consumer_tag, answer };
-        if self.end_consumer(client, (channel, consumer_tag), |id| cancelled(Some(id))).await {
+        if self.end_consumer(client, channel, consumer_tag, |id| cancelled(Some(id))).await {
             return Ok(Handled::Answered);
         }
         let of_replies = client.is_reply_tag(channel, consumer_tag);
@@ -170,7 +168,8 @@ impl Links {
     pub(super) async fn end_consumer<'t>(
         &mut self,
         client: &mut Client,
-        (channel, consumer_tag): (ChannelId, &'t ShortString),
+        channel: ChannelId,
+        consumer_tag: &'t ShortString,
         told: impl Fn(LinkId) -> Event<'t>,
     ) -> bool {
         let id = client.channels.get_mut(channel).and_then(|channel| {
@@ -188,7 +187,7 @@ impl Links {
             &client.access,
             "consumer.deleted",
             channel,
-            (&queue, consumer_tag),
+            ConsumerName { queue: &queue.name, tag: consumer_tag },
             |facts| facts,
         );
         self.note_prefetch(id, None);

@@ -3,12 +3,12 @@
 use super::Handled;
 use super::access::{refused, text};
 use super::client::Client;
-use crate::queue_ref::QueueRef;
 use meta::{
     BindingSpec, Command, DestinationName, Done, MetaError, NODE_EXCHANGES, Name, NamedBy,
     Permission, QueueDef, Resource, ResourceKind, RoutingKey, parse_exchange_kind,
 };
 use queue_type::{DeleteConditions, QueueRefused, QueueStat};
+use queues::QueueRef;
 use session::{
     ChannelId, Control, Error, ErrorKind, Event, ExchangeBinding, ExchangeDeclaration, Flag,
     QueueBinding, QueueDeclaration, ShortString, Table,
@@ -18,17 +18,11 @@ use session::{
 const DECLARE_TRIES_MAX: usize = 8;
 
 /// Requests that concern definitions and queues, of a client.
-pub(super) struct DefinitionRequests<'c> {
-    client: &'c mut Client,
-}
+pub(super) struct DefinitionRequests<'c>(pub(super) &'c mut Client);
 
-impl<'c> DefinitionRequests<'c> {
-    pub(super) const fn of(client: &'c mut Client) -> Self {
-        Self { client }
-    }
-
+impl DefinitionRequests<'_> {
     async fn change(&self, command: Command) -> Result<Handled, Error> {
-        self.client.access.change(&command).await?;
+        self.0.access.change(&command).await?;
         Ok(Handled::Done)
     }
 
@@ -37,7 +31,7 @@ impl<'c> DefinitionRequests<'c> {
         declare: &ExchangeDeclaration,
     ) -> Result<Handled, Error> {
         let name = text(&declare.exchange)?;
-        let vhost = self.client.access.vhost();
+        let vhost = self.0.access.vhost();
         if declare.passive {
             return self.look_up_exchange(&name);
         }
@@ -46,18 +40,16 @@ impl<'c> DefinitionRequests<'c> {
         if name.is_empty() {
             return Err(refused(&MetaError::DefaultExchange));
         }
-        self.client.access.require_on_exchange(Permission::Configure, &name)?;
+        self.0.access.require_on_exchange(Permission::Configure, &name)?;
         let is_the_nodes = NODE_EXCHANGES.contains(&name.as_str());
-        if is_the_nodes && self.client.access.view.meta.exchange(&vhost, &name).is_none() {
+        if is_the_nodes && self.0.access.view.meta.exchange(&vhost, &name).is_none() {
             let kind = ResourceKind::Exchange;
             return Err(refused(&MetaError::ReservedName { kind, name }));
         }
         if let Some(alternate) = declare.arguments.get(b"alternate-exchange") {
-            self.client.access.require_on_exchange(Permission::Read, &name)?;
+            self.0.access.require_on_exchange(Permission::Read, &name)?;
             if let Some(alternate) = alternate.as_str() {
-                self.client
-                    .access
-                    .require_on_exchange(Permission::Write, &Name::from(alternate))?;
+                self.0.access.require_on_exchange(Permission::Write, &Name::from(alternate))?;
             }
         }
         let command = Command::DeclareExchange(meta::ExchangeDeclare {
@@ -76,10 +68,10 @@ impl<'c> DefinitionRequests<'c> {
         if name.is_empty() {
             return Err(refused(&MetaError::DefaultExchange));
         }
-        let vhost = self.client.access.vhost();
+        let vhost = self.0.access.vhost();
         let resource = Resource::exchange(&vhost, name);
-        self.client.access.require_any(&resource)?;
-        if self.client.access.view.meta.exchange(&vhost, name).is_some() {
+        self.0.access.require_any(&resource)?;
+        if self.0.access.view.meta.exchange(&vhost, name).is_some() {
             return Ok(Handled::Done);
         }
         Err(Error::new(ErrorKind::NotFound, format!("no {resource}")))
@@ -94,8 +86,8 @@ impl<'c> DefinitionRequests<'c> {
         if name.is_empty() {
             return Err(refused(&MetaError::DefaultExchange));
         }
-        self.client.access.require_on_exchange(Permission::Configure, &name)?;
-        let vhost = self.client.access.vhost();
+        self.0.access.require_on_exchange(Permission::Configure, &name)?;
+        let vhost = self.0.access.vhost();
         self.change(Command::DeleteExchange { vhost, name, if_unused }).await
     }
 
@@ -105,24 +97,16 @@ impl<'c> DefinitionRequests<'c> {
         binding: &ExchangeBinding,
         command: fn(BindingSpec) -> Command,
     ) -> Result<Handled, Error> {
-        let spec = self.exchange_binding(binding)?;
-        self.change(command(spec)).await
-    }
-
-    fn exchange_binding(&self, binding: &ExchangeBinding) -> Result<BindingSpec, Error> {
         let source = text(&binding.source)?;
         let destination = text(&binding.destination)?;
         if source.is_empty() || destination.is_empty() {
             return Err(refused(&MetaError::DefaultExchange));
         }
-        self.client.access.require_on_exchange(Permission::Write, &destination)?;
-        self.client.access.require_on_exchange(Permission::Read, &source)?;
-        self.binding(
-            source,
-            DestinationName::Exchange(destination),
-            &binding.routing_key,
-            &binding.arguments,
-        )
+        self.0.access.require_on_exchange(Permission::Write, &destination)?;
+        self.0.access.require_on_exchange(Permission::Read, &source)?;
+        let destination = DestinationName::Exchange(destination);
+        let spec = self.binding(source, destination, &binding.routing_key, &binding.arguments)?;
+        self.change(command(spec)).await
     }
 
     fn binding(
@@ -132,10 +116,10 @@ impl<'c> DefinitionRequests<'c> {
         key: &ShortString,
         arguments: &Table,
     ) -> Result<BindingSpec, Error> {
-        let vhost = self.client.access.vhost();
-        let found = self.client.access.view.meta.exchange(&vhost, &source);
+        let vhost = self.0.access.vhost();
+        let found = self.0.access.view.meta.exchange(&vhost, &source);
         if found.is_some_and(|found| found.kind == meta::ExchangeKind::Topic) {
-            self.client.access.require_topic(Permission::Read, &source, key.as_bytes())?;
+            self.0.access.require_topic(Permission::Read, &source, key.as_bytes())?;
         }
         Ok(BindingSpec {
             vhost,
@@ -143,48 +127,33 @@ impl<'c> DefinitionRequests<'c> {
             destination,
             key: RoutingKey::from(key.as_bytes()),
             arguments: arguments.clone(),
-            by: Some(self.client.access.connection.id),
+            by: Some(self.0.access.connection.id),
         })
     }
 
+    /// Binds or unbinds a queue, as `command` says; `what` is the request's word in refusals.
     pub(super) async fn bind_queue(
         &mut self,
         channel: ChannelId,
         binding: &QueueBinding,
-    ) -> Result<Handled, Error> {
-        let spec = self.queue_binding(channel, binding, "bind")?;
-        self.change(Command::Bind(spec)).await
-    }
-
-    pub(super) async fn unbind_queue(
-        &mut self,
-        channel: ChannelId,
-        binding: &QueueBinding,
-    ) -> Result<Handled, Error> {
-        let spec = self.queue_binding(channel, binding, "unbind")?;
-        self.change(Command::Unbind(spec)).await
-    }
-
-    /// Makes the binding of a request; `what` is the request's word in refusals.
-    fn queue_binding(
-        &self,
-        channel: ChannelId,
-        binding: &QueueBinding,
         what: &str,
-    ) -> Result<BindingSpec, Error> {
-        let queue = self.client.unsharded_queue(channel, &binding.queue, what)?;
+        command: fn(BindingSpec) -> Command,
+    ) -> Result<Handled, Error> {
+        let queue = self.0.unsharded_queue(channel, &binding.queue, what)?;
         let source = text(&binding.exchange)?;
         if source.is_empty() {
             return Err(refused(&MetaError::DefaultExchange));
         }
-        self.client.access.require_on_queue(Permission::Write, &queue)?;
-        self.client.access.require_on_exchange(Permission::Read, &source)?;
+        self.0.access.require_on_queue(Permission::Write, &queue)?;
+        self.0.access.require_on_exchange(Permission::Read, &source)?;
         // COMPAT: with neither queue nor key named, the key is the queue's name.
         let unnamed =
             binding.queue.as_bytes().is_empty() && binding.routing_key.as_bytes().is_empty();
         let key =
             if unnamed { ShortString::truncated(&queue) } else { binding.routing_key.clone() };
-        self.binding(source, DestinationName::Queue(queue), &key, &binding.arguments)
+        let destination = DestinationName::Queue(queue);
+        let spec = self.binding(source, destination, &key, &binding.arguments)?;
+        self.change(command(spec)).await
     }
 
     pub(super) async fn declare_queue(
@@ -192,25 +161,26 @@ impl<'c> DefinitionRequests<'c> {
         control: &Control,
         declare: &QueueDeclaration,
     ) -> Result<Handled, Error> {
-        if self.client.is_live_reply_queue(declare.queue.as_bytes()) {
+        stdx::walk::step("declare");
+        if self.0.is_live_reply_queue(declare.queue.as_bytes()) {
             let (channel, queue) = (control.channel, declare.queue.as_bytes());
             let declared = Event::QueueDeclared { channel, queue, n_ready: 0, n_consumers: 1 };
-            return self.client.turn.answer(declared);
+            return self.0.turn.answer(declared);
         }
-        self.client.access.broker.control_plane.churn.note_declared();
+        self.0.access.broker.control_plane.churn.note_declared();
         let (name, queue) = if declare.passive {
             // COMPAT: an empty name is none here, while elsewhere it is the queue declared last.
-            let name = self.client.queue_to_declare(text(&declare.queue)?);
-            self.client.access.require_any(&Resource::queue(&self.client.access.vhost(), &name))?;
-            let queue = self.client.access.find_loaded_queue(&name).await?;
-            self.client.access.check_exclusive_access(&queue)?;
+            let name = self.0.queue_to_declare(text(&declare.queue)?);
+            self.0.access.require_any(&Resource::queue(&self.0.access.vhost(), &name))?;
+            let queue = self.0.access.find_loaded_queue(&name).await?;
+            self.0.access.check_exclusive_access(&queue)?;
             queue.touch();
             (name, Some(queue))
         } else {
             self.declare_or_find(control.channel, declare).await?
         };
         let name = ShortString::truncated(&name);
-        if let Some(channel) = self.client.channels.get_mut(control.channel) {
+        if let Some(channel) = self.0.channels.get_mut(control.channel) {
             channel.last_queue = Some(name.clone());
         }
         if control.nowait {
@@ -219,7 +189,7 @@ impl<'c> DefinitionRequests<'c> {
         let stat = queue.map_or_else(QueueStat::default, |queue| queue.stat());
         let QueueStat { n_ready, n_consumers, .. } = stat;
         let channel = control.channel;
-        self.client.turn.answer(Event::QueueDeclared {
+        self.0.turn.answer(Event::QueueDeclared {
             channel,
             queue: name.as_bytes(),
             n_ready,
@@ -240,31 +210,27 @@ impl<'c> DefinitionRequests<'c> {
             NamedBy::Client
         };
         let name = match named_by {
-            NamedBy::Server => {
-                Name::from(self.client.access.broker.names.name("amq.gen-").as_str())
-            }
-            NamedBy::Client => {
-                self.client.queue_to_declare(self.client.queue_name(channel, &declare.queue)?)
-            }
+            NamedBy::Server => Name::from(self.0.access.broker.names.name("amq.gen-").as_str()),
+            NamedBy::Client => self.0.queue_to_declare(self.0.queue_name(channel, &declare.queue)?),
         };
-        self.client.access.require_on_queue(Permission::Configure, &name)?;
+        self.0.access.require_on_queue(Permission::Configure, &name)?;
         self.require_dead_letter_access(&name, &declare.arguments)?;
         let command = Command::DeclareQueue(meta::QueueDeclare {
-            vhost: self.client.access.vhost(),
+            vhost: self.0.access.vhost(),
             name: name.clone(),
             named_by,
             durable: declare.durable,
             auto_delete: declare.auto_delete,
-            exclusive_owner: declare.exclusive.then_some(self.client.access.connection.id),
+            exclusive_owner: declare.exclusive.then_some(self.0.access.connection.id),
             arguments: declare.arguments.clone(),
             id: None,
         });
         for _ in 0..DECLARE_TRIES_MAX {
-            let done = self.client.access.change(&command).await?;
-            self.client.access.refresh();
+            let done = self.0.access.change(&command).await?;
+            self.0.access.refresh();
             let found = match &done {
                 Done::QueueCreated(def) | Done::QueueExists(def) => {
-                    self.client.access.view.queue_by_id(def.id)
+                    self.0.access.view.queue_by_id(def.id)
                 }
                 Done::Nothing
                 | Done::Changed
@@ -279,7 +245,7 @@ impl<'c> DefinitionRequests<'c> {
             }
             // The queue existed already, but it goes with its last consumer, which has just gone: the client
             // gets a new one.
-            self.client.access.broker.changes().drop_queue(queue.id()).await;
+            self.0.access.broker.changes().drop_queue(queue.id()).await;
         }
         Ok((name, None))
     }
@@ -288,8 +254,8 @@ impl<'c> DefinitionRequests<'c> {
     fn require_dead_letter_access(&self, name: &Name, arguments: &Table) -> Result<(), Error> {
         let exchange = arguments.get(b"x-dead-letter-exchange").and_then(|value| value.as_str());
         let Some(exchange) = exchange else { return Ok(()) };
-        self.client.access.require_on_queue(Permission::Read, name)?;
-        self.client.access.require_on_exchange(Permission::Write, &Name::from(exchange))
+        self.0.access.require_on_queue(Permission::Read, name)?;
+        self.0.access.require_on_exchange(Permission::Write, &Name::from(exchange))
     }
 
     pub(super) async fn purge_queue(
@@ -297,15 +263,15 @@ impl<'c> DefinitionRequests<'c> {
         control: &Control,
         queue: &ShortString,
     ) -> Result<Handled, Error> {
-        let name = self.client.unsharded_queue(control.channel, queue, "purge")?;
-        self.client.access.require_on_queue(Permission::Read, &name)?;
-        let queue = self.client.access.find_loaded_queue(&name).await?;
-        self.client.access.check_exclusive_access(&queue)?;
+        let name = self.0.unsharded_queue(control.channel, queue, "purge")?;
+        self.0.access.require_on_queue(Permission::Read, &name)?;
+        let queue = self.0.access.find_loaded_queue(&name).await?;
+        self.0.access.check_exclusive_access(&queue)?;
         let n_messages = queue.purge().map_err(|refused| queue_refused(refused, queue.def()))?;
         if control.nowait {
             return Ok(Handled::Answered);
         }
-        self.client.turn.answer(Event::QueuePurged { channel: control.channel, n_messages })
+        self.0.turn.answer(Event::QueuePurged { channel: control.channel, n_messages })
     }
 
     pub(super) async fn delete_queue(
@@ -315,23 +281,23 @@ impl<'c> DefinitionRequests<'c> {
         if_unused: Flag,
         if_empty: Flag,
     ) -> Result<Handled, Error> {
-        let name = self.client.unsharded_queue(control.channel, queue, "delete")?;
-        self.client.access.require_on_queue(Permission::Configure, &name)?;
+        let name = self.0.unsharded_queue(control.channel, queue, "delete")?;
+        self.0.access.require_on_queue(Permission::Configure, &name)?;
         let mut n_messages = 0;
         // COMPAT: deleting a queue that does not exist succeeds.
-        if let Ok(queue) = self.client.access.find_loaded_queue(&name).await {
-            self.client.access.check_exclusive_access(&queue)?;
+        if let Ok(queue) = self.0.access.find_loaded_queue(&name).await {
+            self.0.access.check_exclusive_access(&queue)?;
             let conditions =
                 DeleteConditions { if_unused: if_unused.is_set(), if_empty: if_empty.is_set() };
             let begun = queue.begin_delete(conditions);
             n_messages = begun.map_err(|refused| queue_refused(refused, queue.def()))?;
             let command = Command::DeleteQueueById { id: queue.id() };
-            self.client.access.change(&command).await?;
+            self.0.access.change(&command).await?;
         }
         if control.nowait {
             return Ok(Handled::Answered);
         }
-        self.client.turn.answer(Event::QueueDeleted { channel: control.channel, n_messages })
+        self.0.turn.answer(Event::QueueDeleted { channel: control.channel, n_messages })
     }
 }
 

@@ -28,33 +28,33 @@ impl Session {
             // COMPAT: only who lets credentials expire looks at new ones; passwords do not expire.
             Op::UpdateSecret { .. } => Ok(Handled::Done),
             Op::DeclareExchange(declare) => {
-                DefinitionRequests::of(client).declare_exchange(declare).await
+                DefinitionRequests(client).declare_exchange(declare).await
             }
             Op::DeleteExchange { exchange, if_unused } => {
-                DefinitionRequests::of(client).delete_exchange(exchange, *if_unused).await
+                DefinitionRequests(client).delete_exchange(exchange, *if_unused).await
             }
             Op::BindExchange(binding) => {
-                DefinitionRequests::of(client).bind_exchange(binding, Command::Bind).await
+                DefinitionRequests(client).bind_exchange(binding, Command::Bind).await
             }
             Op::UnbindExchange(binding) => {
-                DefinitionRequests::of(client).bind_exchange(binding, Command::Unbind).await
+                DefinitionRequests(client).bind_exchange(binding, Command::Unbind).await
             }
             Op::DeclareQueue(declare) => {
-                DefinitionRequests::of(client).declare_queue(control, declare).await
+                DefinitionRequests(client).declare_queue(control, declare).await
             }
             Op::BindQueue(binding) => {
-                DefinitionRequests::of(client).bind_queue(channel, binding).await
+                DefinitionRequests(client).bind_queue(channel, binding, "bind", Command::Bind).await
             }
             Op::UnbindQueue(binding) => {
-                DefinitionRequests::of(client).unbind_queue(channel, binding).await
+                DefinitionRequests(client)
+                    .bind_queue(channel, binding, "unbind", Command::Unbind)
+                    .await
             }
             Op::PurgeQueue { queue } => {
-                DefinitionRequests::of(client).purge_queue(control, queue).await
+                DefinitionRequests(client).purge_queue(control, queue).await
             }
             Op::DeleteQueue { queue, if_unused, if_empty } => {
-                DefinitionRequests::of(client)
-                    .delete_queue(control, queue, *if_unused, *if_empty)
-                    .await
+                DefinitionRequests(client).delete_queue(control, queue, *if_unused, *if_empty).await
             }
             Op::SetPrefetch { prefetch_count, global } => {
                 if *global && client.access.broker.limits().channel_prefetch {
@@ -74,10 +74,10 @@ impl Session {
             Op::EnableConfirms => client.select_confirms(channel),
             Op::EnableTransactions => client.select_tx(channel),
             Op::Commit => {
-                let parts = (&mut self.publishing, links, &mut self.settling);
-                self.transactions.commit(client, parts, channel).await
+                let (publishing, settling) = (&mut self.publishing, &mut self.settling);
+                self.transactions.commit(client, publishing, links, settling, channel).await
             }
-            Op::Stream(op) => self.streams.act((client, links), control, op).await,
+            Op::Stream(op) => self.streams.act(client, links, control, op).await,
             Op::RollBack => self.transactions.roll_back(client, channel).await,
         }
     }

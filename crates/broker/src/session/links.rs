@@ -5,15 +5,15 @@ use super::access::Access;
 use super::channels::{Channel, Channels, Tx};
 use super::client::Client;
 use super::turn::Turn;
-use crate::broker::EventHeaders;
-use crate::queue_ref::{LinkRef, ReleaseRef};
-use crate::slices::SLICE;
-use meta::QueueDef;
+use crate::broker::ConsumerName;
+use control::slices::SLICE;
 use queue::Return;
 use queue_type::{AfterDetach, Tally};
-use session::{ChannelId, Error, Event, LinkId, MethodTag, Request, ShortString};
+use queues::{LinkRef, ReleaseRef};
+use session::{ChannelId, Error, Event, LinkId, MethodTag, Request};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use trace::events::EventHeaders;
 
 /// Messages that are settled or come back under one lock; one read has fewer that name one each.
 pub(super) const SETTLES_AT_ONCE: usize = 4096;
@@ -153,7 +153,7 @@ impl Links {
     pub(super) async fn release(&mut self, client: &mut Client, id: ChannelId, closed: &Channel) {
         for (consumer_tag, link) in &closed.consumers {
             if let Some(link) = self.get(*link) {
-                let consumer = (&**link.def(), consumer_tag);
+                let consumer = ConsumerName { queue: &link.def().name, tag: consumer_tag };
                 tell_consumer(&client.access, "consumer.deleted", id, consumer, |it| it);
             }
         }
@@ -216,9 +216,8 @@ pub(super) fn tell_consumer(
     access: &Access,
     event: &'static str,
     channel: ChannelId,
-    (queue, consumer_tag): (&QueueDef, &ShortString),
+    consumer: ConsumerName<'_>,
     more: impl FnOnce(EventHeaders) -> EventHeaders,
 ) {
-    let (by, queue) = ((&*access.connection, channel), &queue.name);
-    access.broker.events().consumer(event, by, (queue, consumer_tag), more);
+    access.broker.events().consumer(event, &access.connection, channel, consumer, more);
 }

@@ -1,10 +1,10 @@
 //! Publishers that name themselves and number their messages, so that quorum queues drop what comes again.
 //! Never what was put before.
 
-use crate::queue_ref::QueueRef;
 use amqp091::{TableRef, ValueRef};
 use queue::machine::NAME_BYTES_MAX;
 use queue_type::Named;
+use queues::QueueRef;
 use session::{Error, ErrorKind};
 
 /// The header that names the publisher.
@@ -18,7 +18,7 @@ pub(super) fn named_of(
     queues: &[QueueRef],
 ) -> Result<Option<Named>, Error> {
     let Some(headers) = headers else { return Ok(None) };
-    if !queues.iter().any(|queue| matches!(queue, QueueRef::Quorum(_))) {
+    if !queues.iter().any(|queue| queue.def().kind.knows_publishers()) {
         return Ok(None);
     }
     match (headers.get(PUBLISHER.as_bytes()), headers.get(ID.as_bytes())) {

@@ -1,8 +1,8 @@
 //! The properties of a message that the broker itself reads when it is published.
 
-use crate::sender_selected::{BCC, CC};
 use amqp091::{Table, TableRef, ValueRef};
 use bytes::Bytes;
+use exchanges::sender_selected::{BCC, CC};
 use session::{Error, ErrorKind};
 
 /// The most routing keys that CC and BCC may name together.

@@ -10,21 +10,21 @@ use super::read_source::{ReadSource, address_of, message_of};
 use super::route_cache::{Remembered, Route, Uncacheable};
 use super::routing::Router;
 use super::turn::Turn;
-use crate::interceptors::Interceptors;
+use crate::options::Interceptors;
 use crate::publish::{
-    Batch, ConfirmAfter, MessageOverrides, PendingPublish, is_shared, is_stored_once, n_durable,
-    shared_body, shared_home,
+    Batch, Bodies, ConfirmAfter, MessageOverrides, PendingPublish, is_shared, n_durable,
+    shared_body,
 };
-use crate::spans::TraceContext;
 use bytes::Bytes;
 use confirm::{DurabilityToken, Run};
 use message::MessageRef;
-use message_store::{BodyHome, BodyStore};
+use message_store::BodyStore;
 use queue_type::QueueHost as _;
 use routing::Message;
 use session::{ChannelId, Confirmation, Content, Error, Publish, Request, ReturnReason};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use trace::{PublishTimes, TraceContext};
 
 /// The publishes of a client on their way into queues: gathered from a read or a transaction.
 pub(super) struct Publishing {
@@ -115,8 +115,7 @@ impl Publishing {
                 let message = message_of(publish, input);
                 let keys = [message.routing_key];
                 let seen = self.router.seen_by_exchanges(&keys, message.view());
-                let from = (publish.channel, message.exchange);
-                self.router.route_alone(client, &mut self.batch, from, &seen);
+                self.router.route_alone(client, &mut self.batch, publish, message.exchange, &seen);
                 self.gather_alone(client, numbered, message, MessageOverrides::default());
             }
         }
@@ -166,8 +165,7 @@ impl Publishing {
         let publish = numbered.publish;
         let n_queues = remembered.route.queues.len();
         let n_durable = remembered.route.n_durable;
-        let logged = publish.persistent && n_durable > 0;
-        let n_logging = if logged { n_durable } else { 0 };
+        let n_logging = if publish.persistent { n_durable } else { 0 };
         let (body, body_bytes) = match &publish.content {
             Content::Inline(body) if is_shared(body.len as usize, n_queues) => {
                 (Some(Bytes::copy_from_slice(body.of(input))), body.len as usize)
@@ -178,18 +176,15 @@ impl Publishing {
         if n_queues > 1 {
             client.turn.note_gathered(n_queues, body_bytes);
         }
-        let bodies = (&*client.access.broker.classic.storage().bodies, &self.bodies);
-        let content = (publish.properties.len as usize, body_bytes);
-        let home = if is_stored_once(bodies.0, content, n_queues) {
-            let properties = message_of(publish, input).properties;
-            Some(BodyHome::new(bodies.1, properties, n_logging))
-        } else {
-            None
-        };
+        let bodies = Bodies::of(client.access.broker.classic.storage(), &self.bodies);
+        let properties_bytes = publish.properties.len as usize;
+        let is_stored = bodies.is_stored_once(properties_bytes, body_bytes, n_queues);
+        let properties = || message_of(publish, input).properties;
+        let home = is_stored.then(|| bodies.new_home(properties(), n_logging));
         let changed = MessageOverrides { body, home, ..MessageOverrides::default() }.boxed();
         let Remembered { route, groups, .. } = remembered;
-        count(route, client, (numbered, n_queues == 0), || address_of(publish, input).0);
-        self.batch.add_remembered(numbered.pending(logged, changed), &route.queues, groups);
+        count(route, client, numbered, n_queues == 0, || address_of(publish, input).0);
+        self.batch.add_remembered(numbered.pending(n_logging > 0, changed), &route.queues, groups);
         if n_queues == 0 {
             client.note_unroutable(publish, message_of(publish, input));
         }
@@ -221,7 +216,7 @@ impl Publishing {
         let delivered = direct_reply_to::token_of(message.routing_key)
             .is_some_and(|token| client.access.broker.replies.deliver(token, message));
         if let Some(Remembered { route, .. }) = route {
-            count(route, client, (numbered, !delivered), || b"");
+            count(route, client, numbered, !delivered, || b"");
         }
         if !delivered {
             client.note_unroutable(publish, message);
@@ -269,8 +264,8 @@ impl Publishing {
             client.access.check_publish(message.exchange, &keys)?;
         }
         let seen = self.router.seen_by_exchanges(&keys, message.view());
-        let from = (publish.channel, message.exchange);
-        self.router.route_alone(client, &mut self.batch, from, &Message { headers, ..seen });
+        let (batch, seen) = (&mut self.batch, Message { headers, ..seen });
+        self.router.route_alone(client, batch, publish, message.exchange, &seen);
         // The keys that are hidden are needed when the message goes on after its delay.
         let properties_held_back = (hides_keys && self.router.is_held_back()).then(|| {
             let changed = properties.as_deref().unwrap_or(message.properties);
@@ -320,22 +315,20 @@ impl Publishing {
             return Ok(false);
         }
         let n_queues = remembered.route.queues.len();
-        let n_durable = remembered.route.n_durable;
-        let logged = message.persistent && n_durable > 0;
-        let n_logging = if logged { n_durable } else { 0 };
+        let n_logging = if message.persistent { remembered.route.n_durable } else { 0 };
         client.turn.note_gathered(n_queues, message.body.len());
-        let bodies = (&*client.access.broker.classic.storage().bodies, &self.bodies);
+        let bodies = Bodies::of(client.access.broker.classic.storage(), &self.bodies);
         let named = named_of(message.view().headers(), &remembered.route.queues)?;
         let properties = properties.take();
         let sent = properties.as_deref().unwrap_or(message.properties);
-        let home = shared_home(bodies, (sent, message.body.len()), (n_queues, n_logging));
+        let home = bodies.home(sent, message.body.len(), n_queues, n_logging);
         let body = shared_body(message.body, n_queues);
         let changed =
             MessageOverrides { properties, body, home, named, ..MessageOverrides::default() };
         let changed = changed.boxed();
         let Remembered { route, groups, .. } = remembered;
-        count(route, client, (numbered, n_queues == 0), || message.exchange);
-        self.batch.add_remembered(numbered.pending(logged, changed), &route.queues, groups);
+        count(route, client, numbered, n_queues == 0, || message.exchange);
+        self.batch.add_remembered(numbered.pending(n_logging > 0, changed), &route.queues, groups);
         if n_queues == 0 {
             client.note_unroutable(publish, message);
         }
@@ -365,14 +358,13 @@ impl Publishing {
         }
         self.router.count_alone(is_unroutable.then_some(publish.mandatory));
         let Route { queues, n_durable, .. } = &self.router.alone;
-        let logged = message.persistent && *n_durable > 0;
-        let n_logging = if logged { *n_durable } else { 0 };
+        let n_logging = if message.persistent { *n_durable } else { 0 };
         client.turn.note_gathered(queues.len(), message.body.len());
-        let bodies = (&*client.access.broker.classic.storage().bodies, &self.bodies);
+        let bodies = Bodies::of(client.access.broker.classic.storage(), &self.bodies);
         let sent = changed.properties.as_deref().unwrap_or(message.properties);
-        changed.home = shared_home(bodies, (sent, message.body.len()), (queues.len(), n_logging));
+        changed.home = bodies.home(sent, message.body.len(), queues.len(), n_logging);
         changed.body = shared_body(message.body, queues.len());
-        self.batch.add(numbered.pending(logged, changed.boxed()), queues);
+        self.batch.add(numbered.pending(n_logging > 0, changed.boxed()), queues);
     }
 
     /// Leaves an immediate message the queues that have a consumer for it now, or returns the message. A
@@ -435,7 +427,8 @@ impl Publishing {
         let vhost = &client.access.connection.identity.vhost;
         self.batch.show(&client.access.broker.timers.tracing, Some(vhost), &source);
         if let Some(spans) = client.access.broker.timers.tracing.spans().filter(|_| routed_ns > 0) {
-            let times = (self.began_ns, routed_ns, spans.now_ns());
+            let (began, stored) = (self.began_ns, spans.now_ns());
+            let times = PublishTimes { began, routed: routed_ns, stored };
             self.batch.each_routed(&source, |_, message, queues| {
                 spans.published(message, queues, times);
             });
@@ -444,11 +437,8 @@ impl Publishing {
             return;
         }
         self.batch.each_routed(&source, |channel, message, queues| {
-            client.access.broker.firehose().published(
-                (&client.access.connection, channel),
-                message,
-                queues,
-            );
+            let firehose = client.access.broker.firehose();
+            firehose.published(&client.access.connection, channel, message, queues);
         });
     }
 
@@ -560,7 +550,8 @@ impl Channel {
 fn count<'m>(
     route: &mut Route,
     client: &Client,
-    (numbered, is_unroutable): (Numbered<'_>, bool),
+    numbered: Numbered<'_>,
+    is_unroutable: bool,
     exchange: impl FnOnce() -> &'m [u8],
 ) {
     let Publish { channel, mandatory, .. } = *numbered.publish;

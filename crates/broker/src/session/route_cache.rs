@@ -2,7 +2,7 @@
 
 use crate::connections::RouteTally;
 use crate::publish::BatchGroups;
-use crate::queue_ref::QueueRef;
+use queues::QueueRef;
 use routing::ExchangeVersion;
 use session::Error;
 use smallvec::SmallVec;

@@ -4,12 +4,12 @@ use super::access::Access;
 use super::client::Client;
 use super::route_cache::{Remembered, Route, RouteBasis, RouteCache, Uncacheable};
 use crate::connections::RouteTally;
-use crate::exchanges::{Admission, WatchedExchange};
 use crate::publish::{Batch, n_durable};
-use crate::queue_ref::QueueRef;
+use exchanges::{Admission, WatchedExchange};
 use meta::{Name, QueueId, User};
+use queues::QueueRef;
 use routing::{Message, Passage, RouteOutcome};
-use session::ChannelId;
+use session::{ChannelId, Publish};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -106,10 +106,12 @@ impl Router {
         &mut self,
         client: &mut Client,
         batch: &mut Batch,
-        (channel, exchange): (ChannelId, &[u8]),
+        publish: &Publish,
+        exchange: &[u8],
         message: &Message<'_>,
     ) {
         self.alone.queues.clear();
+        let channel = publish.channel;
         let serial = client.channels.get(channel).map_or(0, |it| it.counters.serial);
         let is_same = self.alone_tally.as_ref().is_some_and(|(of, _)| *of == serial);
         if !is_same || self.alone_exchange != exchange {

@@ -3,9 +3,9 @@
 use super::client::Client;
 use super::links::{Links, SETTLES_AT_ONCE};
 use super::turn::Turn;
-use crate::queue_ref::QueueRef;
-use crate::queue_ref::ReturningRef;
 use queue_type::{Count, Settled};
+use queues::QueueRef;
+use queues::ReturningRef;
 use session::{ChannelId, Error, Outcome, Settle};
 
 /// Settlements that were not told to their queues yet.

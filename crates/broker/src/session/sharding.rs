@@ -3,8 +3,8 @@
 //! that a client needs those for the shard.
 
 use super::client::Client;
-use crate::queue_ref::QueueRef;
 use meta::{Name, Permission, Sharding, Vhost, shard_name, shards};
+use queues::QueueRef;
 use routing::erlang;
 use session::{ChannelId, Error, ErrorKind, ShortString};
 use std::sync::MutexGuard;

@@ -8,10 +8,10 @@ use super::client::Client;
 use super::links::Links;
 use super::turn::Turn;
 use crate::alarms::Alarm;
-use crate::queue_ref::QueueRef;
 use conversion::{DecodeBuffer, Origin, decode_amqp10};
 use message::MessageRef;
 use meta::{Name, Permission};
+use queues::QueueRef;
 use session::{
     Append, Control, Error, ErrorKind, Event, LinkId, MethodTag, ONLY_CHANNEL, PublisherId,
     StreamCredit, StreamEvent, StreamOffset, StreamOp, StreamRefusal, StreamSubscription,
@@ -58,7 +58,8 @@ impl Streams {
     )]
     pub(super) async fn act(
         &mut self,
-        (client, links): (&mut Client, &mut Links),
+        client: &mut Client,
+        links: &mut Links,
         control: &Control,
         op: &StreamOp,
     ) -> Result<Handled, Error> {
@@ -71,7 +72,7 @@ impl Streams {
         let mut requests = StreamRequests { client };
         let handled = match op {
             StreamOp::DeclarePublisher { publisher, reference, stream } => {
-                self.declare_publisher(&requests, *publisher, (reference, stream))
+                self.declare_publisher(&requests, *publisher, reference, stream)
             }
             StreamOp::DeletePublisher(publisher) => {
                 let deleted = self.publishers.remove(publisher);
@@ -109,7 +110,7 @@ impl Streams {
             let began_ns = began_ns(client);
             publisher.append(append, input, client.turn.wakes());
             if began_ns > 0 {
-                trace_append(client, &publisher.stream, (append, input), began_ns);
+                trace_append(client, &publisher.stream, append, input, began_ns);
             }
             if self.appended.last() != Some(&append.publisher) {
                 self.appended.push(append.publisher);
@@ -212,7 +213,8 @@ impl Streams {
         &mut self,
         requests: &StreamRequests<'_>,
         id: PublisherId,
-        (reference, stream): (&str, &str),
+        reference: &str,
+        stream: &str,
     ) -> Result<Handled, StreamRefusal> {
         let client = &requests.client;
         let is_short = client.access.broker.alarms.is_on(Alarm::Disk);
@@ -229,8 +231,8 @@ impl Streams {
         }
         let stream = requests.find_stream(stream)?;
         let reference = Some(reference.as_bytes()).filter(|reference| !reference.is_empty());
-        let by = (client.access.connection.id, id);
-        let publisher = stream.publisher(by, reference, &client.turn.outbox)?;
+        let (connection, outbox) = (client.access.connection.id, &client.turn.outbox);
+        let publisher = stream.publisher(connection, id, reference, outbox)?;
         self.publishers.insert(id, publisher);
         Ok(Handled::Done)
     }
@@ -398,12 +400,9 @@ impl StreamRequests<'_> {
     }
 
     fn find_any_stream(&self, name: &str) -> Result<Arc<Stream>, StreamRefusal> {
-        match self.client.access.find_queue(&Name::from(name)) {
-            Ok(QueueRef::Stream(stream)) if !stream.is_deleted() => Ok(stream),
-            Ok(QueueRef::Stream(_) | QueueRef::Classic(_) | QueueRef::Quorum(_)) | Err(_) => {
-                Err(StreamRefusal::StreamDoesNotExist)
-            }
-        }
+        let found = self.client.access.find_queue(&Name::from(name)).ok();
+        let stream = found.as_ref().and_then(QueueRef::as_stream).filter(|it| !it.is_deleted());
+        stream.cloned().ok_or(StreamRefusal::StreamDoesNotExist)
     }
 
     fn may(&self, permission: Permission, stream: &str) -> bool {
@@ -480,14 +479,14 @@ fn began_ns(client: &Client) -> u64 {
 
 /// Makes spans of messages that were appended. Sub-batches are not looked into.
 #[cold]
-fn trace_append(client: &Client, stream: &Stream, what: (&Append, &[u8]), began_ns: u64) {
+fn trace_append(client: &Client, stream: &Stream, append: &Append, input: &[u8], began_ns: u64) {
     let Some(spans) = client.access.broker.timers.tracing.spans() else { return };
     let (name, stored_ns) = (stream.def().name.as_bytes(), spans.now_ns());
     let mut converted = DecodeBuffer::default();
-    for (_, entry) in published(what.0, what.1) {
+    for (_, entry) in published(append, input) {
         let Entry::Message(stored) = entry else { continue };
         let origin = Origin { stream: name, offset: 0 };
         let message = decode_amqp10(stored, origin, &mut converted);
-        spans.appended(&MessageRef { exchange: name, ..message }, (began_ns, stored_ns));
+        spans.appended(&MessageRef { exchange: name, ..message }, began_ns, stored_ns);
     }
 }

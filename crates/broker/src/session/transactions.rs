@@ -92,7 +92,9 @@ impl Transactions {
     pub(super) async fn commit(
         &mut self,
         client: &mut Client,
-        (publishing, links, settling): (&mut Publishing, &mut Links, &mut Settling),
+        publishing: &mut Publishing,
+        links: &mut Links,
+        settling: &mut Settling,
         channel: ChannelId,
     ) -> Result<Handled, Error> {
         let tx = self.take(&mut client.channels, channel)?;

@@ -1,9 +1,9 @@
 //! A session's turn of work: what it does before others go on, and what it owes them by then.
 
 use super::Handled;
-use crate::slices::Slices;
 use confirm::CommitBy;
 use content::Services;
+use control::slices::Slices;
 use message::MessageRef;
 use queue_type::{Wakes, wake_all};
 use session::{ChannelId, Error, Event, Outbox, ReturnReason, Sink};

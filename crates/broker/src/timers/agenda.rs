@@ -23,7 +23,8 @@ impl Agenda {
         &mut self,
         queue: Weak<dyn RuledQueue>,
         id: QueueId,
-        (scale, times): (TimeScale, AlarmTimes),
+        scale: TimeScale,
+        times: AlarmTimes,
     ) -> bool {
         let alarms = self.on(scale);
         if let Some(before_ms) = times.before_ms {

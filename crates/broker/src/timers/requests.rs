@@ -1,16 +1,16 @@
 //! Everything that the thread of rules has to do, in the order it is done.
 
-use super::InternalMessage;
 use super::agenda::Agenda;
-use crate::queue_ref::QueueRef;
 use background::{Next, Pending};
 use confirm::DurabilityToken;
 use content::Storage;
 use queue_type::RuledQueue;
 use queue_type::{RejectedDeadLetters, SentLetters};
+use queues::QueueRef;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use stdx::TimeScale;
+use trace::InternalMessage;
 
 /// Queues that take their settings before other work has its turn.
 const REVIEWS_PER_TURN: usize = 32;

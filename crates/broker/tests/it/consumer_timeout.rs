@@ -1,7 +1,7 @@
 //! Messages that wait for their acknowledgement for too long.
 
 use crate::client::{Client, Kind, block_on, set_policy, short, start_limited};
-use broker::{Broker, Diagnosis, Interrupt, Limits, StorageOptions, holders};
+use broker::{Broker, Diagnosis, Interrupt, Limits, QueueContents, StorageOptions};
 use meta::PolicyScope;
 use proptest::prelude::*;
 use session::{Op, Outcome, Value};
@@ -317,7 +317,7 @@ fn tells_the_age(
         let (told_ms, age_ms) = (told_ms.unwrap_or_default(), age_ms.unwrap_or_default());
         assert!(is_right(told_ms, age_ms), "{told_ms} of {age_ms}");
         // Without a record of who holds what nobody is named.
-        let mut holders = holders(&queue, &(0..1_000).collect());
+        let mut holders = QueueContents(&queue).holders(&(0..1_000).collect());
         holders.sort_by_key(|holder| holder.position);
         assert!(holders.is_empty() || holders.len() == given_ms.len());
         for (holder, at_ms) in holders.iter().zip(&given_ms) {

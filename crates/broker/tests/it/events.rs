@@ -262,9 +262,9 @@ fn events_tell_of_alarms_and_logins() {
     assert_eq!(listener.next("events").0, "binding.created");
     assert!(broker.set_alarm(Alarm::Disk, true) && !broker.set_alarm(Alarm::Disk, true));
     assert!(broker.set_alarm(Alarm::Disk, false));
-    let from = ("a -> b", "{'AMQP',\"0-9-1\"}");
-    broker.events().login("eve", from, Some("no"));
-    broker.events().login("bob", from, None);
+    let (connection, protocol) = ("a -> b", "{'AMQP',\"0-9-1\"}");
+    broker.events().login("eve", connection, protocol, Some("no"));
+    broker.events().login("bob", connection, protocol, None);
     for (event, name, value) in [
         ("alarm.set", "resource", "disk"),
         ("alarm.cleared", "resource", "disk"),

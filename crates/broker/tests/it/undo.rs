@@ -2,8 +2,8 @@
 
 use crate::client::{Client, Kind, block_on, short, start_set, wait_until};
 use broker::{
-    BringingBack, Broker, BrokerOptions, Browser, DeleteConditions, Keeping, LookFrom, TakenAway,
-    Taking, UndoOptions, UndoRefused,
+    BringingBack, Broker, BrokerOptions, Browser, DeleteConditions, LookFrom, TakenAway, Taking,
+    UndoOptions, UndoRefused,
 };
 use session::{Op, Value};
 use std::collections::BTreeSet;
@@ -92,7 +92,7 @@ fn in_queue(broker: &Arc<Broker>) -> Vec<String> {
 fn in_entries(broker: &Arc<Broker>) -> Vec<String> {
     let mut all = Vec::new();
     for entry in broker.operations().undo().all() {
-        let back = BringingBack::begin(broker, entry.id).unwrap();
+        let back = BringingBack::begin(broker.operations().undo(), entry.id).unwrap();
         for number in back.portions() {
             let messages = back.messages(number).unwrap();
             let of = |message: &message::OwnedMessage| {
@@ -114,7 +114,7 @@ enum Way {
 
 fn take(disk: &MemoryDisk, broker: &Arc<Broker>, way: Way) -> Option<TakenAway> {
     let queue = broker.queue("/", "q").unwrap();
-    let begin = |taking| Keeping::begin(broker, &queue, taking, "me");
+    let begin = |taking| broker.operations().begin_taking(&queue, taking, "me");
     let taken = match way {
         Way::Purge => begin(Taking::Purge).take(&|| true),
         Way::Remove => {
@@ -138,12 +138,13 @@ fn take(disk: &MemoryDisk, broker: &Arc<Broker>, way: Way) -> Option<TakenAway> 
 /// Brings everything back; whether it came to its end.
 fn bring_back(disk: &MemoryDisk, broker: &Arc<Broker>) -> Option<()> {
     for entry in broker.operations().undo().all() {
-        let back = BringingBack::begin(broker, entry.id).unwrap();
-        let (queue, not_bound) = unless_dead(disk, back.queue(""))?.ok()?;
+        let back = BringingBack::begin(broker.operations().undo(), entry.id).unwrap();
+        let (queue, not_bound) =
+            unless_dead(disk, broker.operations().queue_of_undo(&back, ""))?.ok()?;
         assert!(not_bound.is_empty());
         for number in back.portions() {
             let messages = back.messages(number)?;
-            let taken = unless_dead(disk, back.put(&queue, &messages))?.ok()?;
+            let taken = unless_dead(disk, broker.operations().put_back(&queue, &messages))?.ok()?;
             assert_eq!(taken.len(), messages.len());
             back.note(number, None).ok()?;
         }
@@ -231,7 +232,7 @@ fn a_disk_that_refuses_the_files_keeps_nobody_from_purging() {
             let broker = filled("classic")(&disk);
             disk.inject(disk.operations() + at, fault);
             let queue = broker.queue("/", "q").unwrap();
-            let taken = Keeping::begin(&broker, &queue, Taking::Purge, "").take(&|| true);
+            let taken = broker.operations().begin_taking(&queue, Taking::Purge, "").take(&|| true);
             assert_eq!(taken.n_messages, N as u64, "{fault:?} at {at}");
             let n_kept = in_entries(&broker).len() as u64;
             let n_left_out = taken.undo.and_then(|entry| entry.n_left_out);
@@ -247,7 +248,7 @@ fn a_purge_that_is_stopped_leaves_the_rest_and_keeps_what_it_took() {
     let take = |n_asked: usize| {
         let left = std::cell::Cell::new(n_asked);
         let goes_on = || left.replace(left.get().saturating_sub(1)) > 0;
-        Keeping::begin(&broker, &queue, Taking::Purge, "").take(&goes_on)
+        broker.operations().begin_taking(&queue, Taking::Purge, "").take(&goes_on)
     };
     let none = take(0);
     assert!(none.n_messages == 0 && none.undo.is_none(), "{none:?}");
@@ -276,7 +277,7 @@ fn there_is_room_for_the_last_ones_only() {
     let broker = start_bounded(&Arc::new(disk.survive(CrashOutcome::OnlySynced)), 500);
     fill(&broker, "classic");
     let queue = broker.queue("/", "q").unwrap();
-    let taken = Keeping::begin(&broker, &queue, Taking::Purge, "").take(&|| true);
+    let taken = broker.operations().begin_taking(&queue, Taking::Purge, "").take(&|| true);
     let undo = taken.undo.unwrap();
     assert_eq!(taken.n_messages, N as u64);
     assert!((1..N as u64).contains(&undo.n_messages), "{undo:?}");
@@ -296,13 +297,16 @@ fn consumers_keep_what_they_hold_and_nothing_is_kept_for_ever() {
         let entry = taken.undo.unwrap();
         assert_eq!(entry.n_messages, N as u64 - 1, "{kind}");
         assert!(!in_entries(&broker).contains(&body(0)));
-        let back = BringingBack::begin(&broker, entry.id).unwrap();
-        assert!(BringingBack::begin(&broker, entry.id).is_err(), "it is busy");
+        let back = BringingBack::begin(broker.operations().undo(), entry.id).unwrap();
+        assert!(BringingBack::begin(broker.operations().undo(), entry.id).is_err(), "it is busy");
         assert!(!broker.operations().undo().forget(entry.id), "it is busy");
         let late = stdx::Now { monotonic_ms: 70_000, unix_ms: 70_000 };
         broker.tick(late);
         drop(back);
-        assert!(BringingBack::begin(&broker, entry.id).is_err(), "it is too late");
+        assert!(
+            BringingBack::begin(broker.operations().undo(), entry.id).is_err(),
+            "it is too late"
+        );
         broker.tick(late);
         let files = disk.files();
         assert!(files.iter().all(|(name, _)| !name.starts_with("undo/")), "{files:?}");
@@ -430,8 +434,8 @@ fn a_stream_does_not_take_the_place_of_another() {
     for kind in ["stream", "classic"] {
         let mut client = Client::connect(&broker);
         client.declare_with("q", true, &[("x-queue-type", Value::from(kind))]);
-        let back = BringingBack::begin(&broker, entry.id).unwrap();
-        let refused = block_on(back.queue("")).unwrap_err();
+        let back = BringingBack::begin(broker.operations().undo(), entry.id).unwrap();
+        let refused = block_on(broker.operations().queue_of_undo(&back, "")).unwrap_err();
         assert!(matches!(refused, UndoRefused::NoQueue(_)), "{refused:?}");
         client.ask(Op::DeleteQueue {
             queue: short("q"),
@@ -448,13 +452,13 @@ fn a_stream_that_two_delete_is_kept_once() {
     let disk = Arc::new(MemoryDisk::new());
     let broker = filled("stream")(&disk);
     let queue = broker.queue("/", "q").unwrap();
-    let begin = || Keeping::begin(&broker, &queue, Taking::Delete, "me");
+    let begin = || broker.operations().begin_taking(&queue, Taking::Delete, "me");
     let (one, other) = (begin(), begin());
     block_on(broker.operations().end_delete(&queue, "me"));
     assert!(other.end_delete(0).is_none() && one.end_delete(0).is_some());
     the_stream_is_whole(&disk, &broker, "two have deleted it");
     // One that is not deleted after all stays what it was.
     let queue = broker.queue("/", "q").unwrap();
-    assert_eq!(Keeping::begin(&broker, &queue, Taking::Delete, "me").end_delete(0), None);
+    assert_eq!(broker.operations().begin_taking(&queue, Taking::Delete, "me").end_delete(0), None);
     assert_eq!((in_stream(&broker).len(), kept(&disk).1), (2 * N, 0));
 }

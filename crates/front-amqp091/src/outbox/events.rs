@@ -52,6 +52,7 @@ impl Locked {
             Event::Blocked { .. } | Event::Unblocked => {}
             Event::Done { channel, origin } => self.done(channel, origin),
             Event::QueueDeclared { channel, queue, n_ready, n_consumers } => {
+                stdx::walk::step("answer");
                 let message_count = count(n_ready);
                 let consumer_count = count(n_consumers);
                 self.answer(channel, QueueDeclareOk { queue, message_count, consumer_count });

@@ -7,7 +7,7 @@ use super::shown::{Rows, Shown};
 use crate::Api;
 use crate::call::Call;
 use crate::refusal::Refusal;
-use broker::{LookFrom, LookedAt, QueueRef};
+use broker::{LookFrom, LookedAt};
 use message::MessageRef;
 use mgmt::Course;
 use serde_json::{Map, Value};
@@ -69,7 +69,7 @@ impl Selection {
         }
         let limit = number(fields, "limit")?.and_then(|limit| usize::try_from(limit).ok());
         let wanted = Wanted::of(call, &inner, None)?;
-        if matches!(wanted.queue, QueueRef::Stream(_)) {
+        if wanted.queue.as_stream().is_some() {
             return Err(Refusal::bad_request("messages of a stream cannot be moved or removed"));
         }
         let (limit, course) = (limit.unwrap_or(usize::MAX), call.course.clone());

@@ -51,7 +51,8 @@ impl Rows {
     pub(super) fn take(&mut self, api: &Api, queue: &QueueRef) -> Vec<Vec<u8>> {
         self.n_bytes = 0;
         let held: BTreeSet<u64> = self.rows.iter().filter_map(|row| row.held).collect();
-        let holders = if held.is_empty() { Vec::new() } else { broker::holders(queue, &held) };
+        let holders =
+            if held.is_empty() { Vec::new() } else { broker::QueueContents(queue).holders(&held) };
         let holders: BTreeMap<_, _> = holders.iter().map(|it| (it.position, it)).collect();
         let whole = |Row { held, mut json }| {
             if let Some(holder) = held.and_then(|position| holders.get(&position)) {

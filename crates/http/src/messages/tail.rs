@@ -11,7 +11,7 @@ use crate::caller::Caller;
 use crate::objects::{exchanges, permitted};
 use crate::refusal::Refusal;
 use axum::body::Bytes;
-use broker::{LookFrom, QueueRef, Tap, Tapped};
+use broker::{LookFrom, Tap, Tapped};
 use message::{MessageRef, OwnedMessage};
 use meta::{Name, Permission, QueueId, Resource, ResourceKind};
 use serde_json::json;
@@ -35,7 +35,7 @@ pub(crate) fn of_queue(call: &Call) -> Outcome {
     let wanted = Wanted::with_beginnings(call, &fields(call)?)?;
     let queue = wanted.queue.id();
     let watch = Watch::new(call, ResourceKind::Queue, call.name("name"), Some(queue))?;
-    if let QueueRef::Stream(_) = &wanted.queue {
+    if wanted.queue.as_stream().is_some() {
         let end = wanted.end()?;
         return watch.answer(call, move |watch, take| watch.stream(&wanted, end, take));
     }

@@ -44,7 +44,7 @@ impl Holdings {
         consumers: impl Iterator<Item = &'c ConsumerView>,
     ) -> Self {
         let (mut held, mut held_ms) = (BTreeMap::new(), BTreeMap::new());
-        queue.count_held(&mut held);
+        Diagnosis(queue).count_held(&mut held);
         Diagnosis(queue).note_held_ms(api.now(), &mut held_ms);
         // Streams have no record of when: what is held has been since the last delivery, at least.
         let of_rest = held.keys().filter(|channel| !held_ms.contains_key(channel));

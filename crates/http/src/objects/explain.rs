@@ -164,7 +164,7 @@ pub(crate) fn publish(call: &Call) -> Outcome {
         Message { properties: Some(properties), ..Message::new(&keys, properties.headers()) };
     let (now_ms, mut held) = (call.api.now().unix_ms, BTreeMap::new());
     let watch = |exchange: &Name| {
-        let forecast = view.forecast((&vhost.name, exchange), &message, now_ms);
+        let forecast = view.forecast(&vhost.name, exchange, &message, now_ms);
         held.insert(exchange.clone(), forecast);
         if forecast == Forecast::GoesOn { Passage::Open } else { Passage::Closed }
     };

@@ -187,17 +187,11 @@ impl QueueRow<'_> {
     }
 
     fn quorum(&self) -> Option<QuorumInspection<'_>> {
-        match self.queue {
-            QueueRef::Quorum(queue) => Some(QuorumInspection::of(queue)),
-            QueueRef::Classic(_) | QueueRef::Stream(_) => None,
-        }
+        self.queue.as_quorum().map(|queue| QuorumInspection::of(queue))
     }
 
     fn stream(&self) -> Option<Inspection<'_>> {
-        match self.queue {
-            QueueRef::Stream(stream) => Some(Inspection::of(stream)),
-            QueueRef::Classic(_) | QueueRef::Quorum(_) => None,
-        }
+        self.queue.as_stream().map(|stream| Inspection::of(stream))
     }
 
     /// The queue's only member: this node, for types that have members.
@@ -233,10 +227,7 @@ impl QueueRow<'_> {
 
     /// The loss of data that closed the stream, if there is one.
     fn damage(&self) -> Option<Value> {
-        match self.queue {
-            QueueRef::Stream(stream) => Some(json!(stream.lack()?.what)),
-            QueueRef::Classic(_) | QueueRef::Quorum(_) => None,
-        }
+        Some(json!(self.queue.as_stream()?.lack()?.what))
     }
 
     fn state(&self) -> &'static str {

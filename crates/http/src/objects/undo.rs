@@ -75,7 +75,7 @@ pub(super) fn offer_for(call: &Call, queues: &[QueueRef], how: Removal) -> Value
 fn stream_of(call: &Call, queue: &QueueRef, how: Removal) -> Option<Option<KeptStream>> {
     let undo = call.api.management.broker.operations().undo();
     let is_deleted = matches!(how, Removal::Delete { .. });
-    let is_stream = matches!(queue, QueueRef::Stream(_));
+    let is_stream = queue.as_stream().is_some();
     is_stream.then(|| undo.kept_stream(queue).filter(|_| is_deleted))
 }
 
@@ -112,7 +112,7 @@ pub(crate) async fn take_out(
     let (broker, by) = (Arc::clone(&call.api.management.broker), call.caller.user.clone());
     let course = call.course.clone();
     let take = move || {
-        let keeping = Keeping::begin(&broker, &queue, taking, &by);
+        let keeping = broker.operations().begin_taking(&queue, taking, &by);
         keeping.take(&|| course.end().is_none())
     };
     let taken = blocking(take).await?;
@@ -176,7 +176,8 @@ async fn delete(
         })
     };
     let (begun, of, by) = (Arc::clone(broker), queue.clone(), call.caller.user.clone());
-    let keeping = blocking(move || Keeping::begin(&begun, &of, Taking::Delete, &by)).await?;
+    let keeping =
+        blocking(move || begun.operations().begin_taking(&of, Taking::Delete, &by)).await?;
     let keeping = keep(keeping, call.course.clone()).await?;
     if let Err(ended) = call.course.check() {
         blocking(move || keeping.take_back()).await?;
@@ -259,13 +260,16 @@ pub(crate) async fn bring_back(call: &Call) -> Outcome {
     check(call, &entry, Some(Permission::Write))?;
     let place = call.api.turns.search(&call.asker())?;
     let (broker, id) = (Arc::clone(&call.api.management.broker), entry.id);
-    let back = blocking(move || BringingBack::begin(&broker, id)).await?.map_err(refused)?;
+    let back = blocking(move || BringingBack::begin(broker.operations().undo(), id)).await?;
+    let back = back.map_err(refused)?;
     let n_total = back.shown().n_messages;
-    let (queue, not_bound) = back.queue(&call.caller.user).await.map_err(refused)?;
+    let operations = call.api.management.broker.operations();
+    let queue = operations.queue_of_undo(&back, &call.caller.user).await;
+    let (queue, not_bound) = queue.map_err(refused)?;
     let what =
         json!({"undo": id, "vhost": entry.head.vhost.as_str(), "queue": entry.head.queue.as_str()});
     let job = call.api.turns.jobs.begin(&call.caller.user, what, n_total);
-    if matches!(queue, QueueRef::Stream(_)) {
+    if queue.as_stream().is_some() {
         job.note_done(n_total);
     }
     let running = run(Arc::clone(&call.api), Arc::new(back), queue, Arc::clone(&job));
@@ -304,7 +308,8 @@ async fn bring(
         };
         let mut taken = Vec::new();
         for together in messages.chunks(TOGETHER_MAX) {
-            let took = back.put(queue, together).await.map_err(refused)?;
+            let took = api.management.broker.operations().put_back(queue, together).await;
+            let took = took.map_err(refused)?;
             job.note_done(took.len() as u64);
             job.note_all_stayed((together.len() - took.len()) as u64, REFUSED);
             taken.extend(took);

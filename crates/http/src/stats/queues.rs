@@ -6,7 +6,6 @@ use broker::{Broker, QueueRef, View};
 use meta::{Name, QueueId, QueueKind};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
 
 /// All queues that were ever used, as they were last.
 #[derive(Debug, Default)]
@@ -101,7 +100,7 @@ impl Queues {
     /// Follows a change of definitions: forgets queues and virtual hosts that are gone.
     fn follow(&mut self, view: &View) {
         self.epoch = view.epoch;
-        self.streams = view.streams().map(|it| QueueRef::Stream(Arc::clone(it))).collect();
+        self.streams = view.streams().cloned().map(QueueRef::from).collect();
         let sums = &mut self.sums;
         self.known.retain(|id, known| {
             let is_there = view.queue_by_id(*id).is_some();

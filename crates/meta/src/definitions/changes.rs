@@ -54,7 +54,7 @@ fn object(state: &State, command: &Command) -> Option<Value> {
         }
         Command::SetTopicPermissions { user, vhost, exchange, .. } => {
             let found = state.user(user)?.topic_permissions_at(vhost, exchange)?;
-            topic_permissions_of((user, vhost, exchange), found)
+            topic_permissions_of(user, vhost, exchange, found)
         }
         Command::SetPolicy { scope, vhost, policy } => {
             let vhost = state.vhost(vhost)?;

@@ -190,11 +190,13 @@ pub(super) fn permissions_of(user: &Name, vhost: &Name, permissions: &Permission
 
 fn topic_permissions<'s>(state: &'s State, vhost: &'s Vhost) -> impl Iterator<Item = Value> + 's {
     let of_vhost = state.users().topic_permissions_in(&vhost.name);
-    of_vhost.map(|(user, exchange, it)| topic_permissions_of((user, &vhost.name, exchange), it))
+    of_vhost.map(|(user, exchange, it)| topic_permissions_of(user, &vhost.name, exchange, it))
 }
 
 pub(super) fn topic_permissions_of(
-    (user, vhost, exchange): (&Name, &Name, &Name),
+    user: &Name,
+    vhost: &Name,
+    exchange: &Name,
     permissions: &TopicPermissions,
 ) -> Value {
     json!({

@@ -25,7 +25,7 @@ use crate::state::State;
 use crate::user::UserLimits;
 use crate::vhost_metadata::{VhostLimits, VhostMetadata};
 
-/// What an object's changes depend on besides the object.
+/// The circumstances that an object's changes depend on.
 pub(super) struct Target<'i> {
     pub(super) rules: ImportRules<'i>,
     /// Whether hashes that name no algorithm are MD5.
@@ -396,8 +396,7 @@ fn parameter(target: &Target<'_>, object: &Fields<'_>) -> Result<Wanted, Reason>
         let Value::Object(value) = value else {
             return Err("`value` must be an object".to_owned());
         };
-        let policy = NamedPolicy { scope, vhost, name };
-        return policy_in(policy, target.rules.is_strict, &object.within(value));
+        return policy_in(target, scope, vhost, name, &object.within(value));
     }
     // COMPAT: as in RabbitMQ without the plugin that the parameter is for.
     let why = format!("component {component} not found");
@@ -431,22 +430,16 @@ fn global_parameter(object: &Fields<'_>) -> Result<Wanted, Reason> {
 
 fn policy(target: &Target<'_>, object: &Fields<'_>) -> Result<Wanted, Reason> {
     let (vhost, name) = (vhost_of(target, object)?, object.name("name")?);
-    let policy = NamedPolicy { scope: PolicyScope::User, vhost, name };
-    policy_in(policy, target.rules.is_strict, object)
-}
-
-/// A policy, by its name.
-struct NamedPolicy {
-    scope: PolicyScope,
-    vhost: Name,
-    name: Name,
+    policy_in(target, PolicyScope::User, vhost, name, object)
 }
 
 /// Settings that are not known any more, as those of mirrored queues, are left out: a policy must not
 /// keep a document of an older version from being imported.
 fn policy_in(
-    NamedPolicy { scope, vhost, name }: NamedPolicy,
-    is_strict: bool,
+    target: &Target<'_>,
+    scope: PolicyScope,
+    vhost: Name,
+    name: Name,
     object: &Fields<'_>,
 ) -> Result<Wanted, Reason> {
     let kind = match scope {
@@ -461,7 +454,7 @@ fn policy_in(
         .partition(|(key, _)| PolicySpec::is_known_setting(key, scope));
     let refused: Vec<&str> =
         unknown.keys().map(String::as_str).filter(|key| !OF_PLUGINS.contains(key)).collect();
-    if is_strict && !refused.is_empty() {
+    if target.rules.is_strict && !refused.is_empty() {
         let why = format!("{} are not recognised policy settings", refused.join(", "));
         return Ok(Wanted::refused(wanted.what, why));
     }

@@ -22,7 +22,8 @@ const SINK_BYTES: usize = 4 * 1024;
 pub(super) async fn close(
     socket: SocketReader,
     close_mode: CloseMode,
-    (handshake, network): (Option<Place>, IpAddr),
+    handshake: Option<Place>,
+    network: IpAddr,
     server: &Server,
 ) {
     let patience_ms = match close_mode {

@@ -77,8 +77,8 @@ impl Task {
         });
         let refused = result.as_ref().err().map(ToString::to_string);
         let connection = self.name.to_string();
-        let from = (connection.as_str(), self.front.told_as());
-        self.server.broker.events().login(&login.user, from, refused.as_deref());
+        let (events, protocol) = (self.server.broker.events(), self.front.told_as());
+        events.login(&login.user, &connection, protocol, refused.as_deref());
         let result = match (result, &mut self.client.session) {
             (Ok(_), Some(session)) => session.renew_login().map_err(AuthFailure::Error),
             (Ok(user), None) => {

@@ -64,7 +64,8 @@ struct State {
 pub(crate) async fn handshake(
     socket: TcpStream,
     config: Arc<ServerConfig>,
-    (admission, network): (&Admission, IpAddr),
+    admission: &Admission,
+    network: IpAddr,
 ) -> Result<Option<(TlsSocket, Agreed)>, Failure> {
     let lost = |error: io::Error| Failure::new(Reason::Lost, &error.to_string());
     let session = Session::new(config)

@@ -57,7 +57,7 @@ async fn an_idle_connection_is_small() {
     let (site, login) = (Site::start_alone(), login());
     // As many bytes of events are kept from here on as ever are, whoever they are about.
     for _ in 0..1_200 {
-        site.broker.events().login(&"x".repeat(800), ("", ""), None);
+        site.broker.events().login(&"x".repeat(800), "", "", None);
     }
     let mut sockets = Vec::with_capacity(2 * N_CONNECTIONS);
     let bytes_each = tokio::task::block_in_place(|| {

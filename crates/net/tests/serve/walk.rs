@@ -1,4 +1,5 @@
-//! The walk of one message: the table in ARCHITECTURE.md, held against the marks that a message meets.
+//! The walks of one message and of a declared queue: the tables in ARCHITECTURE.md, held against the marks
+//! that each meets.
 
 use crate::site::{Site, confirmed, delivery};
 use amqp091::method::{BasicAck, BasicQos};
@@ -39,9 +40,12 @@ impl Row {
     }
 }
 
-fn table() -> Vec<Row> {
+const OF_MESSAGE: &str = "\n## The walk of one message\n";
+const OF_QUEUE: &str = "\n## The walk of a declared queue\n";
+
+fn table(title: &str) -> Vec<Row> {
     let page = std::fs::read_to_string(Path::new(ROOT).join("ARCHITECTURE.md")).unwrap();
-    let (_, section) = page.split_once("\n## The walk of one message\n").unwrap();
+    let (_, section) = page.split_once(title).unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
     section.lines().filter_map(Row::parse).collect()
 }
@@ -64,15 +68,32 @@ fn walk_of_one_message() -> Vec<WalkStep> {
     walk::take()
 }
 
+/// A durable queue that is declared.
+fn walk_of_a_declared_queue() -> Vec<WalkStep> {
+    let site = Site::start_alone();
+    let mut client = Client::guest(site.address);
+    walk::record();
+    client.declare("q");
+    walk::take()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_takes_the_steps_of_the_table_in_their_order() {
-    let table = table();
-    let walk = walk_of_one_message();
+    compare(&walk_of_one_message(), OF_MESSAGE);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_declared_queue_takes_the_steps_of_the_table_in_their_order() {
+    compare(&walk_of_a_declared_queue(), OF_QUEUE);
+}
+
+fn compare(walk: &[WalkStep], title: &str) {
+    let table = table(title);
     let row_of = |step: &WalkStep| {
         let row = table.iter().find(|row| row.step == step.name);
         row.unwrap_or_else(|| panic!("{step:?} is no step of the table"))
     };
-    for step in &walk {
+    for step in walk {
         let row = row_of(step);
         assert!(row.files.iter().any(|file| file == step.file), "{step:?} is elsewhere: {row:?}");
     }
@@ -87,12 +108,15 @@ async fn a_message_takes_the_steps_of_the_table_in_their_order() {
 }
 
 #[test]
-fn the_walk_is_short_and_its_files_exist() {
-    let table = table();
-    let files: BTreeSet<&String> = table.iter().flat_map(|row| &row.files).collect();
-    assert!(table.len() <= STEPS_MAX, "{} steps", table.len());
-    assert!(files.len() <= FILES_MAX, "{} files: {files:#?}", files.len());
-    for file in files {
-        assert!(Path::new(ROOT).join(file).is_file(), "there is no {file}");
+fn the_walks_are_short_and_their_files_exist() {
+    let limits = [(OF_MESSAGE, STEPS_MAX, FILES_MAX), (OF_QUEUE, 14, 12)];
+    for (title, steps_max, files_max) in limits {
+        let table = table(title);
+        let files: BTreeSet<&String> = table.iter().flat_map(|row| &row.files).collect();
+        assert!(table.len() <= steps_max, "{} steps", table.len());
+        assert!(files.len() <= files_max, "{} files: {files:#?}", files.len());
+        for file in files {
+            assert!(Path::new(ROOT).join(file).is_file(), "there is no {file}");
+        }
     }
 }

@@ -78,7 +78,7 @@ pub(crate) fn open_broker(
         },
     };
     let node = found.node();
-    Ok((found.start(disk, options, settings).context(CANNOT_START)?, node))
+    Ok((broker::start(found, disk, options, settings).context(CANNOT_START)?, node))
 }
 
 /// COMPAT: the time that consumers of quorum queues have where nobody says another.

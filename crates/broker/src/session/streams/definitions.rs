@@ -2,7 +2,7 @@
 
 use super::super::Handled;
 use super::StreamRequests;
-use crate::slices::SLICE;
+use control::slices::SLICE;
 use meta::{Command, Done, Name, NamedBy, Permission, QueueDeclare};
 use session::{
     Event, LinkId, MethodTag, ONLY_CHANNEL, Properties, StreamEvent, StreamRefusal, Table, Texts,

@@ -1,0 +1,81 @@
+//! How much clients may use at a time: limits of the node, of virtual hosts and of users. The texts are
+//! RabbitMQ's.
+
+use crate::broker::Broker;
+use crate::connections::Identity;
+use control::View;
+use meta::limit_reached;
+use session::{Error, ErrorKind};
+
+fn not_allowed(text: String) -> Error {
+    Error::new(ErrorKind::NotAllowed, text)
+}
+
+/// Whether the user may open a connection to the virtual host.
+pub(crate) fn check_connection(
+    broker: &Broker,
+    view: &View,
+    identity: &Identity,
+) -> Result<(), Error> {
+    let Identity { vhost, user, .. } = identity;
+    let Some(known) = view.meta.vhost(vhost) else {
+        return Err(not_allowed(format!("vhost {vhost} not found")));
+    };
+    let count = |which: &dyn Fn(&Identity) -> bool| {
+        broker.connections.list().iter().filter(|one| which(&one.identity)).count()
+    };
+    let of_vhost = || count(&|one| one.vhost == *vhost);
+    if let Some(limit) = limit_reached(known.limits.max_connections, of_vhost) {
+        return Err(not_allowed(format!(
+            "access to vhost '{vhost}' refused for user '{user}': connection limit ({limit}) is reached"
+        )));
+    }
+    let limit = view.meta.user(user).and_then(|user| user.limits.max_connections);
+    if let Some(limit) = limit_reached(limit, || count(&|one| one.user == *user)) {
+        return Err(not_allowed(format!(
+            "connection refused for user '{user}': user connection limit ({limit}) is reached"
+        )));
+    }
+    check_entry(view, user, vhost)
+}
+
+/// Whether the virtual host is open to the user.
+pub(crate) fn check_entry(view: &View, user: &str, vhost: &str) -> Result<(), Error> {
+    if view.meta.users().may_enter(user, vhost) {
+        return Ok(());
+    }
+    Err(not_allowed(format!("access to vhost '{vhost}' refused for user '{user}'")))
+}
+
+/// Whether the user may open one more channel.
+pub(crate) fn check_channel(broker: &Broker, view: &View, user: &str) -> Result<(), Error> {
+    let count = |which: &dyn Fn(&Identity) -> bool| {
+        let list = broker.connections.list();
+        let concerned = list.iter().filter(|one| which(&one.identity));
+        concerned.map(|one| one.n_channels()).sum::<usize>()
+    };
+    let limit = view.meta.user(user).and_then(|user| user.limits.max_channels);
+    if let Some(limit) = limit_reached(limit, || count(&|one| one.user == user)) {
+        return Err(not_allowed(format!(
+            "number of channels opened for user '{user}' has reached the maximum allowed user limit of {limit}"
+        )));
+    }
+    let limits = broker.limits();
+    if let Some(limit) = limit_reached(limits.channels, || count(&|_| true)) {
+        let node = &limits.node;
+        return Err(not_allowed(format!(
+            "number of channels opened on node '{node}' has reached the maximum allowed limit of {limit}"
+        )));
+    }
+    Ok(())
+}
+
+/// Whether a channel may have one more consumer than `n_consumers`.
+pub(crate) fn check_consumers(broker: &Broker, n_consumers: usize) -> Result<(), Error> {
+    match limit_reached(broker.limits().consumers_per_channel, || n_consumers) {
+        Some(limit) => {
+            Err(not_allowed(format!("reached maximum ({limit}) of consumers per channel")))
+        }
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,490 @@
+//! The definitions of a node, the queues they name, and the log of both: one state machine behind one lock.
+//! After each change an immutable [`View`] is published, which is all that the data plane reads.
+//!
+//! Never connections, sessions or events: what follows elsewhere from a change is returned as [`Effect`]s.
+
+mod command_log;
+mod effects;
+mod new_streams;
+mod sharding;
+mod snapshot;
+
+pub use command_log::CommandLog;
+pub use effects::Effect;
+pub use new_streams::NewStreams;
+pub use snapshot::DEFINITIONS_FILE;
+
+use crate::churn::QueueChurn;
+use crate::slices::SLICE;
+use crate::view::View;
+use chunk_log::ChunkLogError;
+use classic::{ClassicService, Queue};
+use content::{Services, Storage};
+use exchanges::{Exchanges, NewlyDelaying};
+use log::{Appended, Lsn, Owner};
+use meta::{
+    Command, Done, MetaError, Name, NodeLimits, Outcome, QueueDef, QueueId, QueueKind,
+    QueueVersion, Removed, Resharding, State,
+};
+use queues::QueueRef;
+use quorum::QuorumQueue;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use stream::{Lack, Stream, StreamService};
+
+/// Definitions, and where in the log they are.
+#[derive(Debug)]
+pub struct Definitions {
+    /// The definitions.
+    pub meta: State,
+    /// The queues that they name, by id.
+    pub queues: imbl::OrdMap<QueueId, QueueRef>,
+    /// New streams, which join `queues` once their declarations are logged.
+    new_streams: Vec<Arc<Stream>>,
+    /// Streams whose files were made before the declarations that are in progress, by virtual host and name.
+    premade: BTreeMap<(Name, Name), Arc<Stream>>,
+    pub(crate) log: CommandLog,
+    /// Deletions whose bindings are removed in slices, and that are not logged yet.
+    pub(crate) n_unbinding: usize,
+}
+
+impl Definitions {
+    /// Takes definitions and queues that were recovered.
+    pub const fn new(
+        meta: State,
+        queues: imbl::OrdMap<QueueId, QueueRef>,
+        log: CommandLog,
+    ) -> Self {
+        Self {
+            meta,
+            queues,
+            new_streams: Vec::new(),
+            premade: BTreeMap::new(),
+            log,
+            n_unbinding: 0,
+        }
+    }
+}
+
+/// Commands that were carried out, with their outcomes: the requested ones, and others made for them.
+pub type Made<'c> = Vec<(Cow<'c, Command>, Outcome)>;
+
+/// A change of definitions that was made, and what is still to follow from it.
+#[derive(Debug)]
+pub struct Changed<'c> {
+    /// The commands that were asked for, then those that shards need for them.
+    pub made: Made<'c>,
+    /// Queues that are gone from the definitions, and still have their messages.
+    pub gone: Vec<QueueRef>,
+    /// The effects, in the order in which they are to be carried out.
+    pub effects: Vec<Effect>,
+    /// Exchanges whose shards are still to follow.
+    pub to_reshard: Vec<Resharding>,
+    /// The change is durable when the log is so up to here.
+    pub upto: Lsn,
+}
+
+/// The control plane of a node.
+#[derive(Debug)]
+pub struct ControlPlane {
+    parts: ControlParts,
+    definitions: Mutex<Definitions>,
+    /// Held while a snapshot is written, so that an older one never replaces a newer one.
+    snapshotting: Mutex<()>,
+    /// Held while a stream is opened without its missing data: one stream at a time.
+    accepting: Mutex<()>,
+    view: Mutex<Arc<View>>,
+    epoch: AtomicU64,
+    /// Queues that came and went.
+    pub churn: QueueChurn,
+}
+
+/// The parts of a node that definitions take effect on, and the node's limits.
+#[derive(Debug)]
+pub struct ControlParts {
+    /// The services of classic and quorum queues.
+    pub services: Arc<Services>,
+    /// The service of streams.
+    pub streams: Arc<StreamService>,
+    /// Exchanges that do more than route.
+    pub exchanges: Arc<Exchanges>,
+    /// The limits of definitions.
+    pub limits: NodeLimits,
+    /// The node's name, as the names of shards have it.
+    pub node: String,
+    /// The version of queues for which neither arguments nor a policy name one.
+    pub default_version: QueueVersion,
+}
+
+impl ControlPlane {
+    /// Begins with definitions that were recovered.
+    #[must_use]
+    pub fn new(parts: ControlParts, definitions: Definitions) -> Self {
+        let view = Arc::new(View {
+            epoch: 1,
+            meta: definitions.meta.clone(),
+            queues: definitions.queues.clone(),
+            exchanges: parts.exchanges.now(),
+        });
+        Self {
+            parts,
+            definitions: Mutex::new(definitions),
+            snapshotting: Mutex::new(()),
+            accepting: Mutex::new(()),
+            view: Mutex::new(view),
+            epoch: AtomicU64::new(1),
+            churn: QueueChurn::default(),
+        }
+    }
+
+    /// The service of streams.
+    pub const fn streams(&self) -> &Arc<StreamService> {
+        &self.parts.streams
+    }
+
+    /// The newest view.
+    pub fn view(&self) -> Arc<View> {
+        Arc::clone(&stdx::lock(&self.view))
+    }
+
+    /// The newest view's number: cheap to compare with the one a session holds.
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// The last change is durable when the log is so up to here.
+    pub fn logged_upto(&self) -> Lsn {
+        stdx::lock(&self.definitions).log.upto()
+    }
+
+    /// Makes a change, logs it and publishes the new view.
+    ///
+    /// # Errors
+    /// The definitions refuse it, or there is no space for it; nothing has changed then.
+    pub fn submit<'c>(&self, command: &'c Command) -> Result<Changed<'c>, MetaError> {
+        let mut definitions = stdx::lock(&self.definitions);
+        let had_version_policy = effects::any_version_policy(&definitions.meta, command);
+        let sharded = sharding::sharded(&definitions.meta, command);
+        let outcome = self.apply(&mut definitions, command)?;
+        let mut made = vec![(Cow::Borrowed(command), outcome)];
+        let mut to_reshard = sharding::resharded(&definitions.meta, command, &sharded);
+        self.reshard_some(&mut definitions, &mut to_reshard, &mut made);
+        let mut effects = Vec::new();
+        if had_version_policy || effects::any_version_policy(&definitions.meta, command) {
+            effects.push(Effect::ReviewVersions);
+        }
+        effects::of_policy(&definitions, command, &mut effects);
+        Ok(Changed { to_reshard, ..self.complete(&mut definitions, made, effects) })
+    }
+
+    /// Makes the changes that `plan` names as one: all of them or, after a crash too, none. The files of
+    /// `streams` are there already.
+    ///
+    /// # Errors
+    /// Those of `plan`; the definitions refuse one of them.
+    pub fn submit_together<E: From<MetaError>>(
+        &self,
+        plan: impl FnOnce(&State) -> Result<Vec<Command>, E>,
+        streams: NewStreams<'_>,
+    ) -> Result<Changed<'static>, E> {
+        let mut definitions = stdx::lock(&self.definitions);
+        let before = definitions.meta.clone();
+        let commands = plan(&before)?;
+        definitions.premade = streams.into_made();
+        let mut made = Made::with_capacity(commands.len());
+        let apply_all = || {
+            for command in commands {
+                let outcome = self.apply(&mut definitions, &command)?;
+                made.push((Cow::Owned(command), outcome));
+            }
+            Ok(())
+        };
+        let applied: Result<(), MetaError> = apply_all();
+        // No command has declared these.
+        let unused = std::mem::take(&mut definitions.premade);
+        unused.values().for_each(|stream| self.parts.streams.unmake(stream));
+        if let Err(error) = applied {
+            definitions.meta = before;
+            definitions.new_streams.drain(..).for_each(|it| self.parts.streams.unmake(&it));
+            return Err(error.into());
+        }
+        Ok(self.complete(&mut definitions, made, Vec::new()))
+    }
+
+    /// Applies a command to the definitions; of what follows from it only the files of a new stream are made,
+    /// so that it is refused without them.
+    fn apply(
+        &self,
+        definitions: &mut Definitions,
+        command: &Command,
+    ) -> Result<Outcome, MetaError> {
+        stdx::walk::step("apply");
+        let command = self.parts.limits.types.complete(&definitions.meta, command);
+        let (command, premade) = new_streams::take_premade(definitions, command);
+        let command = &*command;
+        definitions.meta.check_room(&self.parts.limits, command)?;
+        self.check_space(definitions, command)?;
+        let declare =
+            if let Command::DeclareQueue(declare) = command { Some(declare) } else { None };
+        let before = declare.map(|_| definitions.meta.clone());
+        let outcome = definitions.meta.apply(self.storage().time.ticked(), command)?;
+        if let (Done::QueueCreated(def), Some(before)) = (&outcome.done, before)
+            && def.kind == QueueKind::Stream
+        {
+            let settings = meta::stream_settings(&definitions.meta, def);
+            let has_files = declare.is_some_and(|declare| declare.id.is_some());
+            let made = match premade {
+                Some(stream) => {
+                    stream.set_settings(&settings, self.epoch());
+                    Ok(stream)
+                }
+                None if has_files => self.parts.streams.open(def, &settings),
+                None => self.parts.streams.make(def, &settings),
+            };
+            match made {
+                Ok(stream) => definitions.new_streams.push(stream),
+                Err(error) => {
+                    definitions.meta = before;
+                    let (queue, reason) = (def.resource(), error.to_string());
+                    return Err(MetaError::NoFiles { queue, reason });
+                }
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// Logs what was applied to the definitions, has everything follow, and publishes the new view.
+    fn complete<'c>(
+        &self,
+        definitions: &mut Definitions,
+        made: Made<'c>,
+        mut effects: Vec<Effect>,
+    ) -> Changed<'c> {
+        let new_queues = self.log(definitions, &made);
+        let gone = self.follow(definitions, &made, new_queues);
+        for (command, outcome) in &made {
+            let delaying = self.parts.exchanges.follow(&definitions.meta, command, outcome);
+            effects.extend(delaying.map(Effect::KeepDelayedQueues));
+        }
+        let is_nothing = |done: &Done| {
+            matches!(done, Done::Nothing | Done::QueueExists(_) | Done::ExchangeExists(_))
+        };
+        if made.iter().any(|(_, outcome)| !is_nothing(&outcome.done)) {
+            self.publish(definitions);
+        }
+        // Deletions count once the view lacks the queues, so that no listing counts a queue twice.
+        self.churn.note_ended(&gone);
+        for (command, outcome) in &made {
+            effects::of_outcome(command, outcome, &mut effects);
+        }
+        Changed { made, gone, effects, to_reshard: Vec::new(), upto: definitions.log.upto() }
+    }
+
+    /// Makes several changes, which a crash undoes together. Refuses the first that is refused; those before
+    /// it are made.
+    pub fn submit_first(&self, commands: &[Command]) -> Result<Vec<Effect>, MetaError> {
+        let mut definitions = stdx::lock(&self.definitions);
+        let (mut to_log, mut effects) =
+            (Vec::new(), vec![Effect::KeepDelayedQueues(NewlyDelaying::Any)]);
+        let result = commands.iter().try_for_each(|command| {
+            let outcome = definitions.meta.apply(self.storage().time.ticked(), command)?;
+            effects::of_outcome(command, &outcome, &mut effects);
+            to_log.extend(outcome.log);
+            Ok(())
+        });
+        definitions.log.append(&self.storage().wal, to_log.iter(), |_| ());
+        self.parts.exchanges.review(&definitions.meta);
+        self.publish(&definitions);
+        result.map(|()| effects)
+    }
+
+    /// Refuses a command that would make definitions longer while only the reserve of disk space is left.
+    /// Objects that exist may be declared again.
+    fn check_space(&self, definitions: &Definitions, command: &Command) -> Result<(), MetaError> {
+        if !self.storage().is_reserve_used() || !command.adds() {
+            return Ok(());
+        }
+        // The command is tried on a copy, which costs next to nothing.
+        let outcome = definitions.meta.clone().apply(self.storage().time.ticked(), command)?;
+        if outcome.log.is_empty() { Ok(()) } else { Err(MetaError::NoSpace) }
+    }
+
+    /// Logs changes as one unit, and makes the new queues.
+    fn log(&self, definitions: &mut Definitions, made: &Made<'_>) -> Vec<QueueRef> {
+        let new: Vec<(&Arc<QueueDef>, QueueVersion)> = made
+            .iter()
+            .filter_map(|(_, outcome)| match &outcome.done {
+                Done::QueueCreated(def) => Some((def, self.new_version(&definitions.meta, def))),
+                Done::Nothing
+                | Done::Changed
+                | Done::ExchangeCreated(_)
+                | Done::ExchangeExists(_)
+                | Done::QueueExists(_) => None,
+            })
+            .collect();
+        let commands = made.iter().flat_map(|(_, outcome)| &outcome.log);
+        let appended = definitions.log.append(&self.storage().wal, commands, |batch| {
+            for (def, version) in new.iter().filter(|(_, version)| *version == QueueVersion::V1) {
+                content::records::put_version(batch, def.id.0, *version);
+            }
+        });
+        stdx::walk::step("make");
+        let meta = &definitions.meta;
+        let make = |(def, version): (&Arc<QueueDef>, _)| match def.kind {
+            QueueKind::Classic => Some(self.new_classic(meta, def, version, appended).into()),
+            QueueKind::Quorum => {
+                let services = Arc::clone(&self.parts.services);
+                let settings = meta.queue_settings(def);
+                Some(QuorumQueue::new(Arc::clone(def), &settings, services).into())
+            }
+            QueueKind::Stream => None,
+        };
+        let streams = std::mem::take(&mut definitions.new_streams).into_iter();
+        new.into_iter().filter_map(make).chain(streams.map(QueueRef::from)).collect()
+    }
+
+    /// The version that the files of a new queue have.
+    fn new_version(&self, meta: &State, def: &QueueDef) -> QueueVersion {
+        let has_version = def.durable && def.kind == QueueKind::Classic;
+        if has_version {
+            meta.wanted_version(def, self.parts.default_version)
+        } else {
+            QueueVersion::V2
+        }
+    }
+
+    /// Makes a classic queue whose version was logged with its declaration.
+    fn new_classic(
+        &self,
+        meta: &State,
+        def: &Arc<QueueDef>,
+        version: QueueVersion,
+        appended: Option<Appended>,
+    ) -> Arc<Queue> {
+        let (settings, services) = (meta.queue_settings(def), &self.parts.services);
+        let queue = Queue::new(Arc::clone(def), settings, Arc::clone(services), version);
+        if let Some(appended) = appended.filter(|_| version == QueueVersion::V1) {
+            // The command logged with the version has kept the segment until now.
+            self.storage().wal.retain(appended.at.segment, Owner(def.id.0), 1);
+            queue.files_version.note_logged(appended.at.segment);
+            ClassicService::make_files(services, Arc::clone(&queue));
+        }
+        queue
+    }
+
+    /// Makes the queues at run time follow the definitions. Returns those that went.
+    fn follow(
+        &self,
+        definitions: &mut Definitions,
+        made: &Made<'_>,
+        new_queues: Vec<QueueRef>,
+    ) -> Vec<QueueRef> {
+        self.churn.n_created.fetch_add(new_queues.len() as u64, Ordering::Relaxed);
+        for queue in new_queues {
+            definitions.queues.insert(queue.id(), queue);
+        }
+        let removed_queue = |removed: &Removed| match removed {
+            Removed::Queue(def) => Some(def.id),
+            Removed::Binding { .. }
+            | Removed::Exchange { .. }
+            | Removed::Vhost(_)
+            | Removed::User(_) => None,
+        };
+        let removed = made.iter().flat_map(|(_, outcome)| &outcome.removed);
+        let ids = removed.filter_map(removed_queue);
+        ids.filter_map(|id| definitions.queues.remove(&id)).collect()
+    }
+
+    fn publish(&self, definitions: &Definitions) {
+        stdx::walk::step("view");
+        let mut view = stdx::lock(&self.view);
+        let epoch = view.epoch + 1;
+        let (meta, queues) = (definitions.meta.clone(), definitions.queues.clone());
+        *view = Arc::new(View { epoch, meta, queues, exchanges: self.parts.exchanges.now() });
+        self.epoch.store(epoch, Ordering::Release);
+    }
+
+    /// Removes a slice of the bindings of what a command is about to delete; none if they are few. The first
+    /// slice begins the [`Unbinding`].
+    pub fn unbind_slice<'p>(
+        &'p self,
+        command: &Command,
+        unbinding: &mut Option<Unbinding<'p>>,
+    ) -> Vec<Removed> {
+        let mut definitions = stdx::lock(&self.definitions);
+        let removed = definitions.meta.unbind_some(command, SLICE);
+        if !removed.is_empty() {
+            unbinding.get_or_insert_with(|| {
+                definitions.n_unbinding += 1;
+                Unbinding(self)
+            });
+            self.publish(&definitions);
+        }
+        removed
+    }
+
+    /// Queues whose version is not the one they should have.
+    pub fn queues_to_convert(&self) -> Vec<Arc<Queue>> {
+        let view = self.view();
+        let is_wrong = |queue: &&Arc<Queue>| {
+            let wanted = || view.meta.wanted_version(queue.def(), self.parts.default_version);
+            queue.def().durable && queue.files_version.get() != wanted()
+        };
+        view.classic_queues().filter(is_wrong).cloned().collect()
+    }
+
+    /// The version a queue should have.
+    pub fn wanted_version(&self, def: &QueueDef) -> QueueVersion {
+        self.view().meta.wanted_version(def, self.parts.default_version)
+    }
+
+    fn storage(&self) -> &Storage {
+        &self.parts.services.storage
+    }
+}
+
+/// A deletion whose bindings are removed in slices. No snapshot of definitions is written until the deletion
+/// is logged, refused or given up.
+#[derive(Debug)]
+pub struct Unbinding<'p>(&'p ControlPlane);
+
+impl Drop for Unbinding<'_> {
+    fn drop(&mut self) {
+        stdx::lock(&self.0.definitions).n_unbinding -= 1;
+    }
+}
+
+/// Opens a stream without the data that it lacks; returns what it lacks, or `None` if it lacks nothing.
+///
+/// # Errors
+/// The disk's. It waits for the disk.
+pub fn accept_stream_loss(
+    plane: &ControlPlane,
+    stream: &Arc<Stream>,
+) -> Result<Option<Lack>, ChunkLogError> {
+    let _one_at_a_time = stdx::lock(&plane.accepting);
+    let id = stream.id();
+    let (view, Some(lack)) = (plane.view(), stream.lack()) else { return Ok(None) };
+    let is_same = |queue: Option<&QueueRef>| {
+        queue.and_then(QueueRef::as_stream).is_some_and(|now| Arc::ptr_eq(now, stream))
+    };
+    if !is_same(view.queues.get(&id)) {
+        return Ok(None);
+    }
+    let settings = meta::stream_settings(&view.meta, stream.def());
+    let opened = plane.parts.streams.open_without(stream.def(), &settings)?;
+    if let Some(lack) = opened.lack() {
+        return Err(ChunkLogError::Lost(lack.clone()));
+    }
+    let mut definitions = stdx::lock(&plane.definitions);
+    if !is_same(definitions.queues.get(&id)) {
+        return Ok(None);
+    }
+    let settings = meta::stream_settings(&definitions.meta, stream.def());
+    opened.set_settings(&settings, plane.epoch());
+    definitions.queues.insert(id, opened.into());
+    plane.publish(&definitions);
+    Ok(Some(lack.clone()))
+}

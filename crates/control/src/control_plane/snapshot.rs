@@ -1,0 +1,48 @@
+//! The file of definitions: all of them as of some moment, so that the log need not keep the commands that
+//! led to them.
+
+use super::ControlPlane;
+use log::{IoContext as _, SegmentState};
+use meta::SnapshotOf;
+
+/// The file that holds the definitions as of some moment, in the data directory.
+pub const DEFINITIONS_FILE: &str = "definitions.snapshot";
+
+impl ControlPlane {
+    /// Whether many commands are logged, or some stand in the way of freeing the log's oldest segment.
+    pub fn is_snapshot_due(&self, oldest: Option<SegmentState>) -> bool {
+        stdx::lock(&self.definitions).log.is_snapshot_due(oldest)
+    }
+
+    /// Writes the definitions as of now; the commands that led to them are no longer needed.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn write_snapshot(&self) -> Result<(), log::LogError> {
+        let _one_at_a_time = stdx::lock(&self.snapshotting);
+        let (state, serial, covered) = {
+            let mut definitions = stdx::lock(&self.definitions);
+            if definitions.n_unbinding > 0 {
+                // Half of a deletion: the log knows what was before, and soon what is after it.
+                return Ok(());
+            }
+            let covered = definitions.log.take_uncovered();
+            (definitions.meta.clone(), definitions.log.serial(), covered)
+        };
+        let mut bytes = serial.to_le_bytes().to_vec();
+        state.snapshot(SnapshotOf::Durable, &mut bytes);
+        let (disk, stamp) = (self.storage().disk(), self.storage().wal.stamp());
+        let written = if self.storage().may_move(bytes.len() as u64) {
+            log::write_stamped(disk, DEFINITIONS_FILE, stamp, &bytes)
+        } else {
+            Err(std::io::Error::from(std::io::ErrorKind::StorageFull))
+                .context("write", DEFINITIONS_FILE)
+        };
+        if written.is_ok() {
+            covered.release(&self.storage().wal);
+        } else {
+            stdx::lock(&self.definitions).log.put_back(covered);
+        }
+        written
+    }
+}

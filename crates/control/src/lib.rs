@@ -1,0 +1,16 @@
+//! The control plane: the definitions of a node, the queues they name, and the log of both. Never
+//! connections, sessions or events: what follows elsewhere from a change is returned as [`Effect`]s.
+//! Start reading at [`ControlPlane::submit`]; the data plane reads a [`View`].
+
+mod churn;
+mod control_plane;
+pub mod log_records;
+pub mod slices;
+mod view;
+
+pub use churn::QueueChurn;
+pub use control_plane::{
+    Changed, CommandLog, ControlParts, ControlPlane, DEFINITIONS_FILE, Definitions, Effect, Made,
+    NewStreams, Unbinding, accept_stream_loss,
+};
+pub use view::View;

@@ -1,0 +1,381 @@
+//! Exchanges that do more with a message than route it, and the state they keep for that. Never queues, nor
+//! who publishes. Most exchanges are not here: routing asks for a watched one only where definitions say so.
+//! Start reading at [`WatchedExchange`].
+
+mod dedup_snapshot;
+mod dedup_window;
+mod delay;
+mod history;
+pub mod sender_selected;
+
+pub use dedup_snapshot::DedupBarrier;
+pub use delay::Released;
+
+use amqp091::TableRef;
+use classic::delay_ms_of;
+use dedup_snapshot::Saving;
+use dedup_window::Window;
+use history::History;
+use message::{MessageRef, OwnedMessage};
+use meta::{Command, Done, ExchangeDef, ExchangeSettings, Name, Outcome, Removed, State};
+use routing::Message;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Bytes that one exchange's history may take, and as many for its names of messages seen.
+const EXCHANGE_BYTES_MAX: usize = 64 << 20;
+/// Bytes that the histories of all exchanges may take together, and as many for the names of messages seen;
+/// each exchange has an equal share.
+const ALL_EXCHANGES_BYTES_MAX: usize = 256 << 20;
+
+/// An exchange that is asked about each message that comes to it.
+#[derive(Debug)]
+pub struct WatchedExchange {
+    settings: ExchangeSettings,
+    /// Bytes that the history may take, and as many for `seen`; the number is the same for all exchanges.
+    bytes_max: Arc<AtomicUsize>,
+    history: Arc<Mutex<History>>,
+    seen: Arc<Mutex<Window>>,
+    /// The name of the queue where messages are held back, if the exchange delays.
+    pub delayed_queue: Name,
+}
+
+/// The fate of a message at a watched exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// The message is routed.
+    GoesOn,
+    /// The message is dropped: the exchange has seen it before.
+    Dropped,
+    /// The message waits in the exchange's own queue.
+    Delayed,
+}
+
+/// The fate that a message would have at an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forecast {
+    /// The message is routed.
+    GoesOn,
+    /// The message is dropped: the exchange has seen it before.
+    Dropped,
+    /// The message is delayed, and routed then.
+    Delayed {
+        /// The delay in milliseconds.
+        delay_ms: u64,
+    },
+}
+
+impl WatchedExchange {
+    fn new(name: &str, settings: ExchangeSettings, bytes_max: &Arc<AtomicUsize>) -> Self {
+        Self {
+            settings,
+            bytes_max: Arc::clone(bytes_max),
+            history: Arc::default(),
+            seen: Arc::default(),
+            delayed_queue: meta::delayed_queue_of(name),
+        }
+    }
+
+    /// Returns the exchange with other settings and the same state.
+    fn with(&self, settings: ExchangeSettings) -> Self {
+        Self {
+            settings,
+            bytes_max: Arc::clone(&self.bytes_max),
+            history: Arc::clone(&self.history),
+            seen: Arc::clone(&self.seen),
+            delayed_queue: self.delayed_queue.clone(),
+        }
+    }
+
+    const fn takes_memory(&self) -> bool {
+        self.settings.history.is_some() || self.settings.deduplication.is_some()
+    }
+
+    /// Forgets the oldest messages and names beyond the memory that the exchange may take.
+    fn shrink(&self) {
+        let bytes_max = self.bytes_max.load(Ordering::Relaxed);
+        stdx::lock(&self.history).shrink(usize::MAX, bytes_max);
+        stdx::lock(&self.seen).shrink(usize::MAX, bytes_max);
+    }
+
+    /// Whether the exchange keeps this message in its history once the message is routed.
+    pub fn remembers(&self, message: &Message<'_>) -> bool {
+        self.settings.history.is_some() && !history::is_excluded(message.headers)
+    }
+
+    /// Adds a message to the history, for destinations that are bound later.
+    pub fn remember(&self, message: &MessageRef<'_>) {
+        let Some(length) = self.settings.history else { return };
+        let bytes_max = self.bytes_max.load(Ordering::Relaxed);
+        stdx::lock(&self.history).add(message, length, bytes_max);
+    }
+
+    /// Whether the exchange drops messages that it has seen before.
+    pub const fn deduplicates(&self) -> bool {
+        self.settings.deduplication.is_some()
+    }
+
+    /// Decides the fate of a message, which counts as seen from now on.
+    pub fn fate(&self, message: &Message<'_>, now_ms: u64) -> Admission {
+        if let Some(rules) = &self.settings.deduplication {
+            let bytes_max = self.bytes_max.load(Ordering::Relaxed);
+            if stdx::lock(&self.seen).has_seen(message.headers, rules, bytes_max, now_ms) {
+                return Admission::Dropped;
+            }
+        }
+        if self.settings.delays && delay_ms_of(message.headers).is_some() {
+            return Admission::Delayed;
+        }
+        Admission::GoesOn
+    }
+
+    /// Returns the fate that a message would have, and its delay; the message does not count as seen.
+    pub fn forecast(&self, message: &Message<'_>, now_ms: u64) -> Forecast {
+        let knows = |rules| stdx::lock(&self.seen).knows(message.headers, rules, now_ms);
+        match delay_ms_of(message.headers).filter(|_| self.settings.delays) {
+            _ if self.settings.deduplication.as_ref().is_some_and(knows) => Forecast::Dropped,
+            Some(delay_ms) => Forecast::Delayed { delay_ms },
+            None => Forecast::GoesOn,
+        }
+    }
+
+    /// Takes back that a message counts as seen, since the message will come again.
+    pub fn forget(&self, headers: Option<TableRef<'_>>) {
+        if let Some(rules) = &self.settings.deduplication {
+            stdx::lock(&self.seen).forget(headers, rules);
+        }
+    }
+
+    /// The history that newly bound destinations are given; `None` for an exchange without a history.
+    pub fn history(&self) -> Option<Vec<OwnedMessage>> {
+        self.settings.history.map(|_| stdx::lock(&self.history).all())
+    }
+}
+
+type OfVhost = imbl::OrdMap<Name, Arc<WatchedExchange>>;
+
+/// All watched exchanges as of some moment, by virtual host and name. A clone is O(1).
+#[derive(Clone, Debug, Default)]
+pub struct StatefulExchanges {
+    by_vhost: imbl::OrdMap<Name, OfVhost>,
+    /// The number of exchanges that keep a history or names.
+    n_keeping: usize,
+}
+
+impl StatefulExchanges {
+    /// The watched exchange of that name.
+    #[must_use]
+    pub fn get(&self, vhost: &str, exchange: &str) -> Option<&Arc<WatchedExchange>> {
+        self.by_vhost.get(vhost)?.get(exchange)
+    }
+
+    /// Delaying exchanges by virtual host and name.
+    pub fn delaying(&self) -> impl Iterator<Item = (&Name, &Name)> {
+        let delaying = self.all().filter(|(_, _, exchange)| exchange.settings.delays);
+        delaying.map(|(vhost, name, _)| (vhost, name))
+    }
+
+    /// All watched exchanges, with virtual host and name.
+    fn all(&self) -> impl Iterator<Item = (&Name, &Name, &WatchedExchange)> {
+        self.by_vhost.iter().flat_map(|(vhost, exchanges)| {
+            exchanges.iter().map(move |(name, exchange)| (vhost, name, &**exchange))
+        })
+    }
+
+    fn insert(&mut self, vhost: &Name, name: &Name, exchange: Arc<WatchedExchange>) {
+        self.n_keeping += usize::from(exchange.takes_memory());
+        let before = self.by_vhost.entry(vhost.clone()).or_default().insert(name.clone(), exchange);
+        self.n_keeping -= usize::from(before.is_some_and(|it| it.takes_memory()));
+    }
+
+    fn remove(&mut self, vhost: &str, name: &str) {
+        let gone = self.by_vhost.get_mut(vhost).and_then(|it| it.remove(name));
+        self.n_keeping -= usize::from(gone.is_some_and(|it| it.takes_memory()));
+        if self.by_vhost.get(vhost).is_some_and(OfVhost::is_empty) {
+            self.by_vhost.remove(vhost);
+        }
+    }
+}
+
+/// Exchanges that may have begun to delay messages.
+#[derive(Debug)]
+pub enum NewlyDelaying {
+    /// The exchange with this virtual host and name.
+    One(Name, Name),
+    /// Any exchange.
+    Any,
+}
+
+/// The node's watched exchanges, which follow the changes of definitions.
+#[derive(Debug, Default)]
+pub struct Exchanges {
+    watched: Mutex<Arc<StatefulExchanges>>,
+    /// Bytes that the history of each exchange may take, and as many for its names.
+    bytes_max: Arc<AtomicUsize>,
+    saving: Mutex<Saving>,
+    /// When names of seen messages are written next, in monotonic milliseconds.
+    save_at_ms: AtomicU64,
+    /// Held while a shard is chosen and a consumer attached to it.
+    attaching: Mutex<()>,
+}
+
+impl Exchanges {
+    /// Makes the watched exchanges of these definitions.
+    pub fn of(meta: &State) -> Self {
+        let exchanges = Self::default();
+        exchanges.review(meta);
+        exchanges
+    }
+
+    /// The watched exchanges as of now.
+    #[must_use]
+    pub fn now(&self) -> Arc<StatefulExchanges> {
+        Arc::clone(&stdx::lock(&self.watched))
+    }
+
+    /// Waits for the caller's turn to choose a shard and attach a consumer to it.
+    pub fn attach_to_shard(&self) -> MutexGuard<'_, ()> {
+        stdx::lock(&self.attaching)
+    }
+
+    /// Makes the watched exchanges what the definitions say; exchanges that stay keep their state.
+    pub fn review(&self, meta: &State) {
+        let mut now = stdx::lock(&self.watched);
+        let mut watched = StatefulExchanges::default();
+        for vhost in meta.vhosts() {
+            for exchange in vhost.exchanges() {
+                let settings = vhost.policies.exchange_settings(exchange);
+                if settings.any() {
+                    let name = &exchange.name;
+                    let after = match now.get(&vhost.name, name) {
+                        Some(before) if before.settings == settings => Arc::clone(before),
+                        Some(before) => Arc::new(before.with(settings)),
+                        None => Arc::new(WatchedExchange::new(name, settings, &self.bytes_max)),
+                    };
+                    watched.insert(&vhost.name, name, after);
+                }
+            }
+        }
+        self.share_memory(&watched);
+        *now = Arc::new(watched);
+    }
+
+    /// Sets each exchange's share of memory; when the share shrinks, all exchanges shrink to it.
+    fn share_memory(&self, watched: &StatefulExchanges) {
+        let n = watched.n_keeping.next_power_of_two();
+        let share = (ALL_EXCHANGES_BYTES_MAX / n).min(EXCHANGE_BYTES_MAX);
+        if self.bytes_max.swap(share, Ordering::Relaxed) > share {
+            watched.all().for_each(|(_, _, exchange)| exchange.shrink());
+        }
+    }
+
+    /// Adds a new exchange, and removes those that were deleted.
+    fn change(&self, created: Option<(&Name, &Name, ExchangeSettings)>, removed: &[Removed]) {
+        let mut now = stdx::lock(&self.watched);
+        let watched = Arc::make_mut(&mut now);
+        for removed in removed {
+            if let Removed::Exchange { vhost, exchange } = removed {
+                watched.remove(vhost, &exchange.name);
+            }
+        }
+        if let Some((vhost, name, settings)) = created {
+            let exchange = WatchedExchange::new(name, settings, &self.bytes_max);
+            watched.insert(vhost, name, Arc::new(exchange));
+        }
+        self.share_memory(watched);
+    }
+
+    /// Follows a change of definitions; returns the exchanges that may delay messages now and did not before.
+    pub fn follow(
+        &self,
+        meta: &State,
+        command: &Command,
+        outcome: &Outcome,
+    ) -> Option<NewlyDelaying> {
+        let settings_of = |vhost: &str, exchange: &ExchangeDef| {
+            let settings = meta.vhost(vhost)?.policies.exchange_settings(exchange);
+            settings.any().then_some(settings)
+        };
+        let created = match (command, &outcome.done) {
+            (Command::DeclareExchange(declare), Done::ExchangeCreated(exchange)) => {
+                let settings = settings_of(&declare.vhost, exchange);
+                settings.map(|settings| (&declare.vhost, &exchange.name, settings))
+            }
+            _ => None,
+        };
+        let is_removed = outcome.removed.iter().any(|removed| match removed {
+            Removed::Exchange { vhost, exchange } => {
+                self.now().get(vhost, &exchange.name).is_some()
+            }
+            Removed::Binding { .. } | Removed::Queue(_) | Removed::Vhost(_) | Removed::User(_) => {
+                false
+            }
+        });
+        let is_policy = matches!(command, Command::SetPolicy { .. } | Command::ClearPolicy { .. });
+        if is_policy {
+            self.review(meta);
+            return Some(NewlyDelaying::Any);
+        }
+        let delaying = created.as_ref().filter(|(_, _, settings)| settings.delays);
+        let delaying = delaying
+            .map(|(vhost, name, _)| NewlyDelaying::One(Name::clone(vhost), Name::clone(name)));
+        if created.is_some() || is_removed {
+            self.change(created, &outcome.removed);
+        }
+        delaying
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use message::Body;
+    use meta::{ExchangeDeclare, ExchangeKind, VhostMetadata};
+    use stdx::Now;
+
+    fn declare(state: &mut State, name: &str) {
+        let declare = ExchangeDeclare {
+            vhost: Name::from("/"),
+            name: Name::from(name),
+            kind: ExchangeKind::RecentHistory,
+            durable: true,
+            auto_delete: false,
+            internal: false,
+            arguments: amqp091::Table::new(),
+        };
+        state.apply(Now::default(), &Command::DeclareExchange(declare)).unwrap();
+    }
+
+    #[test]
+    fn memory_is_shared_by_the_exchanges_that_keep_something() {
+        let mut state = State::new();
+        let (vhost, metadata) = (Name::from("/"), VhostMetadata::default());
+        state.apply(Now::default(), &Command::CreateVhost { vhost, metadata }).unwrap();
+        declare(&mut state, "first");
+        let exchanges = Exchanges::of(&state);
+        let first = Arc::clone(exchanges.now().get("/", "first").unwrap());
+        let body = vec![0; EXCHANGE_BYTES_MAX / 2 - 1_000];
+        let message = MessageRef {
+            exchange: b"first",
+            routing_key: b"k",
+            properties: &[0, 0],
+            body: Body::Borrowed(&body),
+            persistent: false,
+            annotations: Default::default(),
+        };
+        (0..3).for_each(|_| first.remember(&message));
+        assert_eq!(first.history().unwrap().len(), 2);
+        let n_exchanges = ALL_EXCHANGES_BYTES_MAX / EXCHANGE_BYTES_MAX;
+        for n in 1..=n_exchanges {
+            declare(&mut state, &format!("x{n}"));
+        }
+        exchanges.review(&state);
+        assert_eq!(
+            first.history().unwrap().len(),
+            1,
+            "one exchange too many for the highest share"
+        );
+        first.remember(&message);
+        assert_eq!(first.history().unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,547 @@
+//! A queue of any type. Each verb says what every type of queue must be able to do.
+
+use classic::{Consumer, Queue, Returning};
+use confirm::{DurabilityToken, Publisher};
+use content::PagedQueue;
+use log::SegmentId;
+use meta::{ConfirmOn, QueueDef, QueueId, State};
+use queue::AckMode;
+use queue_type::{
+    AckTimeout, AfterDetach, Attach, AttachRefused, ChannelLimit, Confirm, ConsumerView,
+    DeleteConditions, Got, Holder, Owner, PendingConfirms, Publishes, QueueRefused, QueueStat,
+    RefusedItem, Settled, Taker, Wakes,
+};
+use quorum::{LogFigures, QuorumInspection, QuorumQueue, WaitingPublishers};
+use session::{ChannelId, Settle};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use stdx::Now;
+use stream::Stream;
+
+/// A queue of any type.
+#[derive(Clone, Debug)]
+pub enum QueueRef {
+    /// A classic queue, of either version.
+    Classic(Arc<Queue>),
+    /// A quorum queue.
+    Quorum(Arc<QuorumQueue>),
+    /// A stream.
+    Stream(Arc<Stream>),
+}
+
+impl QueueRef {
+    /// The queue's definition.
+    pub fn def(&self) -> &Arc<QueueDef> {
+        each!(self, queue => queue.def())
+    }
+
+    /// The queue's id.
+    #[must_use]
+    pub fn id(&self) -> QueueId {
+        self.def().id
+    }
+
+    /// The queue as a classic one: for background work, the delayed messages that operators list and cancel,
+    /// and tests.
+    pub const fn as_classic(&self) -> Option<&Arc<Queue>> {
+        classic!(self, queue => Some(queue), None)
+    }
+
+    /// The queue as a quorum queue: for background work, and for what only quorum queues have.
+    pub const fn as_quorum(&self) -> Option<&Arc<QuorumQueue>> {
+        match self {
+            Self::Quorum(queue) => Some(queue),
+            Self::Classic(_) | Self::Stream(_) => None,
+        }
+    }
+
+    /// The queue as a stream: for background work, and for what only streams have.
+    pub const fn as_stream(&self) -> Option<&Arc<Stream>> {
+        match self {
+            Self::Stream(stream) => Some(stream),
+            Self::Classic(_) | Self::Quorum(_) => None,
+        }
+    }
+
+    /// Puts messages into the queue, in order; returns what must be durable before the persistent ones may be
+    /// confirmed. A deleted queue takes messages silently.
+    pub fn publish(
+        &self,
+        publishes: Publishes<'_, '_>,
+        refused: &mut Vec<RefusedItem>,
+        wakes: &mut Wakes,
+    ) -> DurabilityToken {
+        match self {
+            Self::Classic(queue) => queue.publish(publishes, refused, wakes),
+            Self::Quorum(queue) => queue.publish(publishes, refused, wakes),
+            Self::Stream(stream) => stream.publish(publishes.messages, refused, wakes),
+        }
+    }
+
+    /// The event upon which the queue's publishes are confirmed.
+    #[must_use]
+    pub fn confirm_on(&self) -> ConfirmOn {
+        match self {
+            Self::Classic(queue) => queue.confirm_on(),
+            Self::Quorum(queue) => WaitingPublishers::of(queue).confirm_on(),
+            Self::Stream(_) => ConfirmOn::Enqueue,
+        }
+    }
+
+    /// Whether the queue is still being read after a start: its clients wait for the end of that.
+    pub fn is_loading(&self) -> bool {
+        classic!(self, queue => queue.is_loading(), false)
+    }
+
+    /// Resolves when the queue has its messages.
+    pub async fn loaded(&self) {
+        classic!(self, queue => queue.loaded().await, {})
+    }
+
+    /// Whether a publisher should let the consumers have their turn.
+    pub fn slows_down(&self) -> bool {
+        match self {
+            Self::Classic(queue) => queue.slows_down(),
+            Self::Quorum(queue) => queue.slows_down(),
+            Self::Stream(_) => false,
+        }
+    }
+
+    /// Whether a consumer would be given the next message at once.
+    pub fn takes_at_once(&self) -> bool {
+        classic!(self, queue => queue.takes_at_once(), false)
+    }
+
+    /// Attaches a consumer; the outbox is told before its first delivery.
+    pub fn attach(&self, attach: Attach<'_>) -> Result<LinkRef, AttachRefused> {
+        match self {
+            Self::Classic(queue) => queue.attach(attach).map(LinkRef::Classic),
+            Self::Quorum(queue) => queue.attach(attach).map(LinkRef::Quorum),
+            // The consumer's start is looked up on the disk: other tasks go on meanwhile.
+            Self::Stream(stream) => {
+                tokio::task::block_in_place(|| stream.attach(attach)).map(LinkRef::Stream)
+            }
+        }
+    }
+
+    /// Attaches a link that gets only the messages it asks for (`basic.get`).
+    pub fn attach_passive(
+        &self,
+        owner: Owner,
+        settling: AckMode,
+        node_timeout_ms: Option<u64>,
+    ) -> Result<LinkRef, AttachRefused> {
+        match self {
+            Self::Classic(queue) => queue.attach_passive(owner, settling).map(LinkRef::Classic),
+            Self::Quorum(queue) => {
+                queue.attach_passive(owner, settling, node_timeout_ms).map(LinkRef::Quorum)
+            }
+            Self::Stream(stream) => Err(stream.refuse_get()),
+        }
+    }
+
+    /// Notes that the queue was declared again, which counts as use (`x-expires`).
+    pub fn touch(&self) {
+        match self {
+            Self::Classic(queue) => queue.touch(),
+            Self::Quorum(queue) => queue.touch(),
+            Self::Stream(_) => {}
+        }
+    }
+
+    /// Takes the settings that definitions give the queue, unless it has those of a later epoch.
+    pub fn set_settings(&self, meta: &State, epoch: u64) {
+        match self {
+            Self::Classic(queue) => queue.set_settings(&meta.queue_settings(queue.def()), epoch),
+            Self::Quorum(queue) => queue.set_settings(&meta.queue_settings(queue.def()), epoch),
+            Self::Stream(stream) => {
+                stream.set_settings(&meta::stream_settings(meta, stream.def()), epoch);
+            }
+        }
+    }
+
+    /// Drops every ready message; returns how many.
+    pub fn purge(&self) -> Result<u64, QueueRefused> {
+        match self {
+            Self::Classic(queue) => Ok(queue.purge()),
+            Self::Quorum(queue) => Ok(queue.purge()),
+            Self::Stream(stream) => Err(stream.refuse_purge()),
+        }
+    }
+
+    /// Marks the queue as about to be deleted if the conditions hold: it takes nothing from now on. Returns
+    /// the number of ready messages that will go with it.
+    pub fn begin_delete(&self, conditions: DeleteConditions) -> Result<u64, QueueRefused> {
+        each!(self, queue => queue.begin_delete(conditions))
+    }
+
+    /// Drops everything and tells the consumers. The queue takes nothing from now on.
+    pub fn delete(&self) {
+        each!(self, queue => queue.delete())
+    }
+
+    /// The queue's figures as of the last operation.
+    #[must_use]
+    pub fn stat(&self) -> QueueStat {
+        each!(self, queue => queue.stat())
+    }
+
+    /// The queue's consumers.
+    #[must_use]
+    pub fn consumers(&self) -> Vec<ConsumerView> {
+        match self {
+            Self::Classic(queue) => queue.inspect().consumers(),
+            Self::Quorum(queue) => queue.consumers(),
+            Self::Stream(stream) => stream.consumers(),
+        }
+    }
+
+    /// Publishes that wait for the queue's consumers.
+    #[must_use]
+    pub fn pending_confirms(&self) -> PendingConfirms {
+        match self {
+            Self::Classic(queue) => queue.inspect().pending_confirms(),
+            Self::Quorum(queue) => WaitingPublishers::of(queue).pending(),
+            Self::Stream(_) => PendingConfirms::default(),
+        }
+    }
+
+    /// The property `timestamp` of the queue's next message; `None` while the message is not in memory.
+    #[must_use]
+    pub fn head_timestamp(&self) -> Option<u64> {
+        match self {
+            Self::Classic(queue) => queue.inspect().head_timestamp(),
+            Self::Quorum(queue) => queue.head_timestamp(),
+            Self::Stream(_) => None,
+        }
+    }
+
+    /// Moves the queue's entries in `segment` of the log to the log's end.
+    pub fn relocate(&self, segment: SegmentId) {
+        match self {
+            Self::Classic(queue) => queue.upkeep().relocate(segment),
+            Self::Quorum(queue) => queue.relocate(segment),
+            Self::Stream(_) => {}
+        }
+    }
+
+    /// The channels that hold a message of the queue for too long.
+    pub fn overdue(&self, node_timeout_ms: Option<u64>, now_ms: u64) -> Vec<AckTimeout> {
+        match self {
+            Self::Classic(queue) => queue.upkeep().overdue(node_timeout_ms, now_ms),
+            Self::Quorum(queue) => queue.overdue(),
+            // COMPAT: consumers of streams may take their time.
+            Self::Stream(_) => Vec::new(),
+        }
+    }
+
+    /// Whether the queue is deleted, or about to be.
+    pub fn is_deleted(&self) -> bool {
+        each!(self, queue => queue.is_deleted())
+    }
+}
+
+macro_rules! from {
+    ($($variant:ident($queue:ty)),*) => {
+        $(impl From<Arc<$queue>> for QueueRef {
+            fn from(queue: Arc<$queue>) -> Self {
+                Self::$variant(queue)
+            }
+        })*
+    };
+}
+
+from!(Classic(Queue), Quorum(QuorumQueue), Stream(Stream));
+
+/// A consumer, or the taker of `basic.get`s of one channel, at a queue of any type.
+#[derive(Clone, Debug)]
+pub enum LinkRef {
+    /// A consumer of a classic queue.
+    Classic(Consumer),
+    /// A consumer of a quorum queue.
+    Quorum(Arc<quorum::Consumer>),
+    /// A consumer of a stream.
+    Stream(Arc<stream::Consumer>),
+}
+
+impl LinkRef {
+    /// The link's queue. Not to be called for each message.
+    pub fn queue(&self) -> QueueRef {
+        match self {
+            Self::Classic(consumer) => Arc::clone(&consumer.queue).into(),
+            Self::Quorum(consumer) => Arc::clone(&consumer.queue).into(),
+            Self::Stream(consumer) => Arc::clone(&consumer.stream).into(),
+        }
+    }
+
+    /// The definition of the link's queue.
+    pub fn def(&self) -> &Arc<QueueDef> {
+        match self {
+            Self::Classic(consumer) => consumer.queue.def(),
+            Self::Quorum(consumer) => consumer.queue.def(),
+            Self::Stream(consumer) => consumer.stream.def(),
+        }
+    }
+
+    /// The channel that the link belongs to.
+    pub fn channel(&self) -> ChannelId {
+        match self {
+            Self::Classic(consumer) => consumer.channel,
+            Self::Quorum(consumer) => consumer.channel,
+            Self::Stream(consumer) => consumer.channel(),
+        }
+    }
+
+    /// Whether a delivery over the link settles the message.
+    pub fn is_no_ack(&self) -> bool {
+        match self {
+            Self::Classic(consumer) => consumer.is_no_ack(),
+            Self::Quorum(consumer) => consumer.is_no_ack,
+            Self::Stream(_) => false,
+        }
+    }
+
+    /// Whether the link gets deliveries: it is neither cancelled nor one for `basic.get`.
+    pub fn is_active(&self) -> bool {
+        each!(self, consumer => consumer.is_active())
+    }
+
+    /// Whether both links are at one queue.
+    pub fn is_at_queue_of(&self, other: &Self) -> bool {
+        self.def().id == other.def().id
+    }
+
+    /// Gives the queue's next message to an outbox, if there is a message and it is in memory.
+    pub fn get(&self, taker: Taker<'_>) -> Result<Got, AttachRefused> {
+        match self {
+            Self::Classic(consumer) => consumer.get(taker),
+            Self::Quorum(consumer) => consumer.get(taker),
+            Self::Stream(_) => Ok(Got::Nothing),
+        }
+    }
+
+    /// Resolves when the queue's next message is in memory, or the queue has no message.
+    pub async fn next_in_memory(&self) {
+        match self {
+            Self::Classic(consumer) => consumer.next_in_memory().await,
+            Self::Quorum(consumer) => consumer.next_in_memory().await,
+            Self::Stream(_) => {}
+        }
+    }
+
+    /// Settles messages that were delivered over the link; unknown positions are passed over.
+    pub fn settle(&self, settles: &[Settle], wakes: &mut Wakes) -> Settled {
+        each!(self, consumer => consumer.settle(settles, wakes))
+    }
+
+    /// Tells a queue that keeps no record of the link's unacked messages that these are among them: the
+    /// client has settled them, but the settlement has not been carried out.
+    pub fn record(&self, positions: impl Iterator<Item = u64>) {
+        classic!(self, consumer => consumer.record(positions), {})
+    }
+
+    /// Ends the link's deliveries; its unacked messages stay with it. `told` runs after the last delivery.
+    pub fn cancel(&mut self, told: impl FnOnce()) -> AfterDetach {
+        each!(self, consumer => consumer.cancel(told))
+    }
+
+    /// Detaches the link if it gets no deliveries any more and has no unacked messages; returns whether it
+    /// did.
+    pub fn detach_idle(&self) -> bool {
+        each!(self, consumer => consumer.detach_idle())
+    }
+
+    /// Changes the link's prefetch limit.
+    pub fn set_prefetch(&self, prefetch: Option<u32>) {
+        each!(self, consumer => consumer.set_prefetch(prefetch))
+    }
+
+    /// Makes the link one of those that share `limit`.
+    pub fn limit(&self, limit: &Arc<ChannelLimit>) {
+        classic!(self, consumer => consumer.limit(limit), {})
+    }
+
+    /// Resumes deliveries, since the limit that the link shares has room again.
+    pub fn resume_limited(&self) {
+        classic!(self, consumer => consumer.resume_limited(), {})
+    }
+
+    /// Resumes deliveries, since the link's connection can take them again.
+    pub fn resume(&self) {
+        each!(self, consumer => consumer.resume())
+    }
+
+    /// Begins to give messages back in several parts: the queue delivers nothing until the guard is dropped.
+    pub fn begin_return(&self) -> ReturningRef {
+        match self {
+            Self::Classic(consumer) => {
+                ReturningRef::Classic { _until_dropped: consumer.begin_return() }
+            }
+            Self::Quorum(_) | Self::Stream(_) => ReturningRef::Nobody,
+        }
+    }
+}
+
+/// A guard while messages come back to a queue in several parts: the queue delivers nothing until it is
+/// dropped.
+#[derive(Debug)]
+pub enum ReturningRef {
+    /// The guard of a classic queue.
+    Classic {
+        /// Held until it is dropped.
+        _until_dropped: Returning,
+    },
+    /// No guard is needed: a stream gets no messages back, and a quorum queue puts them first in line anyway.
+    Nobody,
+}
+
+/// A queue of any type that is asked for figures, and why its messages stay.
+#[derive(Clone, Copy, Debug)]
+pub struct Diagnosis<'q>(pub &'q QueueRef);
+
+impl Diagnosis<'_> {
+    /// Notes for how long each channel has held its oldest message, at least; nothing of streams.
+    pub fn note_held_ms(self, now: Now, held_ms: &mut BTreeMap<Owner, u64>) {
+        match self.0 {
+            QueueRef::Classic(queue) => queue.inspect().note_held_ms(now.monotonic_ms, held_ms),
+            QueueRef::Quorum(queue) => {
+                QuorumInspection::of(queue).note_held_ms(now.unix_ms, held_ms);
+            }
+            QueueRef::Stream(_) => {}
+        }
+    }
+
+    /// Whether nothing can be delivered before a page is read from disk.
+    #[must_use]
+    pub fn waits_for_page(self) -> bool {
+        match self.0 {
+            QueueRef::Classic(queue) => queue.inspect().waits_for_page(),
+            QueueRef::Quorum(queue) => QuorumInspection::of(queue).waits_for_page(),
+            QueueRef::Stream(_) => false,
+        }
+    }
+
+    /// Messages that came back and wait for their redelivery.
+    #[must_use]
+    pub fn n_delayed(self) -> u64 {
+        match self.0 {
+            QueueRef::Classic(_) | QueueRef::Stream(_) => 0,
+            QueueRef::Quorum(queue) => QuorumInspection::of(queue).figures().n_delayed,
+        }
+    }
+
+    /// Adds up how many messages each channel holds.
+    pub fn count_held(self, held: &mut BTreeMap<Owner, u64>) {
+        match self.0 {
+            QueueRef::Classic(queue) => queue.inspect().count_held(held),
+            QueueRef::Quorum(queue) => queue.count_held(held),
+            QueueRef::Stream(stream) => stream.count_held(held),
+        }
+    }
+
+    /// When this publisher's first publish came that still waits for consumers.
+    pub fn pending_since_ms(self, publisher: &Arc<Publisher>) -> Option<u64> {
+        match self.0 {
+            QueueRef::Classic(queue) => queue.inspect().pending_since_ms(publisher),
+            QueueRef::Quorum(queue) => WaitingPublishers::of(queue).pending_since_ms(publisher),
+            QueueRef::Stream(_) => None,
+        }
+    }
+
+    /// The queue's commands in the log; nothing of classic queues and streams.
+    #[must_use]
+    pub fn log_figures(self) -> LogFigures {
+        match self.0 {
+            QueueRef::Quorum(queue) => QuorumInspection::of(queue).log_figures(),
+            QueueRef::Classic(_) | QueueRef::Stream(_) => LogFigures::default(),
+        }
+    }
+
+    /// Forgets that the queue's figures have changed, since they are about to be read.
+    pub fn clear_used(self) {
+        match self.0 {
+            QueueRef::Classic(queue) => queue.clear_used(),
+            QueueRef::Quorum(queue) => QuorumInspection::of(queue).clear_used(),
+            QueueRef::Stream(_) => {}
+        }
+    }
+}
+
+/// The messages of a queue of any type, to be browsed, removed and sent on.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueContents<'q>(pub &'q QueueRef);
+
+impl QueueContents<'_> {
+    /// Takes the publishers that wait until the messages at `positions` are consumed, in their order.
+    #[must_use]
+    pub fn take_confirms(self, positions: &[u64]) -> Vec<(u64, Confirm)> {
+        match self.0 {
+            QueueRef::Classic(queue) => queue.inspect().take_confirms(positions),
+            QueueRef::Quorum(queue) => WaitingPublishers::of(queue).take(positions),
+            QueueRef::Stream(_) => Vec::new(),
+        }
+    }
+
+    /// Puts back publishers that were taken by [`QueueContents::take_confirms`], by position.
+    pub fn put_back_confirms(self, confirms: &[(u64, Confirm)]) {
+        match self.0 {
+            QueueRef::Classic(queue) => queue.inspect().put_back_confirms(confirms),
+            QueueRef::Quorum(queue) => WaitingPublishers::of(queue).put_back(confirms),
+            QueueRef::Stream(_) => {}
+        }
+    }
+
+    /// Drops the ready ones among messages, each told with its position and the size of its body in bytes,
+    /// rising; returns how many. The positions of the others are `stayed`. A stream keeps its messages.
+    #[must_use]
+    pub fn remove(self, messages: &[(u64, u64)], stayed: &mut Vec<u64>) -> u64 {
+        match self.0 {
+            QueueRef::Classic(queue) => queue.remove(messages, stayed),
+            QueueRef::Quorum(queue) => {
+                let positions: Vec<u64> = messages.iter().map(|(at, _)| *at).collect();
+                QuorumInspection::of(queue).remove(&positions, stayed)
+            }
+            QueueRef::Stream(_) => 0,
+        }
+    }
+
+    /// The place from which the queue's messages are browsed.
+    #[must_use]
+    pub fn browsable(self) -> Browsable {
+        match self.0 {
+            QueueRef::Classic(queue) => Browsable::Paged(Arc::<Queue>::clone(queue)),
+            QueueRef::Quorum(queue) => Browsable::Paged(Arc::<QuorumQueue>::clone(queue)),
+            QueueRef::Stream(stream) => Browsable::Stream(Arc::clone(stream)),
+        }
+    }
+
+    /// The holders of the messages at these positions, as far as the queue has a record of them.
+    #[must_use]
+    pub fn holders(self, positions: &BTreeSet<u64>) -> Vec<Holder> {
+        match self.0 {
+            QueueRef::Classic(queue) => queue.inspect().holders(positions),
+            QueueRef::Quorum(queue) => QuorumInspection::of(queue).holders(positions),
+            QueueRef::Stream(_) => Vec::new(),
+        }
+    }
+}
+
+/// The messages of a queue, as a browser reads them.
+#[derive(Debug)]
+pub enum Browsable {
+    /// Messages by position, on pages.
+    Paged(Arc<dyn PagedQueue>),
+    /// Messages by offset, in chunks.
+    Stream(Arc<Stream>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sessions keep a `LinkRef` for each consumer.
+    #[test]
+    fn a_link_is_small() {
+        assert!(size_of::<LinkRef>() <= 16, "{}", size_of::<LinkRef>());
+    }
+}

@@ -204,7 +204,7 @@ impl PagerInbox {
         drop((self.jobs.end(), self.syncs.end()));
     }
 
-    /// Ends the pager's work as [`PagerInbox::end`] does, and waits for its threads.
+    /// Ends the pager's work as `PagerInbox::end` does, and waits for its threads.
     pub fn stop(&self) {
         self.end();
         self.jobs.stop();

@@ -34,7 +34,7 @@ pub struct QueueCounters {
     pub conversion: AtomicU64,
     /// Messages that have gone through since the node started.
     pub tally: Tally,
-    /// See [`Queue::confirm_on`](super::Queue::confirm_on).
+    /// The event upon which publishes are confirmed, as a number.
     confirm_on: AtomicU8,
     used: UsedMark,
 }
@@ -113,7 +113,8 @@ impl QueueCounters {
         self.confirm_on.store(shown, Ordering::Relaxed);
     }
 
-    /// See [`Queue::slows_down`](super::Queue::slows_down).
+    /// Whether the publisher that asks should let the consumers have their turn: many messages are on their
+    /// way out, or the backlog is deep and the consumers are taking from it.
     #[must_use]
     pub fn slows_down(&self) -> bool {
         if self.n_departing.load(Ordering::Relaxed) > DEPARTING_MAX {

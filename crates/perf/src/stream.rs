@@ -1,5 +1,5 @@
 //! The load tool for streams: publishers and consumers of the stream protocol with stream-perf-test's
-//! options ([`run`]), and the filler of streams with chunks of an exact size ([`fill()`]).
+//! options ([`run()`]), and the filler of streams with chunks of an exact size ([`fill()`]).
 //! Start reading at `config` for what is asked for, then `setup` and `connection` for how it is done.
 
 mod client;

@@ -36,7 +36,7 @@ pub(super) struct Paging {
     pub(super) reach: u64,
     /// Whether pages may be in memory without their stored bodies.
     pub(super) may_lack_bodies: bool,
-    /// Whether nothing is written to make room: see [`Jobs::only_read`].
+    /// Whether nothing is written to make room: see `Jobs::only_read`.
     pub(super) only_reads: bool,
 }
 

@@ -111,15 +111,17 @@ impl BlobStore {
 
     fn remove_dead(&self, dead: &[u32]) -> Result<Reclaimed> {
         let mut freed_bytes = 0;
+        // A blob may have been referred to again since the plan.
+        let is_dead =
+            |number: &u32| lock(&self.state).files.get(number).is_none_or(|file| file.n_live == 0);
+        let dead: Vec<u32> = dead.iter().copied().filter(is_dead).collect();
         if let Some(told) = &self.dir.options.told {
             told.forget(&self.dir.options.dir, |number| dead.contains(&number))?;
         }
         for number in dead {
             // The file leaves the state first: nobody finds it any more when it goes.
-            let file = lock(&self.state).files.remove(number);
-            let is_dead = file.as_ref().is_none_or(|file| file.n_live == 0);
-            assert!(is_dead, "a file goes when nothing refers to it");
-            let name = self.dir.file_name(*number);
+            let file = lock(&self.state).files.remove(&number);
+            let name = self.dir.file_name(number);
             remove_if_there(self.dir.disk(), &name)?;
             freed_bytes += file.map_or(0, |file| file.disk_bytes);
         }

@@ -6,8 +6,8 @@ use crate::{clients, doc_tests, glossary, layers, links, quotes, sizes, subjects
 /// Crates besides those of `layers::IO_CRATES` that may read files and clocks: this one.
 const TOOLS: &[&str] = &["xtask"];
 
-/// The page that says where things are.
-const MAP: &str = "ARCHITECTURE.md";
+/// The pages that say where things are.
+const MAPS: &[&str] = &["ARCHITECTURE.md", "docs/storage.md"];
 
 /// Everything that is not as it should be, a line each.
 pub(crate) fn all() -> anyhow::Result<Vec<String>> {
@@ -23,7 +23,9 @@ pub(crate) fn all() -> anyhow::Result<Vec<String>> {
     problems.extend(names(&files));
     problems.extend(clippy_copies(&files)?);
     problems.extend(lib_headers(&files)?);
-    problems.extend(misplaced(&read(MAP)?, &files));
+    for map in MAPS {
+        problems.extend(misplaced(map, &read(map)?, &files));
+    }
     problems.extend(doc_tests::problems(&files)?);
     Ok(problems)
 }
@@ -34,11 +36,11 @@ fn names(files: &[String]) -> Vec<String> {
 }
 
 /// The sources that the map names and that are not there: `queue.rs`, `classic/src/queue.rs`.
-fn misplaced(map: &str, files: &[String]) -> Vec<String> {
-    let named = map.split('`').skip(1).step_by(2).filter(|quoted| quoted.ends_with(".rs"));
+fn misplaced(map: &str, text: &str, files: &[String]) -> Vec<String> {
+    let named = text.split('`').skip(1).step_by(2).filter(|quoted| quoted.ends_with(".rs"));
     let is_there = |named: &str| files.iter().any(|file| file.ends_with(&format!("/{named}")));
     let missing = named.filter(|named| !is_there(named));
-    missing.map(|named| format!("{MAP} names {named}, which is not there")).collect()
+    missing.map(|named| format!("{map} names {named}, which is not there")).collect()
 }
 
 /// A crate with its own clippy.toml does not read the root's: the copies must not drift.
@@ -102,8 +104,8 @@ mod tests {
     #[test]
     fn the_map_names_sources_that_are_there() {
         let files = ["crates/a/src/model.rs"].map(str::to_owned);
-        let map = "`model.rs`, `src/model.rs`, `a.rs` and `Model`";
-        assert_eq!(misplaced(map, &files), ["ARCHITECTURE.md names a.rs, which is not there"]);
+        let text = "`model.rs`, `src/model.rs`, `a.rs` and `Model`";
+        assert_eq!(misplaced("MAP.md", text, &files), ["MAP.md names a.rs, which is not there"]);
     }
 
     #[test]

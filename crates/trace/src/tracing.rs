@@ -24,7 +24,7 @@ const TAPS: u8 = 2;
 pub enum Who {
     /// All users.
     Everybody,
-    /// These users.
+    /// The users of these names.
     These(BTreeSet<Name>),
 }
 

@@ -122,7 +122,7 @@ impl PositionBitmap {
         for number in emptied {
             self.blocks.remove(&number);
         }
-        assert!(self.n_positions >= n_taken, "positions that are taken were counted");
+        debug_assert!(self.n_positions >= n_taken, "positions that are taken were counted");
         self.n_positions -= n_taken;
     }
 

@@ -89,7 +89,13 @@ impl<E: Entry> Unacked<E> {
     /// Lets go of the message with this key; false when it is not held.
     #[inline]
     pub(crate) fn release(&mut self, key: u64) -> bool {
-        self.take_first(key, key.saturating_add(1)).is_some()
+        match self.entries.front() {
+            Some(first) if first.key() == key => {
+                self.pop_front();
+                true
+            }
+            _ => self.take_inner(key, key.saturating_add(1)).is_some(),
+        }
     }
 
     /// Takes the first message out whose key lies in `start..end`.
@@ -102,16 +108,37 @@ impl<E: Entry> Unacked<E> {
         if first.key() >= end {
             return None;
         }
-        self.entries.pop_front();
-        debug_assert!(!is_gone(&first) && self.n_held > 0, "the first is held, and counted");
+        self.pop_front();
+        Some(first)
+    }
+
+    /// Lets go of the first message.
+    #[inline]
+    fn pop_front(&mut self) {
+        let first = self.entries.pop_front();
+        debug_assert!(first.is_some_and(|first| !is_gone(&first)), "the first is held");
+        debug_assert!(self.n_held > 0, "what is held is counted");
         self.n_held -= 1;
         while self.entries.front().is_some_and(is_gone) {
             self.entries.pop_front();
         }
-        Some(first)
+    }
+
+    /// Lets go of messages behind the last held one that are gone.
+    #[inline]
+    fn trim_back(&mut self) {
+        while self.entries.back().is_some_and(is_gone) {
+            self.entries.pop_back();
+        }
     }
 
     fn take_inner(&mut self, start: u64, end: u64) -> Option<E> {
+        if start < end && self.entries.back().is_some_and(|last| last.key() == start) {
+            let last = self.entries.pop_back();
+            self.n_held -= 1;
+            self.trim_back();
+            return last;
+        }
         let from = self.entries.partition_point(|entry| entry.key() < start);
         let entry = self.entries.range_mut(from..).find(|entry| !is_gone(*entry))?;
         let taken = *entry;
@@ -120,9 +147,7 @@ impl<E: Entry> Unacked<E> {
         }
         *entry.marked_mut() |= GONE;
         self.n_held -= 1;
-        while self.entries.back().is_some_and(is_gone) {
-            self.entries.pop_back();
-        }
+        self.trim_back();
         if self.entries.len() > ENTRIES_MIN && self.entries.len() > 2 * self.n_held {
             self.entries.retain(|entry| !is_gone(entry));
         }

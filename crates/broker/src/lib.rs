@@ -1,6 +1,6 @@
 //! Joins the parts: control plane, sessions, the way of messages into queues, rules, recovery, listings.
 //! Never sockets, never how a protocol spells anything; the time comes in by [`Broker::tick`] and [`Clock`].
-//! Start reading at [`Session`], then `publish.rs`, then [`Broker`]; queues are in the crate `classic`.
+//! Start reading at [`Session`], then `publish.rs`, then [`Broker`]; queues are in the crate `queues`.
 
 mod admin;
 mod alarms;

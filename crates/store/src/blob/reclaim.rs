@@ -112,9 +112,11 @@ impl BlobStore {
     fn remove_dead(&self, dead: &[u32]) -> Result<Reclaimed> {
         let mut freed_bytes = 0;
         // A blob may have been referred to again since the plan.
-        let is_dead =
-            |number: &u32| lock(&self.state).files.get(number).is_none_or(|file| file.n_live == 0);
-        let dead: Vec<u32> = dead.iter().copied().filter(is_dead).collect();
+        let dead: Vec<u32> = {
+            let files = &lock(&self.state).files;
+            let is_dead = |number: &u32| files.get(number).is_none_or(|file| file.n_live == 0);
+            dead.iter().copied().filter(is_dead).collect()
+        };
         if let Some(told) = &self.dir.options.told {
             told.forget(&self.dir.options.dir, |number| dead.contains(&number))?;
         }

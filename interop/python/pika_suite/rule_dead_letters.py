@@ -153,13 +153,14 @@ def forged(ctx):
 def mandatory(ctx):
     """What is returned is a message that no queue took, not a dead letter that none takes."""
     channel = confirming(connect(ctx))
-    unbound = exchange_of(ctx, channel, "fanout")
-    queue = declared(ctx, channel, arguments={"x-message-ttl": 0, "x-dead-letter-exchange": unbound})
-    publish(channel, queue, b"1", mandatory=True)
-    channel.exchange_declare(unbound, passive=True)
+    source, dead = exchange_of(ctx, channel, "fanout"), exchange_of(ctx, channel, "direct", "dead")
+    queue = declared(ctx, channel, arguments={"x-message-ttl": 0, "x-dead-letter-exchange": dead})
+    channel.queue_bind(queue, source, "")
+    witness = bound_queue(ctx, channel, dead, "witness", "taken")
+    publish(channel, "taken by none", b"1", exchange=source, mandatory=True)
+    channel.exchange_declare(dead, passive=True)
     equal(ready(channel, queue), 0)
-    witness = bound_queue(ctx, channel, unbound, "witness", "")
-    publish(channel, queue, b"2", mandatory=True)
+    publish(channel, "taken", b"2", exchange=source, mandatory=True)
     equal(one_letter(channel, witness)[2], b"2")
 
 

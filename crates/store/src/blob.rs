@@ -172,7 +172,8 @@ impl BlobStore {
         Some(state.files.get(&id.file)?.slots.get(id.index)?.bytes)
     }
 
-    /// Adds `n` references. False if there is no such blob: it was never durable, or is gone.
+    /// Adds `n` references. False if there is no such blob: it was never durable, or is gone, be it only
+    /// by a plan of [`Self::plan_reclaiming`].
     pub fn retain(&self, id: BlobId, n: u16) -> bool {
         lock(&self.state).add_refs(id, i32::from(n))
     }

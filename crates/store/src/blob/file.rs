@@ -247,17 +247,14 @@ impl BlobFile {
 
     /// Notes where the blobs lie after a rewriting. References are those of now, not of its start.
     pub(super) fn rewritten(&mut self, by: Rewritten) {
-        let Rewritten { mut slots, end, disk_bytes, handle } = by;
-        self.live_bytes = 0;
-        self.n_live = 0;
-        let old = std::mem::take(&mut self.slots);
-        for slot in slots.iter_mut() {
-            slot.refs = old.get(slot.index).map_or(0, |old| old.refs);
+        let Rewritten { slots, end, disk_bytes, handle } = by;
+        assert!(
+            self.slots.iter().map(|slot| slot.index).eq(slots.iter().map(|slot| slot.index)),
+            "a file that is rewritten keeps its blobs"
+        );
+        for (slot, moved) in self.slots.iter_mut().zip(slots.iter()) {
+            slot.offset = moved.offset;
         }
-        for slot in slots.iter().filter(|slot| slot.refs > 0) {
-            self.count_live(slot.bytes);
-        }
-        self.slots = slots;
         self.end = end;
         self.disk_bytes = disk_bytes;
         self.opened.replace(handle);

@@ -8,7 +8,7 @@ use stdx::lock;
 
 use super::BlobStore;
 use super::dir::Dir;
-use super::file::{Rewritten, Stage};
+use super::file::Rewritten;
 use super::format::{self, FILE_HEADER_BYTES, RECORD_HEADER_BYTES, Stamps};
 use super::open::draft_name;
 use super::slots::{Slot, Slots};
@@ -30,7 +30,7 @@ pub struct Reclaimed {
     pub has_more: bool,
 }
 
-/// The files to be reclaimed, as they were when it was planned.
+/// The files to be reclaimed. Their blobs without a reference left the state when it was planned.
 #[derive(Debug)]
 pub(super) struct Job {
     /// Files without a live blob.
@@ -55,10 +55,11 @@ struct Rewrite {
 }
 
 impl BlobStore {
-    /// Looks for files to remove and one to rewrite; false if there is nothing to reclaim. What
-    /// [`Self::reclaim_step`] then drops are blobs without a reference at *this* moment, so between
-    /// the two the caller makes durable whatever gave those references back: otherwise a crash may
-    /// bring a name of a blob back that is gone. A file is rewritten only if `may_copy` its live bytes.
+    /// Looks for files to remove and one to rewrite; false if there is nothing to reclaim. Their blobs
+    /// without a reference are gone from *this* moment on: [`Self::retain`] refuses them, and
+    /// [`Self::reclaim_step`] drops them. So between the two the caller makes durable whatever gave those
+    /// references back: otherwise a crash may bring a name of a blob back that is gone. A file is rewritten
+    /// only if `may_copy` its live bytes.
     pub fn plan_reclaiming(&self, may_copy: impl FnOnce(u64) -> bool) -> bool {
         let mut job = lock(&self.job);
         if job.is_some() {
@@ -67,15 +68,12 @@ impl BlobStore {
         if !self.has_garbage.swap(false, Ordering::Relaxed) {
             return false;
         }
-        let mut planned = lock(&self.state).plan();
-        if let Some(plan) = &mut planned
-            && plan.rewrite.take_if(|rewrite| !may_copy(rewrite.live_bytes())).is_some()
-        {
-            self.has_garbage.store(true, Ordering::Relaxed);
-        }
-        *job = planned.filter(|plan| plan.rewrite.is_some() || !plan.dead.is_empty());
-        if job.as_ref().is_some_and(|job| job.rewrite.is_some()) {
-            // More sparse files may be left.
+        // Asked without the lock: the answer may need the disk.
+        let sparsest = lock(&self.state).sparsest();
+        let rewritten = sparsest.filter(|file| may_copy(file.live_bytes)).map(|file| file.number);
+        *job = lock(&self.state).plan(rewritten);
+        if sparsest.is_some() {
+            // The sparse file is left, or others are.
             self.has_garbage.store(true, Ordering::Relaxed);
         }
         job.is_some()
@@ -111,19 +109,14 @@ impl BlobStore {
 
     fn remove_dead(&self, dead: &[u32]) -> Result<Reclaimed> {
         let mut freed_bytes = 0;
-        // A blob may have been referred to again since the plan.
-        let dead: Vec<u32> = {
-            let files = &lock(&self.state).files;
-            let is_dead = |number: &u32| files.get(number).is_none_or(|file| file.n_live == 0);
-            dead.iter().copied().filter(is_dead).collect()
-        };
         if let Some(told) = &self.dir.options.told {
             told.forget(&self.dir.options.dir, |number| dead.contains(&number))?;
         }
         for number in dead {
             // The file leaves the state first: nobody finds it any more when it goes.
-            let file = lock(&self.state).files.remove(&number);
-            let name = self.dir.file_name(number);
+            let file = lock(&self.state).files.remove(number);
+            assert!(file.as_ref().is_none_or(|file| file.n_live == 0), "no blob of it is retained");
+            let name = self.dir.file_name(*number);
             remove_if_there(self.dir.disk(), &name)?;
             freed_bytes += file.map_or(0, |file| file.disk_bytes);
         }
@@ -239,10 +232,6 @@ struct CopyRun {
 }
 
 impl Rewrite {
-    fn live_bytes(&self) -> u64 {
-        self.live.iter().map(|slot| u64::from(slot.bytes)).sum()
-    }
-
     fn next_run(&self) -> CopyRun {
         let left = self.live.iter().skip(self.n_copied);
         let mut run = CopyRun { n: 0, offset: 0, bytes: 0 };
@@ -268,30 +257,45 @@ impl Rewrite {
     }
 }
 
+/// A file that gives much back when it is rewritten.
+#[derive(Clone, Copy)]
+struct SparseFile {
+    number: u32,
+    live_bytes: u64,
+}
+
 impl State {
-    /// All files without a live blob, and the sparse one that gives most back for what is copied.
-    fn plan(&self) -> Option<Job> {
+    /// The sparse file that gives most back for what is copied.
+    fn sparsest(&self) -> Option<SparseFile> {
+        let sparse = self.files.values().filter(|file| !self.is_dead(file) && file.is_sparse());
+        let sparse = sparse.filter(|_| self.is_reclaiming);
+        let sparsest = sparse.min_by_key(|file| file.live_bytes * 1000 / file.disk_bytes.max(1));
+        sparsest.map(|file| SparseFile { number: file.number, live_bytes: file.live_bytes })
+    }
+
+    /// Plans the removal of all files without a live blob, and the rewriting of a sparse one.
+    fn plan(&mut self, rewritten: Option<u32>) -> Option<Job> {
         if !self.is_reclaiming {
             return None;
         }
-        let is_highest = |number: u32| self.highest_on_disk == Some(number);
-        let closed = || self.files.values().filter(|file| file.stage == Stage::Closed);
-        let is_dead = |number: u32, n_live: u32| n_live == 0 && !is_highest(number);
-        let dead: Vec<u32> = closed()
-            .filter(|file| is_dead(file.number, file.n_live))
-            .map(|file| file.number)
-            .collect();
-        let sparse = closed().filter(|file| !is_dead(file.number, file.n_live) && file.is_sparse());
-        let sparsest = sparse.min_by_key(|file| file.live_bytes * 1000 / file.disk_bytes.max(1));
-        let rewrite = sparsest.map(|file| Rewrite {
-            number: file.number,
-            live: file.slots.iter().filter(|slot| slot.refs > 0).copied().collect(),
-            n_copied: 0,
-            old: file.opened.handle().cloned(),
-            draft: None,
-            slots: Slots::default(),
-            end: FILE_HEADER_BYTES,
-            is_done: false,
+        let dead = self.files.values().filter(|file| self.is_dead(file));
+        let dead: Vec<u32> = dead.map(|file| file.number).collect();
+        for number in &dead {
+            self.files.get_mut(number)?.slots.forget_garbage();
+        }
+        let rewritten = rewritten.filter(|number| !dead.contains(number));
+        let rewrite = rewritten.and_then(|number| self.files.get_mut(&number)).map(|file| {
+            file.slots.forget_garbage();
+            Rewrite {
+                number: file.number,
+                live: file.slots.iter().copied().collect(),
+                n_copied: 0,
+                old: file.opened.handle().cloned(),
+                draft: None,
+                slots: Slots::default(),
+                end: FILE_HEADER_BYTES,
+                is_done: false,
+            }
         });
         (!dead.is_empty() || rewrite.is_some()).then_some(Job { dead, rewrite })
     }

@@ -29,6 +29,12 @@ impl Slots {
         self.0.push(slot);
     }
 
+    /// Forgets the blobs without a reference.
+    pub(super) fn forget_garbage(&mut self) {
+        self.0.retain(|slot| slot.refs > 0);
+        self.0.shrink_to_fit();
+    }
+
     /// Gives back what was reserved for more.
     pub(super) fn shrink(&mut self) {
         self.0.shrink_to_fit();

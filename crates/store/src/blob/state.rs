@@ -62,11 +62,13 @@ impl State {
 
     /// Whether the file can be removed, or gives much back when rewritten.
     pub(super) fn is_garbage(&self, number: u32) -> bool {
-        let is_highest = self.highest_on_disk == Some(number);
-        self.files.get(&number).is_some_and(|file| {
-            let is_empty = file.n_live == 0 && file.stage == Stage::Closed;
-            file.is_sparse() || (is_empty && !is_highest)
-        })
+        self.files.get(&number).is_some_and(|file| file.is_sparse() || self.is_dead(file))
+    }
+
+    /// Whether the file can be removed.
+    pub(super) fn is_dead(&self, file: &BlobFile) -> bool {
+        let is_highest = self.highest_on_disk == Some(file.number);
+        file.n_live == 0 && file.stage == Stage::Closed && !is_highest
     }
 
     /// Keeps `handle` for the next reads of a file.

@@ -73,20 +73,41 @@ impl Disk for HookDisk {
     }
 }
 
-/// A store of files of which the first is sparse, its last blob being live; none is kept open.
+/// A store of files of which the first is sparse, with one live blob; none is kept open.
 fn sparse_store() -> (Arc<HookDisk>, Arc<BlobStore>, BlobId) {
-    let disk = Arc::new(HookDisk::default());
-    let options = BlobOptions { file_bytes: 400, open_files_max: 0, ..BlobOptions::new("blobs") };
-    let store = BlobStore::open(Arc::clone(&disk) as _, options).unwrap();
-    store.start_reclaiming();
-    let dead: Vec<BlobId> = (0..4).map(|_| store.append(&[&[0; 60]])).collect();
-    let live = store.append(&[b"live"]);
-    // The file that is filled last stays open.
-    let others: Vec<BlobId> = (0..12).map(|_| store.append(&[&[1; 60]])).collect();
-    assert!(others.iter().any(|other| other.file > live.file));
-    store.sync().unwrap();
-    dead.iter().for_each(|id| assert!(store.release(*id, 1)));
-    (disk, Arc::new(store), live)
+    let SparseStore { disk, store, live, .. } = SparseStore::new();
+    (disk, store, live)
+}
+
+struct SparseStore {
+    disk: Arc<HookDisk>,
+    store: Arc<BlobStore>,
+    /// A blob of the first file.
+    live: BlobId,
+    /// Blobs of that file that were released.
+    dead: Vec<BlobId>,
+    /// Live blobs of later files.
+    others: Vec<BlobId>,
+}
+
+impl SparseStore {
+    fn new() -> Self {
+        let disk = Arc::new(HookDisk::default());
+        let options =
+            BlobOptions { file_bytes: 400, open_files_max: 0, ..BlobOptions::new("blobs") };
+        let store = BlobStore::open(Arc::clone(&disk) as _, options).unwrap();
+        store.start_reclaiming();
+        let dead: Vec<BlobId> = (0..4).map(|_| store.append(&[&[0; 60]])).collect();
+        let live = store.append(&[b"live"]);
+        // The file that is filled last stays open.
+        let others = (0..12).map(|_| store.append(&[&[1; 60]]));
+        let (first, others): (Vec<BlobId>, Vec<_>) = others.partition(|id| id.file == live.file);
+        assert!(others.iter().any(|other| other.file > live.file));
+        store.sync().unwrap();
+        let dead: Vec<BlobId> = dead.into_iter().chain(first).collect();
+        dead.iter().for_each(|id| assert!(store.release(*id, 1)));
+        Self { disk, store: Arc::new(store), live, dead, others }
+    }
 }
 
 fn reclaim(store: &BlobStore) {
@@ -121,5 +142,55 @@ fn a_read_between_the_new_name_and_the_new_places_finds_the_old_file() {
     }));
     reclaim(&store);
     assert_eq!(found.get().unwrap(), b"live");
+    assert_eq!(read(&store, live), b"live");
+}
+
+fn finish(store: &BlobStore) {
+    while store.reclaim_step(1000).unwrap().has_more {}
+}
+
+#[test]
+fn retain_refuses_blobs_that_the_planned_rewriting_drops() {
+    let SparseStore { store, live, dead, .. } = SparseStore::new();
+    assert!(store.plan_reclaiming(|_| true));
+    assert!(dead.iter().all(|id| !store.retain(*id, 1)), "planned to go");
+    assert!(store.retain(live, 1));
+    finish(&store);
+    assert!(dead.iter().all(|id| store.blob_bytes(*id).is_none()));
+    assert_eq!(read(&store, live), b"live");
+}
+
+#[test]
+fn retain_refuses_blobs_of_a_file_that_is_planned_to_go() {
+    let SparseStore { store, live, others, .. } = SparseStore::new();
+    assert!(store.release(live, 1));
+    assert!(store.plan_reclaiming(|_| true));
+    assert!(!store.retain(live, 1), "planned to go");
+    finish(&store);
+    assert!(store.stats().reclaimed_bytes > 0);
+    assert_eq!(read(&store, others[0]), [1; 60]);
+}
+
+#[test]
+fn a_blob_released_after_the_plan_may_be_retained_until_the_next() {
+    let SparseStore { store, live, .. } = SparseStore::new();
+    assert!(store.plan_reclaiming(|_| true));
+    assert!(store.release(live, 1));
+    assert!(store.retain(live, 1), "referred to when it was planned");
+    finish(&store);
+    assert_eq!(read(&store, live), b"live");
+    assert!(store.release(live, 1));
+    reclaim(&store);
+    assert!(!store.retain(live, 1));
+}
+
+#[test]
+fn a_file_that_may_not_be_copied_keeps_what_nothing_refers_to() {
+    let SparseStore { store, live, dead, .. } = SparseStore::new();
+    assert!(!store.plan_reclaiming(|_| false));
+    assert!(store.retain(dead[0], 1), "nothing is planned");
+    store.plan_reclaiming(|_| true);
+    finish(&store);
+    assert_eq!(read(&store, dead[0]), [0; 60]);
     assert_eq!(read(&store, live), b"live");
 }

@@ -34,6 +34,13 @@ impl Items<'_> {
         self.put(value);
     }
 
+    /// Appends what `put` appends, as one item.
+    #[inline]
+    pub(crate) fn put_with<T>(&mut self, put: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        self.n_items += 1;
+        put(self.out)
+    }
+
     /// Appends a list of what `items` puts into it.
     pub fn put_list(&mut self, items: impl FnOnce(&mut Items<'_>)) {
         self.n_items += 1;
@@ -112,6 +119,31 @@ pub fn put_list(out: &mut Vec<u8>, items: impl FnOnce(&mut Items<'_>)) {
 /// Appends a map of what `items` puts into it, keys and values in turn.
 pub fn put_map(out: &mut Vec<u8>, items: impl FnOnce(&mut Items<'_>)) {
     put_items(out, [code::MAP8, code::MAP32], items);
+}
+
+/// Appends an array of symbols, in the shorter form if they fit.
+pub(crate) fn put_symbol_array<'s, I: Iterator<Item = &'s str>>(
+    out: &mut Vec<u8>,
+    symbols: impl Fn() -> I,
+) {
+    let n_symbols = symbols().count();
+    // Behind the size: the count, the constructor, and a length in front of each symbol.
+    let size = symbols().map(|symbol| 1 + symbol.len()).sum::<usize>() + 2;
+    match (u8::try_from(size), u8::try_from(n_symbols)) {
+        (Ok(size), Ok(n)) => {
+            out.extend_from_slice(&[code::ARRAY8, size, n, code::SYMBOL8]);
+            for symbol in symbols() {
+                out.push(u8::try_from(symbol.len()).unwrap_or(u8::MAX));
+                out.extend_from_slice(symbol.as_bytes());
+            }
+        }
+        _ => {
+            let mut items = Items { out, n_items: 0 };
+            items.put_array(code::SYMBOL32, symbols(), |out, symbol| {
+                put_sized(out, |out| out.extend_from_slice(symbol.as_bytes()));
+            });
+        }
+    }
 }
 
 /// Appends the descriptor of a value of the specification's, which is to be appended next.

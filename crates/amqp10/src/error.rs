@@ -35,4 +35,10 @@ pub enum DecodeError {
     /// A field or section has a value of another type than it is defined with.
     #[error("a field has a value of another type")]
     FieldType,
+    /// A composite lacks a field that it must have.
+    #[error("the field {0} is missing")]
+    MissingField(&'static str),
+    /// A frame's body begins with none of its layer's performatives.
+    #[error("a frame has no known performative")]
+    UnknownPerformative,
 }

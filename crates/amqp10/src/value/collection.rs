@@ -137,10 +137,12 @@ impl<'a> ArrayRef<'a> {
 
     fn validate(&self, levels: usize) -> Result<(), DecodeError> {
         let Elements { code, mut reader, .. } = self.elements()?;
-        if code >> 4 == 0x4 && self.n_elements > EMPTY_ELEMENTS_MAX {
+        // Elements without bytes are all the same; one is looked at: many such arrays fit into few bytes.
+        let n_checked = if code >> 4 == 0x4 { self.n_elements.min(1) } else { self.n_elements };
+        if n_checked < self.n_elements && self.n_elements > EMPTY_ELEMENTS_MAX {
             return Err(DecodeError::TooManyElements);
         }
-        for _ in 0..self.n_elements {
+        for _ in 0..n_checked {
             validate(&ValueRef::read_as(code, &mut reader)?, levels)?;
         }
         if reader.is_empty() { Ok(()) } else { Err(DecodeError::Count) }
@@ -165,7 +167,7 @@ pub enum Descriptor<'a> {
 }
 
 impl<'a> Descriptor<'a> {
-    fn read(reader: &mut ValueCursor<'a>) -> Result<Self, DecodeError> {
+    pub(crate) fn read(reader: &mut ValueCursor<'a>) -> Result<Self, DecodeError> {
         let code = reader.u8()?;
         match ValueRef::read_as(code, reader) {
             Ok(ValueRef::U64(code)) => Ok(Self::Code(code)),

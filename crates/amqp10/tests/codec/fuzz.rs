@@ -1,0 +1,74 @@
+//! The checks of the fuzz targets on the committed corpus and on random input, without a fuzzer.
+
+use amqp10::Performative;
+use proptest::prelude::*;
+use std::path::Path;
+
+use crate::generated::any_parts;
+
+#[path = "../../../../fuzz/checks/amqp10.rs"]
+mod checks;
+
+/// The committed inputs of one target.
+#[expect(clippy::disallowed_methods, reason = "the corpus is files")]
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+    let inputs: Vec<Vec<u8>> = std::fs::read_dir(&dir)
+        .expect("every target has a corpus")
+        .map(|entry| std::fs::read(entry.expect("a readable entry").path()).expect("a file"))
+        .collect();
+    assert!(!inputs.is_empty(), "{} is empty", dir.display());
+    inputs
+}
+
+fn frame_of(performative: &Performative<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    performative.encode_frame(1, &mut out);
+    out
+}
+
+/// Frames of the corpus and valid ones, some of whose bytes are changed.
+fn any_frames() -> impl Strategy<Value = Vec<u8>> {
+    let valid = any_parts().prop_map(|parts| {
+        let mut bytes = Vec::new();
+        parts.with(|performative| bytes = frame_of(performative));
+        bytes
+    });
+    let seeds = prop_oneof![proptest::sample::select(corpus("amqp10_frame")), valid];
+    let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..5);
+    (seeds, changes).prop_map(|(mut bytes, changes)| {
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        bytes
+    })
+}
+
+#[test]
+fn the_corpus_holds() {
+    corpus("amqp10_frame").iter().for_each(|input| checks::frame(input));
+    corpus("amqp10_value").iter().for_each(|input| checks::value(input));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 2000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn changed_frames_hold(bytes in any_frames()) {
+        checks::frame(&bytes);
+        checks::performative(bytes.get(8..).unwrap_or_default());
+        checks::value(bytes.get(11..).unwrap_or_default());
+    }
+
+    #[test]
+    fn random_frames_hold(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        checks::frame(&bytes);
+        checks::value(&bytes);
+        checks::performative(&[&b"\x00\x53"[..], &bytes].concat());
+    }
+}

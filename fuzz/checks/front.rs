@@ -10,7 +10,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use stdx::Now;
 
-const NOW: Now = Now { monotonic_ms: 0, unix_ms: 0 };
+const NOW: Now = Now::at_ms(0);
 const FRAME_MAX: u32 = 8192;
 
 /// A client that says anything once it is let in, in reads whose size the first octet tells: spans

@@ -17,7 +17,7 @@ use streamproto::command::{
 use streamproto::field::Field as _;
 use streamproto::{Command, ToClient, decode_frame};
 
-const NOW: Now = Now { monotonic_ms: 0, unix_ms: 0 };
+const NOW: Now = Now::at_ms(0);
 const FRAME_MAX: u32 = 4096;
 const PORT: u16 = 5552;
 

@@ -20,7 +20,7 @@ use testing::MemoryDisk;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
 
-const NOW: Now = Now { monotonic_ms: 0, unix_ms: 0 };
+const NOW: Now = Now::at_ms(0);
 const FRAME_MAX: u32 = 4096;
 const PORT: u16 = 5552;
 /// Longest input.

@@ -12,7 +12,7 @@ use content::{Services, Storage};
 use log::{CommitListener, Lsn};
 use message::MessageRef;
 use meta::{QueueDef, QueueId};
-use queue_type::{AlarmTimes, Given, QueueHost, RuledQueue};
+use queue_type::{AlarmChange, Given, QueueHost, RuledQueue};
 use queue_type::{Owner, RejectedDeadLetters, SentLetters};
 use queues::QueueRef;
 use requests::Requests;
@@ -20,7 +20,6 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
-use stdx::TimeScale;
 use trace::{InternalMessage, Tracing};
 
 /// Bytes of dead letters that are in no queue, beyond which publishers wait.
@@ -163,8 +162,8 @@ impl QueueHost for QueueTimers {
         self.inbox.poll_capacity(waker)
     }
 
-    fn set_alarm(&self, queue: Weak<dyn RuledQueue>, id: QueueId, alarm: (TimeScale, AlarmTimes)) {
-        self.inbox.add_quietly(|requests| requests.agenda.set(queue, id, alarm.0, alarm.1));
+    fn set_alarm(&self, queue: Weak<dyn RuledQueue>, id: QueueId, change: AlarmChange) {
+        self.inbox.add_quietly(|requests| requests.agenda.set(queue, id, change));
     }
 
     fn send_letters_of(&self, queue: Arc<dyn RuledQueue>) {

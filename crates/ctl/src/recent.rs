@@ -9,7 +9,7 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::time::{Duration, Instant};
-use stdx::date_time;
+use stdx::{UnixMs, date_time};
 
 /// Lines that are shown where nothing else is said.
 const LINES: i64 = 50;
@@ -102,7 +102,7 @@ fn follow(
 
 /// A line as the log has it.
 fn line(of: &Value) -> String {
-    let time = date_time(number(of, "timestamp"), ' ');
+    let time = date_time(UnixMs::from_raw(number(of, "timestamp")), ' ');
     format!("{time} [{}] {}", text(of, "level"), text(of, "text"))
 }
 

@@ -1,55 +1,80 @@
 //! Times when a queue has itself called. Never what is due then.
 
 use content::QueueContext;
-use queue_type::{AlarmTimes, RuledQueue};
+use queue_type::{AlarmChange, AlarmTimes, RuledQueue};
 use std::sync::Weak;
-use stdx::TimeScale;
+use stdx::{MonotonicMs, TimeScale, UnixMs};
 
 /// The alarms of one queue, as the thread of rules has them.
 #[derive(Debug, Default)]
 pub struct QueueAlarms {
     /// For messages.
-    unix_ms: Option<u64>,
+    unix_ms: Option<UnixMs>,
     /// For a queue that nobody uses, and publishes that wait for consumers.
-    monotonic_ms: Option<u64>,
+    monotonic_ms: Option<MonotonicMs>,
+}
+
+/// A queue that has itself called.
+#[derive(Debug)]
+pub struct AlarmOwner<'a, Q> {
+    /// The queue, to be called.
+    pub me: &'a Weak<Q>,
+    /// Its id and its host.
+    pub context: &'a QueueContext,
+}
+
+impl<Q: RuledQueue + 'static> AlarmOwner<'_, Q> {
+    fn set(&self, change: AlarmChange) {
+        let queue = Weak::<Q>::clone(self.me);
+        self.context.services.host.set_alarm(queue, self.context.id(), change);
+    }
 }
 
 impl QueueAlarms {
-    /// Has the queue called at `at_ms` at the latest. An alarm that comes too early finds nothing to do, and
-    /// costs less than moving it each time.
-    pub fn set<Q: RuledQueue + 'static>(
+    /// Has the queue called at this time of day at the latest. An alarm that comes too early finds nothing to
+    /// do, and costs less than moving it each time.
+    pub fn set_unix<Q: RuledQueue + 'static>(
         &mut self,
-        (me, queue): (&Weak<Q>, &QueueContext),
-        scale: TimeScale,
-        at_ms: Option<u64>,
+        queue: &AlarmOwner<'_, Q>,
+        at: Option<UnixMs>,
     ) {
-        let set_ms = self.on(scale);
-        if at_ms.is_some_and(|at_ms| set_ms.is_none_or(|set_ms| at_ms < set_ms)) {
-            let times = AlarmTimes { before_ms: std::mem::replace(set_ms, at_ms), at_ms };
-            queue.services.host.set_alarm(Weak::<Q>::clone(me), queue.id(), (scale, times));
+        if let Some(times) = sooner(&mut self.unix_ms, at) {
+            queue.set(AlarmChange::Unix(times));
         }
     }
 
-    /// The alarm has come.
+    /// Has the queue called at this time of the node's own clock at the latest.
+    pub fn set_monotonic<Q: RuledQueue + 'static>(
+        &mut self,
+        queue: &AlarmOwner<'_, Q>,
+        at: Option<MonotonicMs>,
+    ) {
+        if let Some(times) = sooner(&mut self.monotonic_ms, at) {
+            queue.set(AlarmChange::Monotonic(times));
+        }
+    }
+
+    /// Notes that the alarm on this scale has come.
     pub const fn note_come(&mut self, scale: TimeScale) {
-        *self.on(scale) = None;
+        match scale {
+            TimeScale::Unix => self.unix_ms = None,
+            TimeScale::Monotonic => self.monotonic_ms = None,
+        }
     }
 
     /// Takes them back.
-    pub fn clear<Q: RuledQueue + 'static>(&mut self, (me, queue): (&Weak<Q>, &QueueContext)) {
-        for scale in [TimeScale::Unix, TimeScale::Monotonic] {
-            let before_ms = self.on(scale).take();
-            if before_ms.is_some() {
-                let times = AlarmTimes { before_ms, at_ms: None };
-                queue.services.host.set_alarm(Weak::<Q>::clone(me), queue.id(), (scale, times));
-            }
+    pub fn clear<Q: RuledQueue + 'static>(&mut self, queue: &AlarmOwner<'_, Q>) {
+        if let before @ Some(_) = self.unix_ms.take() {
+            queue.set(AlarmChange::Unix(AlarmTimes { before, at: None }));
+        }
+        if let before @ Some(_) = self.monotonic_ms.take() {
+            queue.set(AlarmChange::Monotonic(AlarmTimes { before, at: None }));
         }
     }
+}
 
-    const fn on(&mut self, scale: TimeScale) -> &mut Option<u64> {
-        match scale {
-            TimeScale::Unix => &mut self.unix_ms,
-            TimeScale::Monotonic => &mut self.monotonic_ms,
-        }
-    }
+/// Moves an alarm to `at` if that is before it, or there is none.
+fn sooner<T: Copy + Ord>(alarm: &mut Option<T>, at: Option<T>) -> Option<AlarmTimes<T>> {
+    let is_sooner = at.is_some_and(|at| alarm.is_none_or(|alarm| at < alarm));
+    is_sooner.then(|| AlarmTimes { before: std::mem::replace(alarm, at), at })
 }

@@ -11,7 +11,7 @@ mod counts;
 mod letters;
 mod settings;
 
-pub use crate::alarms::QueueAlarms;
+pub use crate::alarms::{AlarmOwner, QueueAlarms};
 pub use crate::answers::Answers;
 pub use crate::consumer_channel::{ConsumerChannel, OutboxRoom, own_timeout_ms};
 pub use crate::counters::QueueCounters;

@@ -106,7 +106,7 @@ impl ReadPace {
 
     /// Something was read. `n_settles_spare` settlements may come late without any consumer running dry.
     pub fn read(&mut self, now: Now, counts: ReadCounts, n_settles_spare: impl FnOnce() -> u32) {
-        let now_ms = now.monotonic_ms;
+        let now_ms = now.monotonic_ms.get();
         if counts.is_other {
             self.read_at_once(now_ms, CALM_MIN_MS);
         }
@@ -150,7 +150,7 @@ impl ReadPace {
 
     /// The clock had what has gathered read, if there was anything.
     pub fn was_due(&mut self, now: Now, has_gathered: bool) {
-        let now_ms = now.monotonic_ms;
+        let now_ms = now.monotonic_ms.get();
         if !has_gathered {
             self.read_at_once(now_ms, 0);
             return;

@@ -42,11 +42,11 @@ impl Timers {
     #[must_use]
     pub const fn new(now: Now, handshake_timeout_ms: u64) -> Self {
         Self {
-            handshake_until_ms: Some(now.monotonic_ms.saturating_add(handshake_timeout_ms)),
+            handshake_until_ms: Some(now.monotonic_ms.get().saturating_add(handshake_timeout_ms)),
             close_until_ms: None,
             refusal_at_ms: None,
             heartbeat_ms: 0,
-            heard_ms: now.monotonic_ms,
+            heard_ms: now.monotonic_ms.get(),
             deaf: false,
             check_sent_at_ms: 0,
             n_taken_before: 0,
@@ -56,27 +56,27 @@ impl Timers {
 
     /// The client was heard.
     pub const fn heard(&mut self, now: Now) {
-        self.heard_ms = now.monotonic_ms;
+        self.heard_ms = now.monotonic_ms.get();
         self.active(now);
     }
 
     /// Something was heard or written.
     pub const fn active(&mut self, now: Now) {
-        self.idle_at_ms = Some(now.monotonic_ms + IDLE_AFTER_MS);
+        self.idle_at_ms = Some(now.monotonic_ms.get() + IDLE_AFTER_MS);
     }
 
     /// The client is listened to from now on, or not: then it is not taken for dead.
     pub const fn set_reading(&mut self, now: Now, reading: bool) {
         if self.deaf == reading {
             self.deaf = !reading;
-            self.heard_ms = now.monotonic_ms;
+            self.heard_ms = now.monotonic_ms.get();
         }
     }
 
     /// Heartbeats go both ways from now on, unless the interval is 0.
     pub fn heartbeats(&mut self, now: Now, interval_s: u16) {
         self.heartbeat_ms = u64::from(interval_s) * 1000;
-        self.check_sent_at_ms = now.monotonic_ms + self.heartbeat_ms / CHECKS_PER_INTERVAL;
+        self.check_sent_at_ms = now.monotonic_ms.get() + self.heartbeat_ms / CHECKS_PER_INTERVAL;
     }
 
     /// The client has opened a virtual host in time.
@@ -88,7 +88,7 @@ impl Timers {
     pub const fn closing(&mut self, now: Now, timeout_ms: u64) {
         self.handshake_until_ms = None;
         self.heartbeat_ms = 0;
-        let until = now.monotonic_ms + timeout_ms;
+        let until = now.monotonic_ms.get() + timeout_ms;
         match self.close_until_ms {
             Some(earlier) if earlier <= until => {}
             Some(_) | None => self.close_until_ms = Some(until),
@@ -99,17 +99,17 @@ impl Timers {
     pub const fn refused(&mut self, now: Now, delay_ms: u64) {
         self.handshake_until_ms = None;
         self.heartbeat_ms = 0;
-        self.refusal_at_ms = Some(now.monotonic_ms + delay_ms);
+        self.refusal_at_ms = Some(now.monotonic_ms.get() + delay_ms);
     }
 
     /// Whether a refusal is to be said now.
     pub fn takes_refusal(&mut self, now: Now) -> bool {
-        self.refusal_at_ms.take_if(|at| *at <= now.monotonic_ms).is_some()
+        self.refusal_at_ms.take_if(|at| *at <= now.monotonic_ms.get()).is_some()
     }
 
     /// Does what is due by now; says when to ask again at the latest.
     pub fn tick(&mut self, now: Now, outbox: &impl TimedOutbox) -> Tick {
-        let now_ms = now.monotonic_ms;
+        let now_ms = now.monotonic_ms.get();
         if self.handshake_until_ms.is_some_and(|until| until <= now_ms) {
             return Tick::Dead("handshake timeout");
         }

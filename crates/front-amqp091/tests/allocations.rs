@@ -18,7 +18,7 @@ use stdx::Now;
 #[global_allocator]
 static ALLOCATOR: counting::Allocator = counting::Allocator;
 
-const NOW: Now = Now { monotonic_ms: 0, unix_ms: 0 };
+const NOW: Now = Now::at_ms(0);
 /// Fewer than are made into requests in one go.
 const BATCH: u64 = 200;
 

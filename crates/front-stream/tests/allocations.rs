@@ -17,7 +17,7 @@ use streamproto::{Command as _, Entry, List};
 #[global_allocator]
 static ALLOCATOR: counting::Allocator = counting::Allocator;
 
-const NOW: Now = Now { monotonic_ms: 0, unix_ms: 0 };
+const NOW: Now = Now::at_ms(0);
 /// Messages of one publish command.
 const BATCH: u64 = 100;
 

@@ -77,7 +77,7 @@ fn time(now: Now) -> String {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let Civil { date: Date { year, month, day }, time: (hour, minute, second) } =
-        Civil::at(now.unix_ms / 1_000);
+        Civil::at(now.unix_ms.get() / 1_000);
     let month = usize::try_from(month).ok().and_then(|month| MONTHS.get(month.checked_sub(1)?));
     let month = month.unwrap_or(&"");
     format!("{day:02}/{month}/{year:04}:{hour:02}:{minute:02}:{second:02} +0000")

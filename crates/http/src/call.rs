@@ -113,7 +113,7 @@ impl Call {
         if let Some(why) = self.course.end() {
             return Err(why.to_owned());
         }
-        let next = slices.next(|| self.api.now().monotonic_ms).await;
+        let next = slices.next(|| self.api.now().monotonic_ms.get()).await;
         next.map_err(|refusal| refusal.reason)
     }
 

@@ -155,7 +155,7 @@ pub(crate) async fn caller(
         return log_in(api, &user, &password, peer).await;
     }
     let view = api.management.broker.view();
-    let user = api.logins.user(headers, &view.meta, api.now().monotonic_ms);
+    let user = api.logins.user(headers, &view.meta, api.now().monotonic_ms.get());
     let user = user.ok_or_else(Refusal::unauthorized)?;
     if changes {
         origins::check_cookie(headers)?;
@@ -193,7 +193,7 @@ pub(crate) async fn log_in(
         Ok::<_, Infallible>(())
     };
     let login = api.management.authenticator.login(credentials, Some(from), &view.meta);
-    let now_ms = || api.now().monotonic_ms;
+    let now_ms = || api.now().monotonic_ms.get();
     let Ok(result) = api.throttle.in_turn((from, username), now_ms, pause, login).await;
     let is_accepted = result.is_ok();
     api.throttle.count(Attempt { protocol: "http", peer: from, user: username, is_accepted });

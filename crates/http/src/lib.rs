@@ -138,6 +138,6 @@ impl Api {
             let is_there = |queue| self.stats.knows(queue);
             self.history.ages.look(&queues, before_ms, now_ms, is_there);
         }
-        self.lists.forget(self.now().monotonic_ms);
+        self.lists.forget(self.now().monotonic_ms.get());
     }
 }

@@ -173,7 +173,7 @@ pub(crate) fn stream(call: Call) -> Result<Response, Refusal> {
         peer: caller.peer,
         frames: sender,
         waiting_bytes: Arc::clone(&waiting_bytes),
-        heard_ms: AtomicU64::new(api.now().monotonic_ms),
+        heard_ms: AtomicU64::new(api.now().monotonic_ms.get()),
     });
     for topic in topics {
         watch(&api, (caller.user.clone(), topic.to_owned()), Arc::clone(&client));
@@ -204,13 +204,13 @@ async fn look_on(api: Arc<Api>, topic: Topic) {
         let watchers = watchers(&api, &topic).await;
         let Some((router, first)) = router.zip(watchers.first()) else { return };
         let is_behind = watchers.iter().any(|watcher| watcher.sent != version);
-        let began_ms = api.now().monotonic_ms;
+        let began_ms = api.now().monotonic_ms.get();
         let asker = TurnKey { user: topic.0.clone(), address: first.client.peer.address.ip() };
         let turn = api.turns.live.looks.begin(&asker).await;
         let asked = request(&api, &topic.1, &first.client, if is_behind { "" } else { &seen });
         let shown = shown(&topic.1, router, asked).await;
         drop(turn);
-        let now_ms = api.now().monotonic_ms;
+        let now_ms = api.now().monotonic_ms.get();
         if let Some((tag, _)) = shown.as_ref().filter(|(tag, _)| *tag != seen || tag.is_empty()) {
             (seen, version) = (tag.clone(), version + 1);
         }

@@ -32,7 +32,7 @@ pub(crate) async fn begin(
     caller.check(Needs::Management, false, &view.meta, "")?;
     let user = view.meta.user(&caller.user).ok_or_else(Refusal::unauthorized)?;
     let ms = api.settings.login_ms;
-    let number = api.logins.begin(user, api.now().monotonic_ms, ms)?;
+    let number = api.logins.begin(user, api.now().monotonic_ms.get(), ms)?;
     let cookie = cookie(api, &number, ms / 1_000, peer);
     let json = (header::CONTENT_TYPE, "application/json".to_owned());
     Ok(([(header::SET_COOKIE, cookie), json], "\"ok\"").into_response())

@@ -4,6 +4,7 @@
 use crate::Clock;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
+use stdx::MonotonicMs;
 
 /// Most values that are shared at a time.
 const KEPT_MAX: usize = 8;
@@ -20,7 +21,7 @@ pub(crate) struct Recent<K, V: ?Sized>(Mutex<Vec<Kept<K, V>>>);
 struct Kept<K, V: ?Sized> {
     key: K,
     value: Arc<V>,
-    until_ms: u64,
+    until_ms: MonotonicMs,
 }
 
 impl<K, V: ?Sized> Default for Recent<K, V> {
@@ -60,18 +61,21 @@ impl<K: PartialEq, V: ?Sized> Recent<K, V> {
         }
         let value = make()?;
         let now_ms = clock().monotonic_ms;
-        let shared_ms = (now_ms.saturating_sub(asked_ms) * LOAD_PART).min(SHARED_MAX_MS);
+        let shared_ms = (now_ms.since(asked_ms) * LOAD_PART).min(SHARED_MAX_MS);
         if shared_ms > 0 {
             let mut all = stdx::lock(&self.0);
             all.retain(|kept| kept.key != key);
             all.truncate(KEPT_MAX - 1);
-            all.insert(0, Kept { key, value: Arc::clone(&value), until_ms: now_ms + shared_ms });
+            all.insert(
+                0,
+                Kept { key, value: Arc::clone(&value), until_ms: now_ms.plus(shared_ms) },
+            );
         }
         Ok(value)
     }
 
     /// Drops the values whose time is over.
-    pub(crate) fn forget(&self, now_ms: u64) {
+    pub(crate) fn forget(&self, now_ms: MonotonicMs) {
         stdx::lock(&self.0).retain(|kept| now_ms < kept.until_ms);
     }
 }
@@ -85,7 +89,7 @@ mod tests {
     fn clock() -> (Clock, Arc<AtomicU64>) {
         let ms = Arc::new(AtomicU64::new(0));
         let read = Arc::clone(&ms);
-        let now = move || Now { monotonic_ms: read.load(Ordering::Relaxed), unix_ms: 0 };
+        let now = move || Now::at_ms(read.load(Ordering::Relaxed));
         (Box::new(now), ms)
     }
 

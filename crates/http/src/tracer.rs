@@ -158,7 +158,7 @@ async fn prepare(
     name: &str,
     pattern: ShortString,
 ) -> Result<(ShortString, File), Refusal> {
-    let queue = format!("trace-{name}-{}", api.now().unix_ms);
+    let queue = format!("trace-{name}-{}", api.now().unix_ms.get());
     let queue =
         ShortString::new(&queue).map_err(|_| Refusal::bad_request("the name is too long"))?;
     let mut arguments = Table::new();
@@ -227,7 +227,8 @@ impl Tracer {
         if self.api.management.broker.alarms.is_on(Alarm::Disk) {
             return Err("disk alarm".to_owned());
         }
-        let (file, form, unix_ms) = (Arc::clone(&self.file), self.form, self.api.now().unix_ms);
+        let (file, form, unix_ms) =
+            (Arc::clone(&self.file), self.form, self.api.now().unix_ms.get());
         let n = all.len();
         let written = spawn_blocking(move || write(&file, form, &all, unix_ms)).await;
         let written = written.map_err(|error| error.to_string())?;

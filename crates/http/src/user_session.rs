@@ -67,7 +67,7 @@ impl UserSession {
             peer_host: caller.peer.address.ip().to_string(),
             protocol: "Direct 0-9-1",
             login: Login { mechanism: "PLAIN".to_owned(), tls: None },
-            connected_at_ms: api.now().unix_ms,
+            connected_at_ms: api.now().unix_ms.get(),
             ..Identity::default()
         };
         let outbox = Arc::clone(&inbox) as Arc<dyn Outbox>;

@@ -23,7 +23,7 @@ pub(crate) const PIECES: &[Piece] = &[
     ("front/publish-1500", || publish(1500)),
 ];
 
-const NOW: Now = Now { monotonic_ms: 0, unix_ms: 0 };
+const NOW: Now = Now::at_ms(0);
 const LINK: LinkId = LinkId(1);
 
 /// A connection with channel 1 open.

@@ -291,7 +291,7 @@ mod tests {
     const MOST: Option<u64> = Some(1000);
 
     fn apply(state: &mut State, command: &Command) -> Done {
-        let now = Now { monotonic_ms: 0, unix_ms: 0 };
+        let now = Now::at_ms(0);
         state.apply(now, command).expect("a good command").done
     }
 

@@ -56,7 +56,7 @@ impl Looks {
     }
 
     fn age_seconds(&self, now: Now) -> f64 {
-        self.age_ms(now.monotonic_ms) as f64 / 1e3
+        self.age_ms(now.monotonic_ms.get()) as f64 / 1e3
     }
 }
 

@@ -118,7 +118,7 @@ impl Snapshot {
         let n_spans_dropped = management.broker.firehose().spans().map(|spans| spans.n_dropped());
         let up_s = management.node_info.uptime_seconds();
         Self {
-            start_seconds: (source.now.unix_ms / 1_000).saturating_sub(up_s),
+            start_seconds: (source.now.unix_ms.get() / 1_000).saturating_sub(up_s),
             clients,
             queues,
             system,

@@ -159,7 +159,7 @@ impl Client {
         if std::mem::replace(&mut self.is_paused, is_paused) != is_paused
             && let Some(stats) = &self.stats
         {
-            let until_ms = if is_paused { u64::MAX } else { now.monotonic_ms };
+            let until_ms = if is_paused { u64::MAX } else { now.monotonic_ms.get() };
             stats.paused_until_ms.store(until_ms, Ordering::Relaxed);
         }
     }
@@ -492,7 +492,7 @@ impl Task {
         self.front.set_reading(now, read_state == ReadState::Yes);
         self.client.note_paused(now, read_state != ReadState::Yes);
         let stuck_until_ms = self.pace.stuck_until_ms(now, read_state == ReadState::Stuck);
-        if stuck_until_ms <= now.monotonic_ms {
+        if stuck_until_ms <= now.monotonic_ms.get() {
             return Err(Disconnect::Dead("the client does not read responses"));
         }
         if self.pace.is_idle() && self.writer.has_written() {
@@ -508,7 +508,7 @@ impl Task {
                     next
                 } else {
                     self.front.wrote(now);
-                    Some(now.monotonic_ms)
+                    Some(now.monotonic_ms.get())
                 }
             }
             Tick::Dead(reason) => return Err(Disconnect::Dead(reason)),
@@ -586,7 +586,7 @@ impl Task {
         }
         let answers = acknowledges && self.pace.answers(now);
         if !answers && let Some(stats) = &self.client.stats {
-            self.server.activity.record(stats.id.0, now.monotonic_ms);
+            self.server.activity.record(stats.id.0, now.monotonic_ms.get());
         }
     }
 
@@ -597,7 +597,7 @@ impl Task {
         if !self.client.session.as_ref().is_some_and(Session::commits_here) {
             return;
         }
-        let now_ms = self.server.clock.now().monotonic_ms;
+        let now_ms = self.server.clock.now().monotonic_ms.get();
         let id = self.client.stats.as_ref().map(|stats| stats.id.0);
         // A consumer that was given so much that its own task has to write it would wait as well.
         let is_only_active_client = n_read < BULK_BYTES

@@ -9,15 +9,24 @@ use meta::{QueueDef, QueueId};
 use std::fmt::Debug;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
-use stdx::TimeScale;
+use stdx::{MonotonicMs, TimeScale, UnixMs};
+
+/// The change of a queue's alarm, on the clock that its time is of.
+#[derive(Clone, Copy, Debug)]
+pub enum AlarmChange {
+    /// An alarm for messages.
+    Unix(AlarmTimes<UnixMs>),
+    /// An alarm for an unused queue, or for publishes that wait for consumers.
+    Monotonic(AlarmTimes<MonotonicMs>),
+}
 
 /// A queue's alarm, before and from now on.
 #[derive(Clone, Copy, Debug)]
-pub struct AlarmTimes {
+pub struct AlarmTimes<T> {
     /// Until now; none if there was none.
-    pub before_ms: Option<u64>,
+    pub before: Option<T>,
     /// From now on; none if there is to be none.
-    pub at_ms: Option<u64>,
+    pub at: Option<T>,
 }
 
 /// Dead letters to be sent.
@@ -52,9 +61,8 @@ pub trait QueueHost: Debug + Send + Sync {
     #[must_use = "false means: wait to be woken"]
     fn poll_capacity(&self, waker: &Waker) -> bool;
 
-    /// Has [`RuledQueue::on_time`] called at `times.at_ms` instead of at
-    /// `times.before_ms`, both on that scale.
-    fn set_alarm(&self, queue: Weak<dyn RuledQueue>, id: QueueId, alarm: (TimeScale, AlarmTimes));
+    /// Has [`RuledQueue::on_time`] called at the new time instead of at the one before.
+    fn set_alarm(&self, queue: Weak<dyn RuledQueue>, id: QueueId, change: AlarmChange);
 
     /// Sends a queue's dead letters soon. The queue sees to it that it asks once.
     fn send_letters_of(&self, queue: Arc<dyn RuledQueue>);

@@ -23,7 +23,7 @@ pub use crate::dead_letters::{
 pub use crate::deaths::Deaths;
 pub use crate::deletion::{DeleteConditions, QueueRefused};
 pub use crate::global_prefetch::ChannelLimit;
-pub use crate::host::{AlarmTimes, Given, LetterBatch, QueueHost, RuledQueue};
+pub use crate::host::{AlarmChange, AlarmTimes, Given, LetterBatch, QueueHost, RuledQueue};
 pub use crate::listing::{Activity, ConsumerView, Holder, PendingConfirms, QueueStat, WaitsFor};
 pub use crate::publish::{
     Any, Confirm, ConfirmRef, DeadLetterTo, Incoming, Named, Publishes, RefusedItem,

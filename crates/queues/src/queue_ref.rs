@@ -403,9 +403,11 @@ impl Diagnosis<'_> {
     /// Notes for how long each channel has held its oldest message, at least; nothing of streams.
     pub fn note_held_ms(self, now: Now, held_ms: &mut BTreeMap<Owner, u64>) {
         match self.0 {
-            QueueRef::Classic(queue) => queue.inspect().note_held_ms(now.monotonic_ms, held_ms),
+            QueueRef::Classic(queue) => {
+                queue.inspect().note_held_ms(now.monotonic_ms.get(), held_ms)
+            }
             QueueRef::Quorum(queue) => {
-                QuorumInspection::of(queue).note_held_ms(now.unix_ms, held_ms);
+                QuorumInspection::of(queue).note_held_ms(now.unix_ms.get(), held_ms);
             }
             QueueRef::Stream(_) => {}
         }

@@ -136,7 +136,7 @@ impl<'q> QuorumInspection<'q> {
     /// Holders of the messages at these positions.
     #[must_use]
     pub fn holders(&self, positions: &BTreeSet<u64>) -> Vec<Holder> {
-        let now_ms = self.0.context.time().unix_ms();
+        let now_ms = self.0.context.time().unix_ms().get();
         let mut state = stdx::lock(&self.0.state);
         let state = &mut *state;
         let mut holders = Vec::new();

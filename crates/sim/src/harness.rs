@@ -11,6 +11,7 @@ use session::{Outcome, Request};
 use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
+use stdx::Now;
 use testing::Random;
 use testing::outbox::{Recorder, Space, Transcript};
 use testing::{CrashOutcome, Fault, MemoryDisk};
@@ -229,7 +230,7 @@ impl Harness {
     pub(crate) fn tick(&mut self, now_ms: u64) {
         self.note(format!("it is {now_ms}"));
         if let Some(node) = &self.node {
-            node.broker.tick(stdx::Now { monotonic_ms: now_ms, unix_ms: now_ms });
+            node.broker.tick(Now::at_ms(now_ms));
         }
     }
 
@@ -325,7 +326,8 @@ impl Harness {
 
     /// As [`Self::look_into`], on a disk that may be damaged.
     pub(crate) fn try_to_look_into(&self, copy: &MemoryDisk) -> Result<SingleClient, String> {
-        let options = NodeOptions { clock: Clock::TicksFrom(0), ..self.options.clone() };
+        let options =
+            NodeOptions { clock: Clock::TicksFrom(Now::default()), ..self.options.clone() };
         Node::open_loaded(copy, &options).and_then(SingleClient::new)
     }
 

@@ -27,6 +27,7 @@ use rules::Rules;
 use session::{Op, Position};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use stdx::Now;
 use testing::Random;
 use testing::outbox::Recorder;
 
@@ -104,7 +105,7 @@ impl LogQueues {
             embed_below_bytes: random.choose(&[0, 2_000]).unwrap_or(0),
             journal_operations_max: journal_operations_max(seed),
             default_version: QueueVersion::V2,
-            clock: Clock::TicksFrom(BEGINS_MS),
+            clock: Clock::TicksFrom(Now::at_ms(BEGINS_MS)),
             stream_durability,
         };
         let has_rules = random.percent(75);

@@ -16,6 +16,7 @@ use meta::QueueVersion;
 use session::{Op, Outcome, Request};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
+use stdx::Now;
 use testing::outbox::{Content, Recorder, What};
 use testing::{MemoryDisk, Random};
 
@@ -61,7 +62,7 @@ impl SentOn {
             default_version: random
                 .choose(&[QueueVersion::V1, QueueVersion::V2])
                 .unwrap_or_default(),
-            clock: Clock::TicksFrom(0),
+            clock: Clock::TicksFrom(Now::default()),
             stream_durability: StreamDurability::default(),
         };
         let harness = Harness::new(random, options, echo);

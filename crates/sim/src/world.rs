@@ -8,6 +8,7 @@ use broker::{Clock, Session};
 use session::{Attachment, ErrorKind, Op, Position, Request, Table};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use stdx::Now;
 use testing::MemoryDisk;
 use testing::outbox::{Given, Recorder, What};
 
@@ -432,7 +433,7 @@ pub(crate) trait World: Sized {
     /// The whole run.
     fn run(&mut self) {
         self.shown_specs().into_iter().for_each(|spec| self.note(spec));
-        self.parts().0.options.clock = Clock::TicksFrom(self.now_ms());
+        self.parts().0.options.clock = Clock::TicksFrom(Now::at_ms(self.now_ms()));
         self.parts().0.begin();
         self.begin(true);
         let mut lives = 1 + self.parts().0.random.below(LIVES_MAX);
@@ -486,7 +487,7 @@ pub(crate) trait World: Sized {
         crowd.peers.clear();
         crowd.asking = None;
         let disk = harness.crash();
-        harness.options.clock = Clock::TicksFrom(now_ms);
+        harness.options.clock = Clock::TicksFrom(Now::at_ms(now_ms));
         let Started { copy, was_cut_off } = harness.start(disk, START_FAULTS);
         self.end_life();
         self.compare(is_clean && !was_cut_off, &copy);

@@ -1,6 +1,6 @@
 //! The time of day, for those who need it more exactly than from tick to tick, and time that only passes.
 
-use crate::Now;
+use crate::{MonotonicMs, Now, UnixMs};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ pub enum Clock {
     /// The last tick that was told: time stands still in between.
     #[default]
     Ticks,
-    /// The last tick that was told; before the first tick it is this time in milliseconds, on both scales.
-    TicksFrom(u64),
+    /// The last tick that was told; this time before the first tick.
+    TicksFrom(Now),
     /// Functions that read it.
     Read {
-        /// Unix milliseconds.
-        unix_ms: fn() -> u64,
-        /// Milliseconds since whenever; they go on evenly.
-        monotonic_ms: fn() -> u64,
+        /// The time of day.
+        unix_ms: fn() -> UnixMs,
+        /// The time on the node's own clock.
+        monotonic_ms: fn() -> MonotonicMs,
     },
 }
 
@@ -42,54 +42,50 @@ impl WallClock {
     /// Creates a clock that reads `clock`.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
-        let started_ms = if let Clock::TicksFrom(started_ms) = clock { started_ms } else { 0 };
-        let started_ms = || AtomicU64::new(started_ms);
-        Self { clock, ticked_unix_ms: started_ms(), ticked_monotonic_ms: started_ms() }
+        let this = Self { clock, ..Self::default() };
+        if let Clock::TicksFrom(start) = clock {
+            this.tick(start);
+        }
+        this
     }
 
     /// Notes that time has gone on to `now`.
     pub fn tick(&self, now: Now) {
-        self.ticked_unix_ms.store(now.unix_ms, Ordering::Relaxed);
-        self.ticked_monotonic_ms.store(now.monotonic_ms, Ordering::Relaxed);
+        self.ticked_unix_ms.store(now.unix_ms.get(), Ordering::Relaxed);
+        self.ticked_monotonic_ms.store(now.monotonic_ms.get(), Ordering::Relaxed);
     }
 
     /// The time of the last tick.
     pub fn ticked(&self) -> Now {
+        let monotonic_ms = self.ticked_monotonic_ms.load(Ordering::Relaxed);
+        let unix_ms = self.ticked_unix_ms.load(Ordering::Relaxed);
         Now {
-            monotonic_ms: self.ticked_monotonic_ms.load(Ordering::Relaxed),
-            unix_ms: self.ticked_unix_ms.load(Ordering::Relaxed),
+            monotonic_ms: MonotonicMs::from_raw(monotonic_ms),
+            unix_ms: UnixMs::from_raw(unix_ms),
         }
     }
 
-    /// Unix milliseconds.
-    pub fn unix_ms(&self) -> u64 {
+    /// The time of day.
+    pub fn unix_ms(&self) -> UnixMs {
         match self.clock {
             Clock::Ticks | Clock::TicksFrom(_) => self.ticked().unix_ms,
             Clock::Read { unix_ms, .. } => unix_ms(),
         }
     }
 
-    /// Milliseconds that mean something only beside each other, of this run of the node.
-    pub fn monotonic_ms(&self) -> u64 {
+    /// The time on the node's own clock.
+    pub fn monotonic_ms(&self) -> MonotonicMs {
         match self.clock {
             Clock::Ticks | Clock::TicksFrom(_) => self.ticked().monotonic_ms,
             Clock::Read { monotonic_ms, .. } => monotonic_ms(),
         }
     }
 
-    /// The time on this scale, in milliseconds.
-    pub fn on(&self, scale: TimeScale) -> u64 {
-        match scale {
-            TimeScale::Unix => self.unix_ms(),
-            TimeScale::Monotonic => self.monotonic_ms(),
-        }
-    }
-
-    /// The time to wait until `at_ms` on this scale; `None` for until the next tick.
-    pub fn time_until(&self, scale: TimeScale, at_ms: u64) -> Option<Duration> {
+    /// The time to wait for `span_ms` to pass; `None` for until the next tick.
+    pub const fn wait(&self, span_ms: u64) -> Option<Duration> {
         match self.clock {
             Clock::Ticks | Clock::TicksFrom(_) => None,
-            Clock::Read { .. } => Some(Duration::from_millis(at_ms.saturating_sub(self.on(scale)))),
+            Clock::Read { .. } => Some(Duration::from_millis(span_ms)),
         }
     }
 }

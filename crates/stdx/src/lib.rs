@@ -18,7 +18,7 @@ pub use duration::duration_s;
 pub use edit_distance::edit_distance;
 pub use histogram::{Histogram, HistogramCounts, count};
 pub use ring::{Ring, RingItems};
-pub use time::{Civil, Date, Now, date_time};
+pub use time::{Civil, Date, MonotonicMs, Now, UnixMs, date_time};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;

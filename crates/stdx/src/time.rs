@@ -1,10 +1,91 @@
+//! Times as values, and dates.
+
+/// A time on the node's monotonic clock, in milliseconds since the node's start. It never goes back, and
+/// means nothing to another node or after a restart: for time-outs and rates. The node's
+/// [`Clock`](crate::Clock) owns it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct MonotonicMs(u64);
+
+/// A time of day, in milliseconds since 1970-01-01T00:00:00Z. The machine's clock owns it, which may be set
+/// and so jump: for timestamps that people or peers see, and for times that are written down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct UnixMs(u64);
+
+/// Operations of a time. The result that no number can hold is the nearest one.
+macro_rules! time_operations {
+    ($Time:ident) => {
+        impl $Time {
+            /// A time that never comes.
+            pub const NEVER: Self = Self(u64::MAX);
+
+            /// The time that `get` made this number of, or that is written as it.
+            #[must_use]
+            pub const fn from_raw(ms: u64) -> Self {
+                Self(ms)
+            }
+
+            /// The number of milliseconds since the clock's origin, to be written or shown.
+            #[must_use]
+            pub const fn get(self) -> u64 {
+                self.0
+            }
+
+            /// The time `span_ms` later.
+            #[must_use]
+            pub const fn plus(self, span_ms: u64) -> Self {
+                Self(self.0.saturating_add(span_ms))
+            }
+
+            /// The time `span_ms` earlier.
+            #[must_use]
+            pub const fn minus(self, span_ms: u64) -> Self {
+                Self(self.0.saturating_sub(span_ms))
+            }
+
+            /// The milliseconds since `earlier`; 0 if that is later.
+            #[must_use]
+            pub const fn since(self, earlier: Self) -> u64 {
+                self.0.saturating_sub(earlier.0)
+            }
+
+            /// The first time from here on that is a multiple of `step_ms`, which is not 0, after the origin.
+            #[must_use]
+            pub const fn round_up(self, step_ms: u64) -> Self {
+                match self.0.checked_next_multiple_of(step_ms) {
+                    Some(ms) => Self(ms),
+                    None => Self::NEVER,
+                }
+            }
+        }
+    };
+}
+time_operations!(MonotonicMs);
+time_operations!(UnixMs);
+
 /// The time a command is applied at. Pure code never reads a clock: it is handed this value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Now {
-    /// Milliseconds since an arbitrary start; never goes back. For time-outs and rates.
-    pub monotonic_ms: u64,
-    /// Milliseconds since 1970-01-01T00:00:00Z; may jump. For timestamps that people or peers see.
-    pub unix_ms: u64,
+    /// The time on the node's own clock.
+    pub monotonic_ms: MonotonicMs,
+    /// The time of day.
+    pub unix_ms: UnixMs,
+}
+
+impl Now {
+    /// The time `ms` after the origins of both clocks, as simulated nodes count it.
+    #[must_use]
+    pub const fn at_ms(ms: u64) -> Self {
+        Self { monotonic_ms: MonotonicMs(ms), unix_ms: UnixMs(ms) }
+    }
+
+    /// The time `span_ms` later.
+    #[must_use]
+    pub const fn plus(self, span_ms: u64) -> Self {
+        let Self { monotonic_ms, unix_ms } = self;
+        Self { monotonic_ms: monotonic_ms.plus(span_ms), unix_ms: unix_ms.plus(span_ms) }
+    }
 }
 
 /// A day of the Gregorian calendar, in UTC.
@@ -38,10 +119,10 @@ impl Civil {
 
 /// `2026-11-26T15:22:53.123+00:00`, in UTC, with this between date and time.
 #[must_use]
-pub fn date_time(unix_ms: u64, between: char) -> String {
+pub fn date_time(at: UnixMs, between: char) -> String {
     let Civil { date: Date { year, month, day }, time: (hour, minute, second) } =
-        Civil::at(unix_ms / 1_000);
-    let ms = unix_ms % 1_000;
+        Civil::at(at.0 / 1_000);
+    let ms = at.0 % 1_000;
     format!("{year:04}-{month:02}-{day:02}{between}{hour:02}:{minute:02}:{second:02}.{ms:03}+00:00")
 }
 
@@ -75,6 +156,6 @@ mod tests {
         assert_eq!(civil_date(20_778), date(2026, 11, 21));
         let noon = Civil { date: date(2000, 2, 29), time: (12, 34, 56) };
         assert_eq!(Civil::at(951_827_696), noon);
-        assert_eq!(date_time(951_827_696_007, ' '), "2000-02-29 12:34:56.007+00:00");
+        assert_eq!(date_time(UnixMs(951_827_696_007), ' '), "2000-02-29 12:34:56.007+00:00");
     }
 }

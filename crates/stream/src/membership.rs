@@ -151,7 +151,7 @@ impl Memberships {
     }
 
     pub(crate) fn asking(&self) -> Asking {
-        let now_ms = self.services.time.monotonic_ms();
+        let now_ms = self.services.time.monotonic_ms().get();
         Asking { update: self.services.next_update(), now_ms }
     }
 }

@@ -41,7 +41,8 @@ impl Scrubber {
         services: &Arc<StreamServices>,
         streams: impl Iterator<Item = &'a Arc<Stream>>,
     ) {
-        let (interval_ms, now_ms) = (services.options.scrub_interval_ms, services.time.unix_ms());
+        let (interval_ms, now_ms) =
+            (services.options.scrub_interval_ms, services.time.unix_ms().get());
         let mut state = stdx::lock(&self.state);
         if interval_ms == 0 || state.is_under_way || services.is_busy() {
             return;
@@ -93,7 +94,7 @@ impl Scrubber {
                 }
             }
             if let Some(table) = services.files.table() {
-                table.note_scrubbed(stream.id().0, services.time.unix_ms());
+                table.note_scrubbed(stream.id().0, services.time.unix_ms().get());
             }
         }
         stdx::lock(&self.state).is_under_way = false;

@@ -138,7 +138,7 @@ impl StreamServices {
         failure: &Poison,
     ) -> Result<Arc<Self>, ChunkLogError> {
         let time = WallClock::new(clock);
-        let table = StreamTable::open(Arc::clone(&disk), time.unix_ms())?;
+        let table = StreamTable::open(Arc::clone(&disk), time.unix_ms().get())?;
         let files = StreamFiles::with_table(Arc::clone(&disk), options.open_files_max, Some(table));
         let inbox = Inbox::new(UNWRITTEN_BYTES_MAX, failure);
         // Each consumer and each connection has one read at a time.

@@ -114,7 +114,7 @@ impl Writing<'_> {
 
     /// Writes what was added, unless somebody is at it; false if there was nothing to do.
     fn take_turn(&self, wakes: &mut Wakes) -> bool {
-        let now_ms = self.0.services.time.unix_ms();
+        let now_ms = self.0.services.time.unix_ms().get();
         let Some(mut turn) = stdx::lock(&self.0.writer).next_turn(now_ms) else { return false };
         match turn.run(&self.0.services) {
             Ok(end) => self.commit(turn, end, wakes),
@@ -172,7 +172,7 @@ impl Writing<'_> {
     /// if it `may_review`, look at what is kept, once that is due.
     pub(crate) fn tick(&self, may_review: bool) {
         let mut writer = stdx::lock(&self.0.writer);
-        let now_ms = i64::try_from(self.0.services.time.unix_ms()).unwrap_or(i64::MAX);
+        let now_ms = i64::try_from(self.0.services.time.unix_ms().get()).unwrap_or(i64::MAX);
         if may_review && writer.is_review_due(now_ms) {
             self.ask_for_review();
         }
@@ -210,7 +210,7 @@ impl Writing<'_> {
             return;
         }
         let Some(mut log) = stdx::lock(&self.0.writer).take_for_review() else { return };
-        review(&mut log, self.0.services.time.unix_ms());
+        review(&mut log, self.0.services.time.unix_ms().get());
         let mut wakes = Wakes::new();
         self.give_back(log, &mut wakes);
         wake_all(&mut wakes);

@@ -93,7 +93,7 @@ impl Undo {
     }
 
     pub(crate) fn unix_ms(&self) -> u64 {
-        self.storage().time.unix_ms()
+        self.storage().time.unix_ms().get()
     }
 
     /// The bounds within which messages that are taken away next can be brought back; `None` if they cannot.

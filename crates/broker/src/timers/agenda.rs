@@ -2,20 +2,18 @@
 //! for queues that nobody uses: one order of both would be wrong after the time of day was set.
 
 use meta::QueueId;
-use queue_type::{AlarmTimes, RuledQueue};
+use queue_type::{AlarmChange, AlarmTimes, RuledQueue};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use stdx::{TimeScale, WallClock};
+use stdx::{MonotonicMs, TimeScale, UnixMs, WallClock};
 
 /// The alarms of all queues: of each one on each scale at most.
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
-    unix: Alarms,
-    monotonic: Alarms,
+    unix: Alarms<UnixMs>,
+    monotonic: Alarms<MonotonicMs>,
 }
-
-type Alarms = BTreeMap<(u64, QueueId), Weak<dyn RuledQueue>>;
 
 impl Agenda {
     /// Moves a queue's alarm; true if it is the first one of its scale now.
@@ -23,17 +21,12 @@ impl Agenda {
         &mut self,
         queue: Weak<dyn RuledQueue>,
         id: QueueId,
-        scale: TimeScale,
-        times: AlarmTimes,
+        change: AlarmChange,
     ) -> bool {
-        let alarms = self.on(scale);
-        if let Some(before_ms) = times.before_ms {
-            alarms.remove(&(before_ms, id));
+        match change {
+            AlarmChange::Unix(times) => self.unix.set(queue, id, times),
+            AlarmChange::Monotonic(times) => self.monotonic.set(queue, id, times),
         }
-        let Some(at_ms) = times.at_ms else { return false };
-        let is_first = alarms.first_key_value().is_none_or(|(first, _)| at_ms < first.0);
-        alarms.insert((at_ms, id), queue);
-        is_first
     }
 
     /// A queue whose alarm is due, and on which scale. The alarm is gone then.
@@ -41,42 +34,52 @@ impl Agenda {
         &mut self,
         time: &WallClock,
     ) -> Option<(Arc<dyn RuledQueue>, TimeScale)> {
-        let scales = [TimeScale::Monotonic, TimeScale::Unix];
-        scales.into_iter().find_map(|scale| Some((self.next_due_on(scale, time)?, scale)))
-    }
-
-    fn next_due_on(&mut self, scale: TimeScale, time: &WallClock) -> Option<Arc<dyn RuledQueue>> {
-        let alarms = self.on(scale);
-        if alarms.is_empty() {
-            return None;
-        }
-        let now_ms = time.on(scale);
-        loop {
-            let first = alarms.first_entry()?;
-            let (at_ms, QueueId(_)) = *first.key();
-            if at_ms > now_ms {
-                return None;
-            }
-            if let Some(queue) = first.remove().upgrade() {
-                return Some(queue);
-            }
-        }
+        let of_monotonic = self.monotonic.take_due(|| time.monotonic_ms());
+        let due = of_monotonic.map(|queue| (queue, TimeScale::Monotonic));
+        due.or_else(|| Some((self.unix.take_due(|| time.unix_ms())?, TimeScale::Unix)))
     }
 
     /// How long to wait for the first alarm; `None` for until the next tick, or for ever.
     pub(super) fn time_until_first(&self, time: &WallClock) -> Option<Duration> {
-        let until = |scale, alarms: &Alarms| {
-            let ((at_ms, _), _) = alarms.first_key_value()?;
-            time.time_until(scale, *at_ms)
-        };
-        let unix = until(TimeScale::Unix, &self.unix);
-        unix.into_iter().chain(until(TimeScale::Monotonic, &self.monotonic)).min()
+        let unix_ms = self.unix.first().map(|at| at.since(time.unix_ms()));
+        let monotonic_ms = self.monotonic.first().map(|at| at.since(time.monotonic_ms()));
+        time.wait(unix_ms.into_iter().chain(monotonic_ms).min()?)
+    }
+}
+
+/// The alarms on one clock, by time.
+#[derive(Debug)]
+struct Alarms<T>(BTreeMap<(T, QueueId), Weak<dyn RuledQueue>>);
+
+impl<T> Default for Alarms<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<T: Copy + Ord> Alarms<T> {
+    fn first(&self) -> Option<T> {
+        self.0.first_key_value().map(|((at, _), _)| *at)
     }
 
-    const fn on(&mut self, scale: TimeScale) -> &mut Alarms {
-        match scale {
-            TimeScale::Unix => &mut self.unix,
-            TimeScale::Monotonic => &mut self.monotonic,
+    fn set(&mut self, queue: Weak<dyn RuledQueue>, id: QueueId, times: AlarmTimes<T>) -> bool {
+        if let Some(before) = times.before {
+            self.0.remove(&(before, id));
+        }
+        let Some(at) = times.at else { return false };
+        let is_first = self.first().is_none_or(|first| at < first);
+        self.0.insert((at, id), queue);
+        is_first
+    }
+
+    fn take_due(&mut self, now: impl FnOnce() -> T) -> Option<Arc<dyn RuledQueue>> {
+        self.first()?;
+        let now = now();
+        loop {
+            let first = self.0.first_entry().filter(|first| first.key().0 <= now)?;
+            if let Some(queue) = first.remove().upgrade() {
+                return Some(queue);
+            }
         }
     }
 }

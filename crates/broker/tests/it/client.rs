@@ -140,7 +140,7 @@ pub(crate) fn start_set(disk: Arc<dyn Disk>, settings: BrokerOptions) -> Arc<Bro
             block_on(broker.apply_definition(command)).unwrap();
         }
     }
-    broker.tick(Now { monotonic_ms: 1, unix_ms: 1 });
+    broker.tick(Now::at_ms(1));
     broker
 }
 
@@ -524,7 +524,7 @@ impl Client {
 
 /// It is so many milliseconds after 1970, by both clocks.
 pub(crate) fn at(broker: &Broker, unix_ms: u64) {
-    broker.tick(Now { monotonic_ms: unix_ms, unix_ms });
+    broker.tick(Now::at_ms(unix_ms));
 }
 
 /// Waits until something is so.

@@ -198,7 +198,7 @@ fn what_is_rejected_without_a_way_on_is_refused() {
 fn what_expires_is_dropped_purged_or_deleted_is_refused() {
     let mut node = queue_with("ack", &[("x-message-ttl", Value::I32(1_000))]);
     node.publisher.publish("q", &["a"], Kind::Transient);
-    node.broker.tick(Now { monotonic_ms: 5_000, unix_ms: 5_000 });
+    node.broker.tick(Now::at_ms(5_000));
     assert_eq!(node.publisher.wait_for(Vec::new(), 1), ["nack 1..=1"]);
     node.publisher.publish("q", &["b", "c"], Kind::Transient);
     let heard = node.publisher.ask(Op::PurgeQueue { queue: short("q") });

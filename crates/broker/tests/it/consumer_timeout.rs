@@ -25,7 +25,7 @@ fn node(timeout_ms: Option<u64>) -> (Arc<Broker>, Client) {
 /// Time goes on to `until_ms` in seconds, as on a running node.
 fn pass(broker: &Broker, from_ms: u64, until_ms: u64) {
     for ms in (from_ms..=until_ms).step_by(1_000) {
-        broker.tick(Now { monotonic_ms: ms, unix_ms: ms });
+        broker.tick(Now::at_ms(ms));
     }
 }
 
@@ -310,7 +310,7 @@ fn tells_the_age(
         now_ms += seconds * 1_000;
         let mut held_ms = BTreeMap::new();
         let queue = broker.view().queues().next().unwrap().clone();
-        Diagnosis(&queue).note_held_ms(Now { monotonic_ms: now_ms, unix_ms: now_ms }, &mut held_ms);
+        Diagnosis(&queue).note_held_ms(Now::at_ms(now_ms), &mut held_ms);
         let told_ms = held_ms.into_values().next();
         let age_ms = given_ms.iter().min().map(|at_ms| now_ms - at_ms);
         assert_eq!(told_ms.is_some(), age_ms.is_some());

@@ -95,7 +95,7 @@ fn the_log_does_not_grow_behind_a_queue_that_is_never_consumed() {
         let heard = client.publish("busy", &[&large, &large], Kind::Persistent);
         client.wait_for(heard, 1);
         client.ask(Op::PurgeQueue { queue: short("busy") });
-        broker.tick(stdx::Now { monotonic_ms: round, unix_ms: round });
+        broker.tick(stdx::Now::at_ms(round));
     }
     let stats = broker.figures().log();
     assert!(stats.segments < 12, "{stats:?}");

@@ -519,7 +519,7 @@ fn unsettled_messages_are_counted_by_channel() {
     let held = || broker.figures().unacked_by_channel().into_values().collect::<Vec<_>>();
     let connection = Arc::clone(client.session().connection());
     let bytes_held = |at_ms| {
-        broker.tick(Now { monotonic_ms: at_ms, unix_ms: at_ms });
+        broker.tick(Now::at_ms(at_ms));
         connection.held_bytes()
     };
     assert_eq!((held(), bytes_held(1_000)), (vec![2], 64));

@@ -357,7 +357,7 @@ fn the_last_events_are_kept() {
 #[test]
 fn events_of_channels_are_kept_while_somebody_reads() {
     let (broker, _client) = new_node();
-    let at = |ms| broker.tick(Now { monotonic_ms: ms, unix_ms: ms });
+    let at = |ms| broker.tick(Now::at_ms(ms));
     let mut n_seen = Vec::new();
     for ms in [1_000, 2_000, 70_000] {
         at(ms);
@@ -487,7 +487,7 @@ fn deliveries_are_stamped_as_they_go() {
     client.publish_with("", "q", &[(own.clone(), "m")]);
     assert_eq!(client.get("q"), ["got m left 0"]);
     assert_eq!(sent(&client), Some(Value::I64(1)));
-    broker.tick(Now { monotonic_ms: 7, unix_ms: 7 });
+    broker.tick(Now::at_ms(7));
     client.settle(1, Outcome::Modified);
     assert_eq!(client.consume("q", true), ["consuming", "deliver m again"]);
     assert_eq!(sent(&client), Some(Value::I64(7)));

@@ -301,7 +301,7 @@ fn a_message_that_a_crash_takes_away_may_come_again() {
         let properties = Properties { headers, delivery_mode: Some(2), ..Properties::default() };
         client.publish_with("x", "", &[(properties, "m")]);
     };
-    let mut times = (1..).map(|n| Now { monotonic_ms: n * 10_000, unix_ms: n * 10_000 });
+    let mut times = (1..).map(|n| Now::at_ms(n * 10_000));
     let mut pass = |broker: &Broker| broker.tick(times.next().unwrap());
     for is_durable in [false, true] {
         let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));

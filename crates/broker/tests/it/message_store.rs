@@ -468,7 +468,7 @@ fn the_files_of_a_virtual_host_go_with_it() {
     client.disconnect();
     let deadline = Instant::now() + Duration::from_secs(20);
     for round in 2.. {
-        broker.tick(stdx::Now { monotonic_ms: round, unix_ms: round });
+        broker.tick(stdx::Now::at_ms(round));
         if disk.list("vhosts").unwrap().is_empty() {
             break;
         }

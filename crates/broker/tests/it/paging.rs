@@ -151,7 +151,7 @@ fn few_messages_that_stay_do_not_keep_much_space() {
     let live_bytes = broker.figures().message_bytes();
     assert!(live_bytes < most_bytes / 20, "{live_bytes} of {most_bytes}");
     wait_until("space to be given back", || {
-        broker.tick(Now { monotonic_ms: 2, unix_ms: 2 });
+        broker.tick(Now::at_ms(2));
         broker.figures().pages().0.file_bytes < 2 * live_bytes + 2 * u64::from(FILE_BYTES)
     });
 }
@@ -209,9 +209,9 @@ fn pages_that_rules_are_about_are_read_behind_the_start() {
         }
         let (heard, mut client) = waiting.join().unwrap();
         assert_eq!(heard, [format!("got {} again left {N}", body(0))]);
-        broker.tick(Now { monotonic_ms: 50_000, unix_ms: 50_000 });
+        broker.tick(Now::at_ms(50_000));
         assert_eq!(client.ask_ready("q"), N);
-        broker.tick(Now { monotonic_ms: 61_000, unix_ms: 61_000 });
+        broker.tick(Now::at_ms(61_000));
         while steppers.rules.step() {}
         assert_eq!(client.ask_ready("q"), 0, "their time is known");
     });

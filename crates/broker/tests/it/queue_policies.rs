@@ -6,7 +6,7 @@ use message::Properties;
 use meta::PolicyScope;
 use session::{Op, Outcome, Table, Value};
 use std::sync::Arc;
-use stdx::Now;
+use stdx::{MonotonicMs, Now, UnixMs};
 use testing::{CrashOutcome, MemoryDisk};
 
 const fn number(n: i64) -> Value {
@@ -558,10 +558,11 @@ fn an_unused_queue_goes_by_time_that_passes_whatever_the_clock_says() {
     let (_disk, broker) = new_node();
     let mut client = Client::connect(&broker);
     client.declare_with("q", true, &[("x-expires", number(1_000))]);
-    broker.tick(Now { monotonic_ms: 500, unix_ms: DAY_MS });
+    broker
+        .tick(Now { monotonic_ms: MonotonicMs::from_raw(500), unix_ms: UnixMs::from_raw(DAY_MS) });
     wait_for_rules(&mut client);
     assert!(broker.view().queue("/", "q").is_some(), "deleted by a clock that was set forward");
-    broker.tick(Now { monotonic_ms: 1_001, unix_ms: 3 });
+    broker.tick(Now { monotonic_ms: MonotonicMs::from_raw(1_001), unix_ms: UnixMs::from_raw(3) });
     wait_until_gone(&broker, "q");
 }
 

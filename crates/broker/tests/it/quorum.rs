@@ -206,7 +206,7 @@ fn messages_expire_and_full_queues_refuse() {
     let mut client = Client::connect(&broker);
     declare(&mut client, "q", &[("x-message-ttl", Value::I64(1))]);
     client.publish("q", &["a"], Kind::Transient);
-    broker.tick(stdx::Now { monotonic_ms: 2, unix_ms: 2 });
+    broker.tick(stdx::Now::at_ms(2));
     wait_until("it expires", || client.ask_ready("q") == 0);
 }
 
@@ -235,7 +235,7 @@ fn the_log_stays_short_behind_a_message_that_nobody_settles() {
     for round in 0..60 {
         confirmed(&mut client, "q", &[&large, &large], Kind::Persistent);
         consumer.write_out();
-        broker.tick(stdx::Now { monotonic_ms: round, unix_ms: round });
+        broker.tick(stdx::Now::at_ms(round));
     }
     let stats = broker.figures().log();
     assert!(stats.segments < 12, "{stats:?}");
@@ -258,7 +258,7 @@ fn a_queue_in_use_lets_go_of_the_log_by_itself() {
         confirmed(&mut client, "q", &bodies, Kind::Persistent);
         consumer.write_out();
         if round == 50 {
-            broker.tick(stdx::Now { monotonic_ms: 1, unix_ms: 1 });
+            broker.tick(stdx::Now::at_ms(1));
         }
     }
     let stats = broker.figures().log();

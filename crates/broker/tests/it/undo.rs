@@ -300,7 +300,7 @@ fn consumers_keep_what_they_hold_and_nothing_is_kept_for_ever() {
         let back = BringingBack::begin(broker.operations().undo(), entry.id).unwrap();
         assert!(BringingBack::begin(broker.operations().undo(), entry.id).is_err(), "it is busy");
         assert!(!broker.operations().undo().forget(entry.id), "it is busy");
-        let late = stdx::Now { monotonic_ms: 70_000, unix_ms: 70_000 };
+        let late = stdx::Now::at_ms(70_000);
         broker.tick(late);
         drop(back);
         assert!(
@@ -395,7 +395,7 @@ fn deleted(disk: &Arc<MemoryDisk>) -> Arc<Broker> {
 
 #[test]
 fn the_files_of_a_stream_go_with_what_could_bring_it_back() {
-    let late = stdx::Now { monotonic_ms: 70_000, unix_ms: 70_000 };
+    let late = stdx::Now::at_ms(70_000);
     for way in ["too late", "forgotten", "no room"] {
         let disk = Arc::new(MemoryDisk::new());
         let broker = start_bounded(&disk, 2_600);

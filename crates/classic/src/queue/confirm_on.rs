@@ -253,7 +253,7 @@ impl Inspection<'_> {
     /// a message that has left meanwhile is refused: the message may be gone or not.
     pub fn put_back_confirms(self, confirms: &[(u64, Confirm)]) {
         self.0.with(|state, _| {
-            let now_ms = self.0.time().monotonic_ms();
+            let now_ms = self.0.time().monotonic_ms().get();
             for (at, confirm) in confirms {
                 let (bytes, is_gone) = match state.content.backlog.get(*at) {
                     Lookup::Here(message) => (message.body.len(), state.deleted),
@@ -271,7 +271,7 @@ impl Inspection<'_> {
     /// Publishes that wait for the queue's consumers.
     #[must_use]
     pub fn pending_confirms(self) -> PendingConfirms {
-        stdx::lock(&self.0.state).confirms.pending(self.0.time().monotonic_ms())
+        stdx::lock(&self.0.state).confirms.pending(self.0.time().monotonic_ms().get())
     }
 
     /// Time when the publisher's first publish came that waits for consumers, by the monotonic clock.

@@ -19,7 +19,7 @@ pub(super) struct GivenUp<'s> {
 impl GivenUp<'_> {
     /// Refuses publishes that have waited for too long. Messages among them that nobody holds are gone.
     pub(super) fn refuse_overdue(&mut self, queue: &Queue) {
-        let refused = self.confirms.refuse_overdue(queue.time().monotonic_ms());
+        let refused = self.confirms.refuse_overdue(queue.time().monotonic_ms().get());
         queue.counters.n_confirm_timeouts.fetch_add(refused.len() as u64, Ordering::Relaxed);
         for (at, bytes) in refused {
             let is_ready = self.fifo.messages_mut().discard(PositionRange::one(at)) > 0;

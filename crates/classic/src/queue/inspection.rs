@@ -34,7 +34,7 @@ impl Inspection<'_> {
     /// Consumers that hold the messages at these positions, as far as there is a record of it.
     #[must_use]
     pub fn holders(self, positions: &BTreeSet<u64>) -> Vec<Holder> {
-        let now_ms = self.0.time().monotonic_ms();
+        let now_ms = self.0.time().monotonic_ms().get();
         stdx::lock(&self.0.state).membership().holders(positions, now_ms)
     }
 

@@ -15,7 +15,7 @@ use last_use::LastUse;
 pub(super) use leaving::Leaving;
 
 use super::Queue;
-use delivery::{QueueAlarms, Sending, add_counts, dead_letter_to, limits, retry};
+use delivery::{AlarmOwner, QueueAlarms, Sending, add_counts, dead_letter_to, limits, retry};
 use message::MessageRef;
 use meta::{Overflow, QueueSettings};
 use queue::{Fifo, Gone, MessageAttrs, PositionRange, QueuePolicy};
@@ -23,7 +23,7 @@ use queue_type::DeadLetterTo;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use stdx::TimeScale;
+use stdx::{MonotonicMs, TimeScale, UnixMs};
 use store::backlog::Lookup;
 
 /// The rules of a queue besides giving out messages in order.
@@ -169,8 +169,9 @@ impl Policy {
         let expires_at_ms = self.expires_at_ms(fifo.consumers().n_active() > 0);
         let at_ms = expires_at_ms.into_iter().chain(overdue_ms).min();
         let alarms = &mut self.state.get_or_insert_default().alarms;
-        alarms.set((&queue.me, queue), TimeScale::Unix, next_deadline(fifo));
-        alarms.set((&queue.me, queue), TimeScale::Monotonic, at_ms);
+        let owner = AlarmOwner { me: &queue.me, context: queue };
+        alarms.set_unix(&owner, next_deadline(fifo).map(UnixMs::from_raw));
+        alarms.set_monotonic(&owner, at_ms.map(MonotonicMs::from_raw));
     }
 
     /// An alarm has come.
@@ -279,7 +280,7 @@ impl Policy {
         if let Some(policy) = &mut self.state
             && policy.settings.expires_ms.is_some()
         {
-            policy.last_use = LastUse::now(queue.time().monotonic_ms());
+            policy.last_use = LastUse::now(queue.time().monotonic_ms().get());
         }
     }
 
@@ -287,7 +288,7 @@ impl Policy {
     pub(super) fn end_rules(&mut self, queue: &Queue) {
         let Some(mut policy) = self.state.take() else { return };
         policy.noted_returns.release(queue.wal());
-        policy.alarms.clear((&queue.me, queue));
+        policy.alarms.clear(&AlarmOwner { me: &queue.me, context: queue });
     }
 }
 
@@ -338,9 +339,9 @@ impl Leaving<'_> {
         if is_same {
             return;
         }
-        let now_ms = queue.time().unix_ms();
+        let now_ms = queue.time().unix_ms().get();
         let counted_bytes = self.policy.state.as_deref().is_some_and(PolicyState::counts_bytes);
-        let last_use = LastUse::now(queue.time().monotonic_ms());
+        let last_use = LastUse::now(queue.time().monotonic_ms().get());
         let fresh = PolicyState { epoch, ..PolicyState::new(settings.clone(), last_use) };
         match &mut self.policy.state {
             Some(policy) => {

@@ -118,7 +118,7 @@ fn unknown(range: Range<u64>) -> RecoveredMessages {
 
 /// Tells the core of messages; the time matters only where they expire.
 fn tell(queue: &Queue, fifo: &mut Fifo, stored: &RecoveredMessages) {
-    fifo.restore(stored, stored.deadline_ms.map_or(0, |_| queue.time().unix_ms()));
+    fifo.restore(stored, stored.deadline_ms.map_or(0, |_| queue.time().unix_ms().get()));
 }
 
 /// A queue that is being filled after a start.

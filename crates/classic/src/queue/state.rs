@@ -416,13 +416,13 @@ impl QueueState {
         if self.deleted {
             return AfterDetach::Stays;
         }
-        let now_ms = queue.time().unix_ms();
+        let now_ms = queue.time().unix_ms().get();
         self.given_up().wake(queue, now_ms);
         self.given_up().refuse_overdue(queue);
         self.leaving().enforce(queue, now_ms);
         self.deliveries().dispatch(queue, wakes);
         let has_consumers = self.fifo.consumers().n_active() > 0;
-        let is_over = |at_ms| at_ms <= queue.time().monotonic_ms();
+        let is_over = |at_ms| at_ms <= queue.time().monotonic_ms().get();
         if self.policy.expires_at_ms(has_consumers).is_some_and(is_over) {
             self.deleted = true;
             return AfterDetach::DeleteQueue;

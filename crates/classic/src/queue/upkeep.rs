@@ -48,7 +48,7 @@ impl Upkeep<'_> {
         let first_undelivered =
             (!self.0.is_loading()).then(|| state.policy.first_undelivered(&state.fifo));
         let has_consumers = state.fifo.consumers().n_active() > 0;
-        let now_ms = self.0.time().monotonic_ms();
+        let now_ms = self.0.time().monotonic_ms().get();
         let unused_ms = state.policy.unused_for_ms(has_consumers, now_ms);
         StopNote { first_undelivered, unused_ms }
     }

@@ -49,7 +49,7 @@ impl Outcome {
 }
 
 fn now(us: u64) -> Now {
-    Now { monotonic_ms: us / 1_000, unix_ms: 0 }
+    Now::at_ms(us / 1_000)
 }
 
 impl ClientModel {

@@ -17,11 +17,11 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use stdx::Now;
 
-pub(crate) const START: Now = Now { monotonic_ms: 1_000_000, unix_ms: 1_700_000_000_000 };
+pub(crate) const START: Now = Now::at_ms(1_000_000);
 
 /// So many milliseconds later.
 pub(crate) const fn later(than: Now, ms: u64) -> Now {
-    Now { monotonic_ms: than.monotonic_ms + ms, unix_ms: than.unix_ms + ms }
+    than.plus(ms)
 }
 
 /// A request in words, its spans looked up.

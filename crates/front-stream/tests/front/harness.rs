@@ -9,12 +9,12 @@ use stdx::Now;
 use streamproto::command::{Open, PeerProperties, SaslAuthenticate, SaslHandshake, Tune};
 use streamproto::{Command, ToClient, decode_frame};
 
-pub(crate) const START: Now = Now { monotonic_ms: 1_000_000, unix_ms: 1_700_000_000_000 };
+pub(crate) const START: Now = Now::at_ms(1_000_000);
 pub(crate) const PORT: u16 = 5552;
 
 /// So many milliseconds after the start.
 pub(crate) const fn later(ms: u64) -> Now {
-    Now { monotonic_ms: START.monotonic_ms + ms, unix_ms: START.unix_ms + ms }
+    START.plus(ms)
 }
 
 /// The bytes of a frame.

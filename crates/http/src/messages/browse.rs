@@ -24,12 +24,12 @@ pub(crate) fn page(call: &Call) -> Outcome {
     };
     let wanted = Wanted::with_beginnings(call, &fields)?;
     let (mut look, mut rows) = (wanted.look(u64::MAX), Rows::default());
-    let until_ms = call.api.now().monotonic_ms + TIME_MAX_MS;
+    let until_ms = call.api.now().monotonic_ms.get() + TIME_MAX_MS;
     let (mut goes_on, mut is_full) = (true, false);
     while goes_on
         && !is_full
         && call.course.end().is_none()
-        && call.api.now().monotonic_ms < until_ms
+        && call.api.now().monotonic_ms.get() < until_ms
     {
         goes_on = look.step(&mut |at| {
             rows.push(at, wanted.sight.shown);

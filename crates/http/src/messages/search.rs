@@ -73,7 +73,7 @@ fn look_through(
             return Ok(End::Limit);
         } else if look.n_scanned >= bounds.scan_max {
             return Ok(End::Scanned);
-        } else if api.now().monotonic_ms >= bounds.until_ms {
+        } else if api.now().monotonic_ms.get() >= bounds.until_ms {
             return Ok(End::TimeOver);
         }
         pace.rest();
@@ -95,13 +95,13 @@ pub(crate) fn stream(call: &Call) -> Outcome {
     let (api, turn) = (Arc::clone(&call.api), call.api.turns.search(&call.asker())?);
     let write = move |take: &mut Take<'_>| {
         let _turn = turn;
-        let mut told_ms = api.now().monotonic_ms;
+        let mut told_ms = api.now().monotonic_ms.get();
         let bounds = Bounds { scan_max, until_ms: told_ms + timeout_ms, limit };
         let mut look = wanted.look(scan_max);
         let ended = look_through(&api, &wanted, &mut look, &bounds, &mut |look, found| {
             let mut is_there = take(Bytes::new());
             is_there &= found.iter().all(|row| take(event("match", row)));
-            let now_ms = api.now().monotonic_ms;
+            let now_ms = api.now().monotonic_ms.get();
             if now_ms >= told_ms + PROGRESS_EVERY_MS {
                 told_ms = now_ms;
                 is_there &= take(event("progress", progress(look).to_string().as_bytes()));

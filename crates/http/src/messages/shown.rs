@@ -60,7 +60,7 @@ impl Rows {
                 let mut details = channel_details(api, connection, channel);
                 let tag = holder.consumer_tag.as_ref().map(session::ShortString::to_text);
                 crate::objects::put_field(&mut details, "consumer_tag", json!(tag));
-                let since_ms = api.now().unix_ms.saturating_sub(holder.held_ms);
+                let since_ms = api.now().unix_ms.get().saturating_sub(holder.held_ms);
                 crate::objects::put_field(&mut details, "since", json!(since_ms));
                 json.extend_from_slice(b",\"holder\":");
                 json.extend_from_slice(details.to_string().as_bytes());

@@ -195,7 +195,7 @@ impl Watch {
     }
 
     fn now_ms(&self) -> u64 {
-        self.api.now().monotonic_ms
+        self.api.now().monotonic_ms.get()
     }
 }
 

@@ -162,7 +162,7 @@ pub(crate) fn publish(call: &Call) -> Outcome {
     let keys = keys(key, body.get("properties"));
     let message =
         Message { properties: Some(properties), ..Message::new(&keys, properties.headers()) };
-    let (now_ms, mut held) = (call.api.now().unix_ms, BTreeMap::new());
+    let (now_ms, mut held) = (call.api.now().unix_ms.get(), BTreeMap::new());
     let watch = |exchange: &Name| {
         let forecast = view.forecast(&vhost.name, exchange, &message, now_ms);
         held.insert(exchange.clone(), forecast);

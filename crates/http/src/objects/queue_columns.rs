@@ -17,7 +17,7 @@ use mgmt::{channel_pid, connection_pid, queue_pid, typed_table};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
-use stdx::{Now, date_time};
+use stdx::{Now, UnixMs, date_time};
 
 /// The parts that all rows of a list share.
 pub(super) struct QueueContext {
@@ -78,8 +78,8 @@ const COLUMNS: &[Column<Read>] = columns! {
     "head_message_timestamp" [ALONE] |it| some(it.if_classic()?.queue.head_timestamp()),
         tool |it| some(it.queue.head_timestamp()?);
     // Lists do not have this column: its value never stays the same.
-    "idle_ms" [NOT_OF_TOOL] |it| some(it.now().unix_ms.saturating_sub(it.idle_since_ms()));
-    "idle_since" [ALONE NOT_OF_TOOL] |it| some(date_time(it.idle_since_ms(), 'T'));
+    "idle_ms" [NOT_OF_TOOL] |it| some(it.now().unix_ms.get().saturating_sub(it.idle_since_ms()));
+    "idle_since" [ALONE NOT_OF_TOOL] |it| some(date_time(UnixMs::from_raw(it.idle_since_ms()), 'T'));
     "incoming" [ALONE NOT_OF_TOOL] |it| it.flows(|it, def, all| it.incoming_of_queue(def, all));
     "internal" [LIST NOT_OF_TOOL] |_| some(false);
     "internal_owner" [LIST NOT_OF_TOOL] |_| some(false);
@@ -255,7 +255,7 @@ impl QueueRow<'_> {
     /// Since when nothing of the queue has changed, Unix milliseconds; now before the first look.
     fn idle_since_ms(&self) -> u64 {
         let idle_since_ms = self.api().stats.idle_since_ms(self.queue.id());
-        idle_since_ms.unwrap_or_else(|| self.now().unix_ms)
+        idle_since_ms.unwrap_or_else(|| self.now().unix_ms.get())
     }
 
     /// The rate of a length, and its samples.

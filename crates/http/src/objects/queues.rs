@@ -19,6 +19,7 @@ use mgmt::{Kind, Request, operations};
 use serde_json::{Value, json};
 use session::{Flag, Op, QueueDeclaration};
 use std::sync::{Arc, OnceLock};
+use stdx::MonotonicMs;
 
 /// Lists that were made a moment ago.
 #[derive(Debug, Default)]
@@ -40,8 +41,8 @@ struct Asked {
 impl QueueLists {
     /// Drops the lists whose time is over.
     pub(crate) fn forget(&self, now_ms: u64) {
-        self.queues.forget(now_ms);
-        self.arranged.forget(now_ms);
+        self.queues.forget(MonotonicMs::from_raw(now_ms));
+        self.arranged.forget(MonotonicMs::from_raw(now_ms));
     }
 
     /// The queues of virtual hosts, in the order of their names.

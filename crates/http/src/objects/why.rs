@@ -130,7 +130,7 @@ fn publishers(call: &Call, queue: QueueId) -> Value {
 
 /// The connections that have published to a queue and are not listened to for now.
 fn waiting_publishers(call: &Call, queue: QueueId) -> Value {
-    let now_ms = call.api.now().monotonic_ms;
+    let now_ms = call.api.now().monotonic_ms.get();
     let state = |connection: &Connection| {
         let paused_until_ms = connection.paused_until_ms.load(Ordering::Relaxed);
         if connection.blocked.load(Ordering::Relaxed) {

@@ -67,7 +67,7 @@ impl Looks {
         self.fast.advance(now);
         for (vhost, mut figures) in self.look_at_vhosts(broker) {
             // A queue that went just now may be in neither count.
-            let before = self.vhosts.at(&vhost, now.monotonic_ms).unwrap_or_default();
+            let before = self.vhosts.at(&vhost, now.monotonic_ms.get()).unwrap_or_default();
             for (now, before) in figures.iter_mut().zip(before).take(READY) {
                 *now = before.max(*now);
             }

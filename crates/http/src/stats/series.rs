@@ -113,11 +113,11 @@ pub(super) struct Moments {
 impl Moments {
     pub(super) const fn advance(&mut self, now: Now) {
         self.before_ms = self.now_ms;
-        self.now_ms = now.monotonic_ms;
-        self.unix_ms = now.unix_ms;
+        self.now_ms = now.monotonic_ms.get();
+        self.unix_ms = now.unix_ms.get();
         self.n_looks += 1;
-        if self.step.0 / STEP_MS != now.monotonic_ms / STEP_MS {
-            self.step = (now.monotonic_ms, now.unix_ms);
+        if self.step.0 / STEP_MS != now.monotonic_ms.get() / STEP_MS {
+            self.step = (now.monotonic_ms.get(), now.unix_ms.get());
         }
     }
 

@@ -5,7 +5,7 @@ use crate::server::Server;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use stdx::Now;
+use stdx::{MonotonicMs, Now};
 use tokio::time::Sleep;
 
 /// Milliseconds after which time is looked at again when nothing is due.
@@ -22,8 +22,13 @@ pub(super) struct Alarm {
 impl Alarm {
     /// Far away.
     pub(super) fn new(server: &Server, now: Now) -> Self {
-        let at_ms = now.monotonic_ms.saturating_add(FAR_MS);
-        Self { sleep: Box::pin(server.timers.sleep_until(server.clock.instant(at_ms))), at_ms }
+        let at_ms = now.monotonic_ms.get().saturating_add(FAR_MS);
+        Self {
+            sleep: Box::pin(
+                server.timers.sleep_until(server.clock.instant(MonotonicMs::from_raw(at_ms))),
+            ),
+            at_ms,
+        }
     }
 
     /// Something is due then, in monotonic milliseconds. An alarm that goes off too early is cheaper than
@@ -31,8 +36,8 @@ impl Alarm {
     pub(super) fn set(&mut self, clock: &Clock, now: Now, due_ms: u64) {
         let has_gone_off = self.sleep.is_elapsed();
         if due_ms < self.at_ms || has_gone_off {
-            self.at_ms = due_ms.min(now.monotonic_ms.saturating_add(FAR_MS));
-            self.sleep.as_mut().reset(clock.instant(self.at_ms));
+            self.at_ms = due_ms.min(now.monotonic_ms.get().saturating_add(FAR_MS));
+            self.sleep.as_mut().reset(clock.instant(MonotonicMs::from_raw(self.at_ms)));
         }
     }
 

@@ -36,7 +36,7 @@ pub(super) struct Entry {
 impl Entry {
     pub(super) const fn new(handshake: Place, now: Now, tls: Option<Arc<TlsPeer>>) -> Self {
         Self {
-            accepted_ms: now.monotonic_ms,
+            accepted_ms: now.monotonic_ms.get(),
             handshake: Some(handshake),
             logged_in: None,
             refusal: None,
@@ -132,7 +132,7 @@ impl Task {
             .throttle
             .in_turn(
                 (peer, user),
-                || server.clock.now().monotonic_ms,
+                || server.clock.now().monotonic_ms.get(),
                 move |wait_ms| task.pause(wait_ms),
                 server.auth.login(credentials, Some(peer), &view.meta),
             )
@@ -210,7 +210,7 @@ impl Task {
             },
             negotiated: self.front.negotiated(),
             client_properties: logged_in.client_properties,
-            connected_at_ms: self.server.clock.now().unix_ms,
+            connected_at_ms: self.server.clock.now().unix_ms.get(),
         }
     }
 }

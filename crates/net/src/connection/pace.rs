@@ -25,7 +25,7 @@ pub(super) struct Pace {
 impl Pace {
     pub(super) const fn new(now: Now) -> Self {
         Self {
-            moved_ms: now.monotonic_ms,
+            moved_ms: now.monotonic_ms.get(),
             answers_until_ms: 0,
             slowed_until_ms: None,
             is_idle: true,
@@ -34,12 +34,12 @@ impl Pace {
 
     /// Slows the client down, which publishes faster than consumers take.
     pub(super) const fn slow_down(&mut self, now: Now) {
-        self.slowed_until_ms = Some(now.monotonic_ms + AHEAD_MS);
+        self.slowed_until_ms = Some(now.monotonic_ms.get() + AHEAD_MS);
     }
 
     /// The time until which the client is slowed down; `None` when it is over.
     pub(super) fn slowed_until_ms(&mut self, now: impl FnOnce() -> Now) -> Option<u64> {
-        if self.slowed_until_ms.is_some_and(|until| until <= now().monotonic_ms) {
+        if self.slowed_until_ms.is_some_and(|until| until <= now().monotonic_ms.get()) {
             self.slowed_until_ms = None;
         }
         self.slowed_until_ms
@@ -48,19 +48,19 @@ impl Pace {
     /// The time at which a client is dropped that takes none of its answers from now on.
     pub(super) const fn stuck_until_ms(&mut self, now: Now, is_stuck: bool) -> u64 {
         if !is_stuck {
-            self.moved_ms = now.monotonic_ms;
+            self.moved_ms = now.monotonic_ms.get();
         }
         self.moved_ms.saturating_add(STUCK_MAX_MS)
     }
 
     /// Notes that the client was just given something by another's doing.
     pub(super) const fn was_given(&mut self, now: Now) {
-        self.answers_until_ms = now.monotonic_ms + ONLY_CLIENT_AFTER_MS;
+        self.answers_until_ms = now.monotonic_ms.get() + ONLY_CLIENT_AFTER_MS;
     }
 
     /// Whether acknowledgements that came now are answers to that.
     pub(super) const fn answers(&self, now: Now) -> bool {
-        now.monotonic_ms < self.answers_until_ms
+        now.monotonic_ms.get() < self.answers_until_ms
     }
 
     pub(super) const fn is_idle(&self) -> bool {

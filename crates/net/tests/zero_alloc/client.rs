@@ -18,7 +18,7 @@ use std::sync::Arc;
 use stdx::Now;
 
 pub(crate) const FRAME_MAX: u32 = 131_072;
-const NOW: Now = Now { monotonic_ms: 1, unix_ms: 1 };
+const NOW: Now = Now::at_ms(1);
 /// Many segments are filled and used again in a test.
 const SEGMENT_BYTES: u64 = 1 << 20;
 

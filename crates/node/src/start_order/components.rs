@@ -18,6 +18,7 @@ use meta::{Command, NodeLimits, PasswordHash, Pattern, VhostDefaults, VhostMetad
 use mgmt::{PasswordRule, Resources as _};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, LazyLock};
+use stdx::{MonotonicMs, UnixMs};
 use tokio::sync::mpsc;
 
 const CANNOT_START: &str = "cannot start on this data";
@@ -175,9 +176,9 @@ fn vhost_defaults(config: &Config) -> VhostDefaults {
     defaults
 }
 
-/// The time of day, in Unix milliseconds.
-fn unix_ms() -> u64 {
-    u64::try_from(wall::since_1970().as_millis()).unwrap_or(u64::MAX)
+/// The time of day.
+fn unix_ms() -> UnixMs {
+    UnixMs::from_raw(u64::try_from(wall::since_1970().as_millis()).unwrap_or(u64::MAX))
 }
 
 /// The clock of connections, started when it is first asked for.
@@ -186,7 +187,7 @@ pub(crate) fn clock() -> net::Clock {
     *CLOCK
 }
 
-fn monotonic_ms() -> u64 {
+fn monotonic_ms() -> MonotonicMs {
     clock().now().monotonic_ms
 }
 

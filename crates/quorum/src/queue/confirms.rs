@@ -120,7 +120,7 @@ impl<'q> WaitingPublishers<'q> {
     /// Publishes that wait for the queue's consumers.
     #[must_use]
     pub fn pending(self) -> PendingConfirms {
-        let now_ms = self.0.context.time().unix_ms();
+        let now_ms = self.0.context.time().unix_ms().get();
         let state = stdx::lock(&self.0.state);
         let facts = state.machine.facts();
         PendingConfirms {
@@ -166,6 +166,6 @@ impl<'q> WaitingPublishers<'q> {
         let confirms = state.publishing.confirms.as_ref()?;
         let first = confirms.answers.first_of(publisher, &confirms.by_number)?;
         let (came_ms, ..) = state.machine.facts().waiting().find(|(.., it)| *it == first)?;
-        Some(time.monotonic_ms().saturating_sub(time.unix_ms().saturating_sub(came_ms)))
+        Some(time.monotonic_ms().get().saturating_sub(time.unix_ms().get().saturating_sub(came_ms)))
     }
 }

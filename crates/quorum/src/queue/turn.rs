@@ -5,11 +5,12 @@ use super::QuorumQueue;
 use super::state::QueueState;
 use super::work::Work;
 use crate::lazy_machine::LazyMachine;
+use delivery::AlarmOwner;
 use log::Lsn;
 use queue::machine::{Answer, Command, Promise, Stored};
 use queue::{PositionRange, Reason};
 use queue_type::{Incoming, Wakes};
-use stdx::TimeScale;
+use stdx::UnixMs;
 
 /// The duties left once the lock is released.
 pub(crate) struct FollowUp {
@@ -33,7 +34,7 @@ impl<'t> Turn<'t> {
         wakes: &'t mut Wakes,
     ) -> Self {
         let work = state.work.take().unwrap_or_default();
-        let now_ms = queue.context.time().unix_ms();
+        let now_ms = queue.context.time().unix_ms().get();
         Self { queue, state, work, wakes, now_ms }
     }
 
@@ -102,7 +103,8 @@ impl<'t> Turn<'t> {
         }
         let deadline_ms = work.effects.deadline_ms.into_iter().chain(state.letters.due_ms()).min();
         if let Some(deadline_ms) = deadline_ms.filter(|_| !state.is_deleted) {
-            state.alarms.set((&queue.me, context), TimeScale::Unix, Some(deadline_ms));
+            let owner = AlarmOwner { me: &queue.me, context };
+            state.alarms.set_unix(&owner, Some(UnixMs::from_raw(deadline_ms)));
         }
         let (deaths, to) =
             (&services.storage.deaths, state.machine.facts().settings().dead_letters);
@@ -159,7 +161,7 @@ impl<'t> Turn<'t> {
             confirms.refuse_all();
         }
         state.letters.end();
-        state.alarms.clear((&self.queue.me, context));
+        state.alarms.clear(&AlarmOwner { me: &self.queue.me, context });
     }
 
     /// The answer to the last command.

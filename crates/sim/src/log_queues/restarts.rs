@@ -9,6 +9,7 @@ use crate::node::SingleClient;
 use crate::seen::Seen;
 use broker::{Clock, StreamDurability};
 use log::Durability;
+use stdx::Now;
 use testing::outbox::Given;
 use testing::{CrashOutcome, Fault, MemoryDisk};
 
@@ -84,7 +85,7 @@ impl LogQueues {
         }
         let disk = self.harness.lose_node();
         self.harness.options.durability = Durability::Sync;
-        self.harness.options.clock = Clock::TicksFrom(self.now_ms());
+        self.harness.options.clock = Clock::TicksFrom(Now::at_ms(self.now_ms()));
         let n_operations = disk.operations();
         let Started { copy, was_cut_off } = self.harness.start(disk, START_FAULTS);
         self.harness.note(format!("{n_operations} disk operations before"));
@@ -158,7 +159,7 @@ impl LogQueues {
                 (n_empty, has_waited) = (0, true);
                 peeked.now_ms += RETRY_MAX_MS;
                 let now_ms = peeked.now_ms;
-                client.node.broker.tick(stdx::Now { monotonic_ms: now_ms, unix_ms: now_ms });
+                client.node.broker.tick(Now::at_ms(now_ms));
             }
         }
         fail("there is no end to what comes out of the queues")

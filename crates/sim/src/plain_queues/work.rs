@@ -170,7 +170,7 @@ impl PlainQueues {
     fn tick(&mut self) {
         self.harness.note("tick");
         self.clock_ms += 1000;
-        let now = stdx::Now { monotonic_ms: self.clock_ms, unix_ms: self.clock_ms };
+        let now = stdx::Now::at_ms(self.clock_ms);
         self.broker().tick(now);
         if self.harness.random.percent(30) && self.broker().snapshot_definitions().is_err() {
             self.harness.note("no snapshot");

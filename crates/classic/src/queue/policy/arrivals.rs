@@ -69,7 +69,7 @@ impl Policy {
             return None;
         }
         Some(Arrivals {
-            now_ms: queue.time().unix_ms(),
+            now_ms: queue.time().unix_ms().get(),
             ttl_ms: policy.and_then(|policy| policy.settings.message_ttl_ms),
             has_priorities: policy.is_some_and(|policy| policy.settings.max_priority > 0),
             holds_back: policy.is_some_and(|policy| policy.settings.holds_back),

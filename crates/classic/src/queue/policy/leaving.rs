@@ -191,7 +191,7 @@ impl Leaving<'_> {
     /// Expires what is over, before somebody is given something.
     pub(in crate::queue) fn look_at_time(&mut self, queue: &Queue) {
         if next_deadline(self.fifo).is_some() {
-            let now_ms = queue.time().unix_ms();
+            let now_ms = queue.time().unix_ms().get();
             self.enforce(queue, now_ms);
         }
     }
@@ -200,13 +200,13 @@ impl Leaving<'_> {
     pub(in crate::queue) fn after_return(&mut self, queue: &Queue, gone: &[Gone]) {
         self.leave(queue, gone);
         if self.fifo.messages().policy().is_some() {
-            self.enforce(queue, queue.time().unix_ms());
+            self.enforce(queue, queue.time().unix_ms().get());
         }
     }
 
     /// The time messages come back at, where that matters.
     pub(in crate::queue) fn returned_ms(&self, queue: &Queue) -> u64 {
-        if self.fifo.messages().policy().is_some() { queue.time().unix_ms() } else { 0 }
+        if self.fifo.messages().policy().is_some() { queue.time().unix_ms().get() } else { 0 }
     }
 
     /// Counts the sizes of messages that are there already. Of those that are on disk only, an average

@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use stdx::UnixMs;
 
 /// Looks at what `figure` says, every five seconds for so many of them.
 fn looked(
@@ -11,7 +12,8 @@ fn looked(
     for n in 1..=n_looks {
         // Looks come a little late.
         let at_ms = n * 5_000 + n * 7 % 10;
-        moments.advance(Now { monotonic_ms: at_ms, unix_ms: 1_000_000 + at_ms });
+        let unix_ms = UnixMs::from_raw(1_000_000 + at_ms);
+        moments.advance(Now { unix_ms, ..Now::at_ms(at_ms) });
         history.look(7, [figure(n)], &moments);
         history.end_look(&moments);
     }
@@ -43,7 +45,7 @@ fn samples_stay_the_same_until_there_is_another_one() {
     let (mut history, mut moments) = (History::new(LONG, 1 << 20), Moments::default());
     let mut answers = Vec::new();
     for n in 100..=114 {
-        moments.advance(Now { monotonic_ms: n * 1_000 + n % 3, unix_ms: n * 1_000 + n % 3 });
+        moments.advance(Now::at_ms(n * 1_000 + n % 3));
         history.look(7, [n], &moments);
         let range = |step_ms| Some(Range { age_ms: 60_000, step_ms });
         let of = |range| details(&moments, range, |ms| history.at(&7, ms).map(|[it]| it));
@@ -87,7 +89,7 @@ fn many_objects_share_the_room() {
     const BYTES_MAX: usize = 32_000;
     let (mut history, mut moments) = (History::<u32, 1>::new(SHORT, BYTES_MAX), Moments::default());
     for n in 1..=500 {
-        moments.advance(Now { monotonic_ms: n * 5_000, unix_ms: 0 });
+        moments.advance(Now::at_ms(n * 5_000));
         (0..100).for_each(|key| history.look(key, [n], &moments));
         history.end_look(&moments);
         let n_samples: usize = history.series.values().map(|it| it.samples.capacity()).sum();
@@ -148,7 +150,7 @@ proptest! {
                 n += 1;
                 let late_ms = (seed ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15) % kind.jitter_ms;
                 let at_ms = n * kind.every_ms + late_ms;
-                moments.advance(Now { monotonic_ms: at_ms, unix_ms: at_ms });
+                moments.advance(Now::at_ms(at_ms));
                 history.look(7, [figure], &moments);
                 looks.push((at_ms - moments.slack_ms(), figure));
             }
@@ -191,7 +193,7 @@ fn idle_figures_hold_their_value_until_they_change() {
 fn figures_are_unchanged_since_their_own_last_change() {
     let (mut history, mut moments) = (History::<u8, 2>::new(SHORT, 1 << 20), Moments::default());
     for n in 0..=20 {
-        moments.advance(Now { monotonic_ms: n * 5_000, unix_ms: n * 5_000 });
+        moments.advance(Now::at_ms(n * 5_000));
         // The first grows up to 90 s, the second up to 30 s.
         history.look(7, [n.min(18), n.min(6)], &moments);
     }

@@ -47,7 +47,7 @@ impl Paused {
 }
 
 fn outbox() -> Arc<ClientOutbox> {
-    let now = Now { monotonic_ms: 0, unix_ms: 0 };
+    let now = Now::at_ms(0);
     let outbox = Connection::new(Arc::new(Settings::default()), now).outbox();
     let consumer_tag = ShortString::from_static("c");
     let waker = outbox.batch(&mut |sink: &mut dyn Sink| {

@@ -80,7 +80,7 @@ fn data() -> Vec<u8> {
 
 /// A writer with two chunks of such data.
 fn writer(server: TcpStream, part: Part) -> Arc<Writer> {
-    let now = Now { monotonic_ms: 0, unix_ms: 0 };
+    let now = Now::at_ms(0);
     let outbox = Connection::new(Arc::new(Settings::default()), 5552, now).outbox();
     let part: Arc<dyn FileBytes> = Arc::new(part);
     let waker = outbox.batch(&mut |sink| {

@@ -6,14 +6,16 @@ use crate::list::{Listing, Row, RowSet, Rows};
 use crate::memory::Holding;
 use crate::query::Query;
 use crate::refusal::Refusal;
+use crate::request::Request;
 use crate::stats::Ranges;
 use crate::turns::Slices;
+use crate::typed_table::typed_table;
 use admission::TurnKey;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
 use meta::definitions::{is_flat, table_to_json};
 use meta::{JSON_VALUES_MAX, JsonCount, MetaError, Name, State, Vhost};
-use mgmt::{Course, Request};
+use mgmt::Course;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use session::Table;
@@ -198,7 +200,7 @@ impl Call {
 
     /// Arguments as the request wants them.
     pub(crate) fn table(&self, table: &Table) -> Value {
-        if self.is_typed() { mgmt::typed_table(table) } else { table_to_json(table) }
+        if self.is_typed() { typed_table(table) } else { table_to_json(table) }
     }
 
     /// Answers with an object, with the columns that the request wants.

@@ -2,6 +2,7 @@
 //! are looked at anew for each request: what was taken from a user counts from the next on.
 
 use crate::Api;
+use crate::audit::Operator;
 use crate::connection::{Peer, PeerLine};
 use crate::origins;
 use crate::refusal::Refusal;
@@ -10,7 +11,6 @@ use axum::http::{HeaderMap, StatusCode, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use meta::State;
-use mgmt::Operator;
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::time::Duration;

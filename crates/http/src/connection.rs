@@ -3,6 +3,7 @@
 //! A client that has not logged in is a stranger: its connection may be displaced by newer ones, as those of
 //! other protocols are. What connections have the threads of sockets do goes in turns, a request at a time.
 
+use crate::audit::Operator;
 use crate::host;
 use crate::settings::Limits;
 use crate::slow::{Cut, Flow, Impatient};
@@ -19,7 +20,6 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use mgmt::Operator;
 use std::convert::Infallible;
 use std::fmt;
 use std::io;

@@ -4,6 +4,8 @@
 //! Start reading at `routes`, then [`serve`].
 
 mod access;
+mod admin;
+mod audit;
 mod body;
 mod call;
 mod caller;
@@ -22,9 +24,11 @@ mod messages;
 mod negotiation;
 mod objects;
 mod origins;
+mod properties;
 mod query;
 mod recent;
 mod refusal;
+mod request;
 mod routes;
 mod scrape;
 mod server;
@@ -34,6 +38,7 @@ mod stats;
 mod stream;
 mod tracer;
 mod turns;
+mod typed_table;
 mod user_session;
 mod web;
 

@@ -7,6 +7,8 @@ mod run;
 
 pub(crate) use page::page;
 
+use crate::admin;
+use crate::admin::definitions::Define;
 use crate::call::{Call, Outcome};
 use crate::caller::Needs;
 use crate::live;
@@ -21,7 +23,6 @@ use crate::settings::Restriction;
 use axum::body::Body;
 use axum::http::Method;
 use axum::response::Response;
-use mgmt::Define;
 use run::{Ask, Later};
 use std::pin::Pin;
 
@@ -158,10 +159,10 @@ macro_rules! routes {
     (@run upload $module:ident $handler:ident) => {
         Run::Upload(|call, body| Box::pin($module::$handler(call, body)))
     };
-    (@run define $module:ident $handler:ident) => { Run::Define(mgmt::$module::$handler) };
-    (@run ask $module:ident $handler:ident) => { Run::Ask(mgmt::$module::$handler) };
+    (@run define $module:ident $handler:ident) => { Run::Define(admin::$module::$handler) };
+    (@run ask $module:ident $handler:ident) => { Run::Ask(admin::$module::$handler) };
     (@run later $module:ident $handler:ident) => {
-        Run::Later(|management, request| Box::pin(mgmt::$module::$handler(management, request)))
+        Run::Later(|management, request| Box::pin(admin::$module::$handler(management, request)))
     };
     (@cost GET Nothing read) => { Cost::Constant };
     (@cost $method:ident $needs:ident read) => { Cost::Read };
@@ -509,12 +510,12 @@ routes! {
     POST "/leveret/listeners" Administrator ask operations::resume_listeners, "Resume client listeners";
     PUT "/leveret/maintenance" Administrator ask operations::drain, "Start maintenance mode";
     DELETE "/leveret/maintenance" Administrator ask operations::revive, "End maintenance mode";
-    PUT "/leveret/limits/memory" Administrator ask operations::set_memory_high, "Set the memory limit above which publishers are blocked: `bytes` or `of_memory`";
-    PUT "/leveret/limits/disk" Administrator ask operations::set_disk_free, "Set the free disk space below which publishers are blocked";
-    GET "/leveret/events" Administrator ask operations::last_events, "The last events; `count`, `after`, `before`, `name` as the key of a topic binding, `text` in the headers";
-    GET "/leveret/log" Administrator ask operations::last_log_lines, "The last lines of the log; `lines`, `after`, `before`, `level`, `text`";
-    PUT "/leveret/log/level/{level}" Administrator ask operations::set_log_level, "Set the log level";
-    POST "/leveret/log/rotation" Administrator ask operations::rotate_logs, "Reopen the log file";
+    PUT "/leveret/limits/memory" Administrator ask resource_limits::set_memory_high, "Set the memory limit above which publishers are blocked: `bytes` or `of_memory`";
+    PUT "/leveret/limits/disk" Administrator ask resource_limits::set_disk_free, "Set the free disk space below which publishers are blocked";
+    GET "/leveret/events" Administrator ask events::events, "The last events; `count`, `after`, `before`, `name` as the key of a topic binding, `text` in the headers";
+    GET "/leveret/log" Administrator ask logs::lines, "The last lines of the log; `lines`, `after`, `before`, `level`, `text`";
+    PUT "/leveret/log/level/{level}" Administrator ask logs::set_level, "Set the log level";
+    POST "/leveret/log/rotation" Administrator ask logs::reopen, "Reopen the log file";
     POST "/leveret/stop" Administrator ask operations::stop, "Stop the node";
     GET "/leveret/tls/certificates" Administrator ask certificates::list, "Certificates in use";
     POST "/leveret/tls/certificates" Administrator ask certificates::reload, "Reload certificates";

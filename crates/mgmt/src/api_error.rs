@@ -57,12 +57,20 @@ stdx::named! {
 }
 
 impl ApiError {
-    pub(crate) fn new(kind: Kind, text: impl Into<String>) -> Self {
+    /// An error of a kind.
+    pub fn new(kind: Kind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into() }
     }
 
-    pub(crate) fn invalid(text: impl Into<String>) -> Self {
+    /// The error of a value that is not allowed.
+    pub fn invalid(text: impl Into<String>) -> Self {
         Self::new(Kind::Invalid, text)
+    }
+
+    /// The error of an invalid policy or parameter. COMPAT: RabbitMQ's words.
+    #[must_use]
+    pub fn not_valid(reason: &str) -> Self {
+        Self::invalid(format!("Validation failed\n\n{reason}\n"))
     }
 }
 

@@ -1,85 +1,53 @@
-//! The certificates of TLS listeners: listed, and read again.
+//! The certificates of TLS listeners: those in use, and how they are read again.
 
-use crate::api_error::{ApiError, Kind};
-use crate::{Management, Request, Told};
-use serde_json::{Value, json};
+use crate::Management;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The certificates in use.
-pub fn list(management: &Management, _: &Request) -> Told {
-    Ok(in_use(management))
-}
-
-fn in_use(management: &Management) -> Value {
-    let of = |tls: &Arc<tls::Context>| {
-        let row = |(file, of): &(std::path::PathBuf, tls::Certificate)| {
-            json!({
-                "options": tls.key(), "file": file.display().to_string(), "subject": of.subject,
-                "issuer": of.issuer, "serial_number": of.serial, "validity": of.validity,
-                "not_after": of.not_after_s,
-            })
-        };
-        tls.current().certificates.iter().map(row).collect::<Vec<_>>()
-    };
-    management.tls.iter().flat_map(of).collect()
-}
-
-/// Handshakes that failed, by reason.
-pub fn list_failures(management: &Management, _: &Request) -> Told {
-    let of = |tls: &Arc<tls::Context>| {
-        let key = tls.key().to_owned();
-        let row = move |(reason, n): (tls::Reason, u64)| json!({"options": key, "reason": reason.as_str(), "count": n});
-        tls.failures().map(row).collect::<Vec<_>>()
-    };
-    Ok(management.tls.iter().flat_map(of).collect())
-}
-
-/// The names of cipher suites.
-pub fn cipher_suites(_: &Management, _: &Request) -> Told {
-    Ok(json!(tls::cipher_suites()))
-}
-
-/// The names of versions.
-pub fn versions(_: &Management, _: &Request) -> Told {
-    Ok(json!(tls::VERSIONS.map(|(name, _)| name)))
+/// A certificate that listeners show to clients.
+#[derive(Clone, Debug)]
+pub struct CertificateInUse {
+    /// The key of the options that name its file.
+    pub options: String,
+    /// Its file.
+    pub file: PathBuf,
+    /// Its content.
+    pub certificate: tls::Certificate,
 }
 
 impl Management {
+    /// The certificates in use.
+    #[must_use]
+    pub fn certificates(&self) -> Vec<CertificateInUse> {
+        let mut found = Vec::new();
+        for tls in &self.tls {
+            found.extend(tls.current().certificates.iter().map(|(file, certificate)| {
+                let (options, file) = (tls.key().to_owned(), file.clone());
+                CertificateInUse { options, file, certificate: certificate.clone() }
+            }));
+        }
+        found
+    }
+
     /// The files of the certificates in use, and the end of each, seconds since 1970.
     #[must_use]
     pub fn certificate_ends(&self) -> Vec<(String, i64)> {
-        let current = self.tls.iter().map(|tls| tls.current());
-        let certificates = current.flat_map(|it| it.certificates.clone());
-        let ends = certificates.map(|(file, it)| (file.display().to_string(), it.not_after_s));
+        let ends = self.certificates().into_iter();
+        let ends = ends.map(|it| (it.file.display().to_string(), it.certificate.not_after_s));
         // Listeners may have the same file.
         ends.collect::<BTreeMap<_, _>>().into_iter().collect()
     }
 
     /// The certificates in use that are no good any more in so long.
     #[must_use]
-    pub fn certificates_expiring_within(&self, span: Duration) -> Vec<Value> {
+    pub fn certificates_expiring_within(&self, span: Duration) -> Vec<CertificateInUse> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let until_s = i64::try_from((now + span).as_secs()).unwrap_or(i64::MAX);
-        let certificates = in_use(self);
-        let rows = certificates.as_array().into_iter().flatten();
-        rows.filter(|row| row["not_after"].as_i64() < Some(until_s)).cloned().collect()
+        let mut found = self.certificates();
+        found.retain(|it| it.certificate.not_after_s < until_s);
+        found
     }
-}
-
-/// Reads certificates again because an operator wants it.
-pub fn reload(management: &Management, _: &Request) -> Told {
-    if management.tls.is_empty() {
-        return Err(ApiError::new(Kind::NotFound, "no TLS listener".to_owned()));
-    }
-    // Every certificate is tried, also after one that fails.
-    let tried = management.tls.iter().filter_map(|tls| reload_certificates(tls).err());
-    let failed: Vec<String> = tried.map(|error| error.to_string()).collect();
-    if failed.is_empty() {
-        return Ok(Value::Null);
-    }
-    Err(ApiError::invalid(failed.join("; ")))
 }
 
 /// Reads certificates again, and says in the log what came of it.

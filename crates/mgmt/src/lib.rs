@@ -1,38 +1,25 @@
-//! Management of a running node: what operators ask of it and do with it, each by a function of a request.
-//! Never a client protocol, nor how requests come: it reads snapshots and figures, takes a queue's lock only
-//! through the broker, for consumers and the message at a queue's head, and changes things by its commands.
-//! Start reading at [`Management`], then [`definitions`] and [`operations`].
+//! Management of a running node: changes of definitions, import and export, limits, passwords, certificates.
+//! Never a client protocol, nor how requests of operators come and are answered: the crate `http` does that.
+//! Start reading at [`Management`], then [`Management::apply`] and [`definitions_io`].
 
 mod api_error;
-mod audit;
-pub mod certificates;
+mod certificates;
+mod changes;
 mod course;
-pub mod definitions;
 pub mod definitions_io;
-pub mod delayed;
-pub mod deprecated;
-mod events;
 mod limits;
 mod logs;
 mod matching;
-pub mod node;
 mod node_info;
-pub mod operations;
 mod passwords;
 mod pids;
-pub mod quorum;
-mod request;
 mod salt;
 mod socket;
-pub mod streams;
-mod table;
-pub mod tail;
 
 pub use api_error::{ApiError, Kind};
-pub use audit::{Operator, note};
-pub use certificates::reload_certificates;
+pub use certificates::{CertificateInUse, reload_certificates};
+pub use changes::foretell;
 pub use course::{Course, Waiting};
-pub use definitions::{Commands, Define, Present};
 pub use definitions_io::{
     DOCUMENT_BYTES_MAX, ImportOptions, Imported, check_definitions, import_definitions,
 };
@@ -42,22 +29,16 @@ pub use matching::{Matching, off_sockets};
 pub use node_info::{ListenerInfo, NodeInfo, is_same_node, memory_used_bytes};
 pub use passwords::PasswordRule;
 pub use pids::{channel_pid, connection_of_pid, connection_pid, queue_pid};
-pub use request::Request;
 pub use salt::{random, salt};
 pub use socket::{ControlSocket, SOCKET_FILE, SocketFile};
-pub use table::table as typed_table;
 
 use auth::Authenticator;
 use broker::Broker;
 use meta::HashAlgorithm;
-use serde_json::{Value, json};
 use session::StreamTotals;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tokio::sync::{Notify, watch};
-
-/// An answer to a request.
-pub type Told = Result<Value, ApiError>;
 
 /// The parts of a node that its management reads and changes.
 #[derive(Debug)]
@@ -92,10 +73,5 @@ impl Management {
     /// The listeners that clients can connect to.
     pub fn open_listeners(&self) -> &[ListenerInfo] {
         if *self.suspended.borrow() { &[] } else { &self.node_info.listeners }
-    }
-
-    /// The open listeners, as objects.
-    fn listeners(&self) -> Value {
-        if *self.suspended.borrow() { json!([]) } else { self.node_info.listeners() }
     }
 }

@@ -1,7 +1,5 @@
 //! The limits beyond which alarms make publishers wait. An operator can change them while the node runs.
 
-use crate::api_error::ApiError;
-use crate::request::Request;
 use broker::{Broker, FileTraffic};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,16 +32,6 @@ impl Threshold {
             Self::Bytes(bytes) => bytes,
             Self::OfMemory(share) => (memory_bytes as f64 * share) as u64,
         }
-    }
-
-    /// The limit in a request: `bytes`, or `of_memory`.
-    fn of(request: &Request) -> Result<Self, ApiError> {
-        let bytes = request.number("bytes").and_then(|bytes| u64::try_from(bytes).ok());
-        let share = request.fraction("of_memory").filter(|share| *share >= 0.0);
-        bytes
-            .map(Self::Bytes)
-            .or_else(|| share.map(Self::OfMemory))
-            .ok_or_else(|| ApiError::invalid("a limit must be a number, 0 or more"))
     }
 }
 
@@ -105,19 +93,20 @@ impl ResourceLimits {
         self.disk_free_bytes.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_memory_high(&self, request: &Request) -> Result<(), ApiError> {
-        self.set(&self.memory_high_bytes, request, "memory above")
+    /// Sets the used memory above which publishers wait.
+    pub fn set_memory_high(&self, threshold: Threshold) {
+        self.set(&self.memory_high_bytes, threshold, "memory above");
     }
 
-    pub(crate) fn set_disk_free(&self, request: &Request) -> Result<(), ApiError> {
-        self.set(&self.disk_free_bytes, request, "free disk below")
+    /// Sets the free disk space below which publishers wait.
+    pub fn set_disk_free(&self, threshold: Threshold) {
+        self.set(&self.disk_free_bytes, threshold, "free disk below");
     }
 
-    fn set(&self, limit: &AtomicU64, request: &Request, what: &str) -> Result<(), ApiError> {
-        let bytes = Threshold::of(request)?.bytes(self.memory_bytes);
+    fn set(&self, limit: &AtomicU64, threshold: Threshold, what: &str) {
+        let bytes = threshold.bytes(self.memory_bytes);
         limit.store(bytes, Ordering::Relaxed);
         tracing::info!("management: publishers are blocked with {what} {bytes} bytes");
-        Ok(())
     }
 }
 
@@ -125,26 +114,12 @@ impl ResourceLimits {
 mod tests {
     use super::*;
 
-    fn request(text: &str) -> Request {
-        Request::of(serde_json::from_str(text).unwrap())
-    }
-
     #[test]
     fn limits_are_bytes_or_shares_of_memory() {
         let limits = ResourceLimits::new(1000, Threshold::OfMemory(0.5), Threshold::Bytes(7));
         assert_eq!((limits.memory_high_bytes(), limits.disk_free_bytes()), (500, 7));
-        limits
-            .set_memory_high(&request(r#"{"bytes": 3}"#))
-            .map_err(|api_error| api_error.text)
-            .unwrap();
-        limits
-            .set_disk_free(&request(r#"{"of_memory": 1.5}"#))
-            .map_err(|api_error| api_error.text)
-            .unwrap();
+        limits.set_memory_high(Threshold::Bytes(3));
+        limits.set_disk_free(Threshold::OfMemory(1.5));
         assert_eq!((limits.memory_high_bytes(), limits.disk_free_bytes()), (3, 1500));
-        for wrong in [r#"{"bytes": -1}"#, r#"{"of_memory": -0.1}"#, r#"{"bytes": "x"}"#, "{}"] {
-            assert!(limits.set_disk_free(&request(wrong)).is_err(), "{wrong}");
-        }
-        assert_eq!(limits.disk_free_bytes(), 1500);
     }
 }

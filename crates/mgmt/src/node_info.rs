@@ -1,6 +1,5 @@
 //! Facts about the node itself.
 
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -47,19 +46,6 @@ pub struct ListenerInfo {
 }
 
 impl NodeInfo {
-    /// The listeners as objects. COMPAT: an IPv6 address stands in brackets.
-    pub(crate) fn listeners(&self) -> Value {
-        let object = |listener: &ListenerInfo| {
-            let ip = listener.address.ip();
-            let interface = if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() };
-            json!({
-                "node": self.name, "protocol": listener.protocol, "interface": interface,
-                "port": listener.address.port(), "purpose": listener.purpose,
-            })
-        };
-        self.listeners.iter().map(object).collect()
-    }
-
     /// Seconds since the node started.
     #[must_use]
     pub fn uptime_seconds(&self) -> u64 {

@@ -16,7 +16,11 @@ pub enum PasswordRule {
 }
 
 impl PasswordRule {
-    pub(crate) fn check(&self, password: &str) -> Result<(), ApiError> {
+    /// Checks a new password.
+    ///
+    /// # Errors
+    /// The rule that it breaks.
+    pub fn check(&self, password: &str) -> Result<(), ApiError> {
         // COMPAT: RabbitMQ's texts.
         let text = match self {
             Self::MinLength(least) if password.len() < *least => {

@@ -3,6 +3,7 @@
 
 use crate::call::parsed;
 use crate::objects::messages::{properties_of, put_with_payload};
+use crate::properties;
 use crate::refusal::Refusal;
 use axum::body::Bytes;
 use base64::Engine as _;
@@ -38,7 +39,7 @@ impl From<Refusal> for LineError {
 pub(super) fn put_exact(message: &MessageRef<'_>, fields: &mut Map<String, Value>) {
     put_text(fields, "exchange", message.exchange);
     put_text(fields, "routing_key", message.routing_key);
-    let properties = mgmt::tail::properties(&message.view().to_properties().unwrap_or_default());
+    let properties = properties::object(&message.view().to_properties().unwrap_or_default());
     let told = properties.as_object().and_then(|object| properties_of(object).ok());
     if told.is_none_or(|told| told.to_bytes() != message.properties) {
         let encoded = STANDARD.encode(message.properties);

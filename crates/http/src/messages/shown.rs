@@ -4,10 +4,10 @@ use super::line::put_exact;
 use crate::Api;
 use crate::objects::client_details::channel_details;
 use crate::objects::messages::put_with_payload;
+use crate::properties;
 use broker::{LookedAt, QueueRef, Standing};
 use message::MessageRef;
 use meta::definitions::table_to_json;
-use mgmt::tail;
 use serde_json::{Map, Value, json};
 use session::{Table, Value as Field};
 use std::collections::{BTreeMap, BTreeSet};
@@ -120,7 +120,7 @@ fn head(message: &MessageRef<'_>) -> Map<String, Value> {
     if let Some(deaths) = properties.headers.as_ref().and_then(deaths) {
         put("deaths", deaths);
     }
-    put("properties", tail::properties(&properties));
+    put("properties", properties::object(&properties));
     if let Some(deadline_ms) = message.annotations.deadline_ms {
         put("expires_at", deadline_ms.get().into());
     }

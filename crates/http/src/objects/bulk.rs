@@ -6,8 +6,9 @@ use super::removal::{Removal, is_confirmed, removed};
 use super::{clients, queues, undo};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::refusal::Refusal;
+use crate::request::Request;
 use meta::{Pattern, QueueKind};
-use mgmt::{Matching, Request};
+use mgmt::Matching;
 use serde_json::{Value, json};
 
 /// Most objects of one action.

@@ -11,12 +11,13 @@ use crate::columns::{Column, LIST, columns, find, shown, some};
 use crate::list::Row;
 use crate::refusal::Refusal;
 use crate::stats::{OpenChannel, Ranges};
+use crate::typed_table::typed_table;
 use broker::{
     Activity, ChannelCounters, Connection, ConsumerView, Diagnosis, Inspection, QueueRef,
 };
 use meta::definitions::table_to_json;
 use meta::{ConnectionId, Pattern};
-use mgmt::{ApiError, Kind, Matching, channel_pid, connection_of_pid, connection_pid, typed_table};
+use mgmt::{ApiError, Kind, Matching, channel_pid, connection_of_pid, connection_pid};
 use serde_json::{Value, json};
 use session::ChannelId;
 use std::borrow::Cow;

@@ -2,10 +2,11 @@
 
 use crate::call::{Answer, Call, Outcome, Take};
 use crate::refusal::Refusal;
+use crate::request::Request;
 use crate::stream::{JSON, PIECE_BYTES, Taker};
 use axum::http::{HeaderValue, header};
 use meta::definitions::{Document, ObjectChange, object_changes};
-use mgmt::{ImportOptions, Imported, Request, definitions_io};
+use mgmt::{ImportOptions, Imported, definitions_io};
 use serde_json::{Value, json};
 use std::hash::BuildHasher as _;
 use std::io::BufWriter;

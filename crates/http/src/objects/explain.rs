@@ -2,6 +2,7 @@
 
 use super::messages::properties_of;
 use super::{put_field, text};
+use crate::admin::definitions::{self, Define};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::refusal::Refusal;
 use broker::{Alarm, Forecast, QueueRef, View};
@@ -11,7 +12,6 @@ use meta::{
     PolicyScope, QueueDef, Resource, ResourceKind, RouteOutcome, SettingSource, Standing, Trace,
     TraceStep, Vhost, policy_effects, policy_standings, setting_sources,
 };
-use mgmt::{Define, definitions};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ pub(crate) fn operator_policy(call: &Call) -> Outcome {
 pub(super) fn effects(call: &Call, change: Define) -> Result<Vec<PolicyEffect>, Refusal> {
     let view = call.view();
     let vhost = vhost(&view.meta, call)?;
-    let then = call.api.management.foretell(&view.meta, change, &call.request()?)?;
+    let then = definitions::foretell(&call.api.management, &view.meta, change, &call.request()?)?;
     Ok(policy_effects(&view.meta, &then, &vhost.name))
 }
 

@@ -1,5 +1,6 @@
 //! Health checks: 200, or 503 with what is wrong. Never from anything that was kept.
 
+use crate::admin::certificates;
 use crate::call::{Answer, Call, Outcome};
 use crate::refusal::Refusal;
 use axum::http::StatusCode;
@@ -103,7 +104,10 @@ pub(crate) fn certificates(call: &Call) -> Outcome {
     if expired.is_empty() {
         return ok();
     }
-    failed("Certificates expiring", json!({"expired": expired}))
+    failed(
+        "Certificates expiring",
+        json!({"expired": expired.iter().map(certificates::row).collect::<Value>()}),
+    )
 }
 
 pub(crate) fn below_connection_limit(call: &Call) -> Outcome {

@@ -3,6 +3,7 @@
 use super::{check_keys, text};
 use crate::call::{Answer, Call, Outcome as Answered, parsed};
 use crate::list;
+use crate::properties;
 use crate::refusal::Refusal;
 use crate::user_session::{Got, Told, UserSession, unexpected};
 use axum::body::Bytes;
@@ -63,7 +64,7 @@ pub(crate) fn properties_of(object: &Map<String, Value>) -> Result<Properties, R
 
 /// Properties as JSON. COMPAT: no properties are an empty list.
 fn properties_json(properties: &Properties) -> Value {
-    let object = mgmt::tail::properties(properties);
+    let object = properties::object(properties);
     if object.as_object().is_some_and(Map::is_empty) { json!([]) } else { object }
 }
 

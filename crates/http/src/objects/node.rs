@@ -263,7 +263,7 @@ pub(crate) fn effective_config(call: &Call) -> Outcome {
 
 /// The flags of the command line tool, and COMPAT those that clients of the API look for.
 fn flags(call: &Call) -> Result<Vec<Value>, Refusal> {
-    let flags = mgmt::node::list_feature_flags(&call.api.management, &call.address())?;
+    let flags = crate::admin::node::list_feature_flags(&call.api.management, &call.address())?;
     let mut flags = flags.as_array().cloned().unwrap_or_default();
     if call.caller.is_local() {
         return Ok(flags);

@@ -2,11 +2,11 @@
 
 use super::removal::is_confirmed;
 use super::{explain, vhosts};
+use crate::admin::definitions::{self, Define};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::refusal::Refusal;
 use meta::PolicyScope;
 use meta::definitions::{policy, vhost_limits};
-use mgmt::{Define, definitions};
 use serde_json::{Value, json};
 
 fn list_of(call: &Call, scope: PolicyScope) -> Outcome {
@@ -55,7 +55,7 @@ async fn set_of(call: &Call, change: Define) -> Outcome {
     if request.value("expected").is_some() {
         is_confirmed(&request, explain::effects(call, change)?.len() as u64)?;
     }
-    call.api.management.define(change, &request).await?;
+    definitions::define(&call.api.management, change, &request).await?;
     Ok(Answer::NoContent)
 }
 

@@ -7,13 +7,14 @@ use crate::columns::{ALONE, Column, Marks, NOT_OF_STREAMS, columns, find, shown,
 use crate::list::Row;
 use crate::objects::clients;
 use crate::stats::Ranges;
+use crate::typed_table::typed_table;
 use broker::{
     ConsumerView, Identity, Inspection, QueueRef, QueueStat, QuorumInspection, StreamDurability,
     View,
 };
 use meta::definitions::table_to_json;
 use meta::{PolicyScope, QueueDef, QueueKind, QueueSettings, QueueVersion, Vhost};
-use mgmt::{channel_pid, connection_pid, queue_pid, typed_table};
+use mgmt::{channel_pid, connection_pid, queue_pid};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};

@@ -4,6 +4,7 @@ use super::queue_columns::{QueueContext, QueueRow};
 use super::removal::{Removal, is_confirmed, removed};
 use super::{arguments, flag, optional_text, put_field, short, text, undo, vhosts};
 use crate::Clock;
+use crate::admin::{operations, quorum};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::columns::{ALONE, LIST, Marks, PLAIN, TOTALS};
 use crate::list::{Arrangement, Listing, RowSet};
@@ -11,11 +12,12 @@ use crate::objects::health;
 use crate::query::Query;
 use crate::recent::Recent;
 use crate::refusal::Refusal;
+use crate::request::Request;
 use crate::user_session::UserSession;
 use axum::http::StatusCode;
 use broker::{DeleteConditions, QueueRef, TakenAway, UndoEntry, View};
 use meta::{Name, Vhost};
-use mgmt::{Kind, Request, operations};
+use mgmt::Kind;
 use serde_json::{Value, json};
 use session::{Flag, Op, QueueDeclaration};
 use std::sync::{Arc, OnceLock};
@@ -259,7 +261,7 @@ pub(crate) async fn act(call: &Call) -> Outcome {
 
 /// The members of a quorum queue. COMPAT: the type of another is the service's fault.
 pub(crate) fn quorum_status(call: &Call) -> Outcome {
-    match mgmt::quorum::status(&call.api.management, &call.address()) {
+    match quorum::status(&call.api.management, &call.address()) {
         Err(refused) if refused.kind == Kind::NotReplicated && !call.caller.is_local() => {
             health::failed("classic_queue_not_supported", Value::Null)
         }
@@ -270,7 +272,7 @@ pub(crate) fn quorum_status(call: &Call) -> Outcome {
 /// Adds members on a node, to the queues that patterns name.
 pub(crate) async fn grow(call: &Call) -> Outcome {
     let request = call.request()?;
-    let grown = mgmt::quorum::grow(&call.api.management, &request)?;
+    let grown = quorum::grow(&call.api.management, &request)?;
     if call.caller.is_local() {
         return Ok(Answer::Json(grown));
     }

@@ -1,7 +1,7 @@
 //! Removals of queues and their messages: their kinds, figures, and whether a request confirms one.
 
 use crate::refusal::Refusal;
-use mgmt::Request;
+use crate::request::Request;
 use serde_json::{Value, json};
 
 /// Way in which a queue's messages are removed.

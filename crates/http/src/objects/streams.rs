@@ -2,11 +2,11 @@
 
 use super::client_details::connection_details;
 use super::{field, put_field};
+use crate::admin::streams;
 use crate::call::{Answer, Call, Outcome};
 use crate::refusal::Refusal;
 use broker::Stream;
 use meta::ConnectionId;
-use mgmt::streams;
 use serde_json::{Value, json};
 
 /// Users of a stream, with the connection of each.

@@ -1,5 +1,6 @@
 //! Virtual hosts, and their limits.
 
+use crate::admin::{definitions, operations};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::refusal::Refusal;
 use crate::stats::Ranges;
@@ -42,10 +43,10 @@ pub(crate) fn get(call: &Call) -> Outcome {
 
 pub(crate) async fn put(call: &Call) -> Outcome {
     let (request, management) = (call.request()?, &call.api.management);
-    management.define(mgmt::definitions::put_vhost, &request).await?;
+    definitions::define(management, definitions::put_vhost, &request).await?;
     match request.value("tracing") {
-        Some(Value::Bool(true)) => mgmt::operations::trace_on(management, &request)?,
-        Some(Value::Bool(false)) => mgmt::operations::trace_off(management, &request)?,
+        Some(Value::Bool(true)) => operations::trace_on(management, &request)?,
+        Some(Value::Bool(false)) => operations::trace_off(management, &request)?,
         Some(_) | None => Value::Null,
     };
     Ok(Answer::NoContent)

@@ -1,15 +1,18 @@
 //! The ways to answer a request.
 
 use super::{Cost, Group, Route, Run};
+use crate::admin::{self, Reply};
+use crate::audit;
 use crate::call::{Answer, Call, Outcome};
 use crate::list;
 use crate::refusal::Refusal;
+use crate::request::Request;
 use crate::stream;
 use admission::Turn;
 use axum::body::Body;
 use axum::http::Method;
 use axum::response::Response;
-use mgmt::{ApiError, Kind, Management, Request};
+use mgmt::{ApiError, Kind, Management};
 use serde_json::Value;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,11 +20,11 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
 /// A question that is answered, or done, at once.
-pub(crate) type Ask = fn(&Management, &Request) -> Result<Value, ApiError>;
+pub(crate) type Ask = fn(&Management, &Request) -> Reply;
 /// A question that is answered after a while.
 pub(crate) type Later = for<'m> fn(&'m Management, &'m Request) -> Told<'m>;
 /// The course of a `Later`.
-pub(crate) type Told<'m> = Pin<Box<dyn Future<Output = Result<Value, ApiError>> + Send + 'm>>;
+pub(crate) type Told<'m> = Pin<Box<dyn Future<Output = Reply> + Send + 'm>>;
 
 impl Route {
     /// Answers a request; `upload` is the body of one that comes in for long.
@@ -104,7 +107,8 @@ impl Route {
             Run::Read(read) | Run::Check(read) => return read(call),
             Run::Change(change) | Run::Quiet(change) => change(call).await?,
             Run::Define(define) => {
-                let defined = management.define(define, &request.clone()?).await;
+                let defined =
+                    admin::definitions::define(management, define, &request.clone()?).await;
                 defined.map_err(|refused| self.refusal(call, refused))?;
                 Answer::NoContent
             }
@@ -126,7 +130,7 @@ impl Route {
     /// Logs the change.
     fn note(&self, call: &Call, request: &Request) {
         let what = format!("{} {}", self.method, self.template);
-        mgmt::note(&call.caller.operator, &what, request);
+        audit::note(&call.caller.operator, &what, request);
     }
 
     /// An answer of the node. COMPAT: users are told nothing where RabbitMQ tells nothing.

@@ -1,16 +1,17 @@
 //! An operator's look at the last events.
 
-use crate::api_error::{ApiError, Kind};
-use crate::logs::{Last, last};
-use crate::{Management, Request, Told};
+use super::Reply;
+use super::recent::{Last, last};
+use crate::request::Request;
 use broker::Event;
 use meta::TopicPattern;
 use meta::definitions::table_to_json;
+use mgmt::{ApiError, Kind, Management};
 use serde_json::json;
 
 /// The last events, with greater numbers than `after` and lesser ones than `before`, whose name matches the
 /// topic pattern `name`, with `text` in their headers.
-pub fn events(management: &Management, request: &Request) -> Told {
+pub(crate) fn events(management: &Management, request: &Request) -> Reply {
     let pattern = request.optional_text("name")?.filter(|pattern| !pattern.is_empty());
     let pattern = pattern.map(TopicPattern::new).transpose();
     let pattern = pattern.map_err(|error| ApiError::new(Kind::BadRequest, error.to_string()))?;

@@ -1,5 +1,4 @@
 use super::*;
-use crate::api_error::Kind;
 use serde_json::{Value, json};
 
 /// A state that management questions are put to.
@@ -18,11 +17,7 @@ impl Node {
         let rule = &PasswordRule::Anything;
         let now = Present { state: &self.0, hashing: self.1, salt: [1, 2, 3, 4], rule };
         let commands = change(&now, &request)?;
-        for command in &commands {
-            let is_policy = matches!(command, Command::SetPolicy { .. });
-            let applied = self.0.apply(Now::default(), command);
-            applied.map_err(|error| refused(is_policy, error))?;
-        }
+        self.0 = mgmt::foretell(&self.0, &commands)?;
         Ok(commands.len())
     }
 

@@ -1,39 +1,41 @@
 //! Quorum queues and their members, of which there is one: their status, what is done to them, and messages
 //! that are looked at.
 
-use crate::api_error::{ApiError, Kind};
-use crate::node_info::is_same_node;
-use crate::{Management, Matching, Request, Told, off_sockets, table, tail};
+use super::Reply;
+use crate::properties;
+use crate::request::Request;
+use crate::typed_table;
 use broker::{BODY_START_BYTES, Peeked, QueueRef, QuorumInspection, QuorumQueue};
 use meta::{Pattern, QueueDef, QueueKind};
+use mgmt::{ApiError, Kind, Management, Matching, is_same_node, off_sockets};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// Adds a member. COMPAT: one that is there is not added again, and that is no error.
-pub fn add_member(management: &Management, request: &Request) -> Told {
+pub(crate) fn add_member(management: &Management, request: &Request) -> Reply {
     member_node(management, request)?;
     replicated(management, request).map(|_| Value::Null)
 }
 
 /// Takes a member away, but not the last.
-pub fn delete_member(management: &Management, request: &Request) -> Told {
+pub(crate) fn delete_member(management: &Management, request: &Request) -> Reply {
     replicated(management, request)?;
     let is_here = is_this_node(management, request)?;
     if is_here { Err(ApiError::new(Kind::LastMember, "last_node")) } else { Ok(Value::Null) }
 }
 
 /// Adds members on a node: every queue has one on the only node there is, and that leads it.
-pub fn grow(management: &Management, request: &Request) -> Told {
+pub(crate) fn grow(management: &Management, request: &Request) -> Reply {
     member_node(management, request).map(|()| json!([]))
 }
 
 /// Adds members up to a number.
-pub fn grow_to_count(_: &Management, request: &Request) -> Told {
+pub(crate) fn grow_to_count(_: &Management, request: &Request) -> Reply {
     patterns(request).map(|_| json!([]))
 }
 
 /// Writes a checkpoint of a queue, after which its log can be reclaimed.
-pub fn reclaim_memory(management: &Management, request: &Request) -> Told {
+pub(crate) fn reclaim_memory(management: &Management, request: &Request) -> Reply {
     let queue =
         inspected(management, request, "This operation is not applicable to classic queues")?;
     QuorumInspection::of(&queue).checkpoint();
@@ -45,7 +47,7 @@ fn is_this_node(management: &Management, request: &Request) -> Result<bool, ApiE
 }
 
 /// Hands the leadership of a queue to another node, of which there is none.
-pub fn transfer_leadership(management: &Management, request: &Request) -> Told {
+pub(crate) fn transfer_leadership(management: &Management, request: &Request) -> Reply {
     replicated(management, request).map_err(|error| match error.kind == Kind::NotFound {
         true => error,
         false => ApiError::invalid("Cannot transfer leadership of a non-quorum queue"),
@@ -57,7 +59,7 @@ pub fn transfer_leadership(management: &Management, request: &Request) -> Told {
 
 /// Takes away the members on a node. COMPAT: this is answered by a listing of what was not done, and no
 /// error.
-pub fn shrink(management: &Management, request: &Request) -> Told {
+pub(crate) fn shrink(management: &Management, request: &Request) -> Reply {
     if !is_this_node(management, request)? {
         let text = format!("{{:node_not_running, :{}}}", request.text("node")?);
         return Err(ApiError::new(Kind::NodeNotRunning, text));
@@ -71,7 +73,7 @@ pub fn shrink(management: &Management, request: &Request) -> Told {
 }
 
 /// Writes checkpoints of queues.
-pub fn force_checkpoint(management: &Management, request: &Request) -> Told {
+pub(crate) fn force_checkpoint(management: &Management, request: &Request) -> Reply {
     let queues = quorum_queues(management, request)?;
     let is_shown = !request.flag("errors_only");
     let done = queues.iter().map(|queue| {
@@ -91,7 +93,7 @@ fn quorum_queues(
 }
 
 /// The numbers of what this node leads. COMPAT: types without queues have no column.
-pub fn rebalance(management: &Management, request: &Request) -> Told {
+pub(crate) fn rebalance(management: &Management, request: &Request) -> Reply {
     let (wanted, queues) =
         (request.optional("type").unwrap_or("all"), matching(management, request)?);
     let mut row = Map::new();
@@ -160,7 +162,7 @@ fn matching(management: &Management, request: &Request) -> Result<Vec<QueueRef>,
 
 /// The members of a queue. COMPAT: RabbitMQ has a Raft group for each queue. Here the log is the node's, and
 /// what is counted are the messages that were put in.
-pub fn status(management: &Management, request: &Request) -> Told {
+pub(crate) fn status(management: &Management, request: &Request) -> Reply {
     let figures = QuorumInspection::of(&*replicated(management, request)?).figures();
     Ok(json!([{
         "Node Name": management.node_info.name,
@@ -176,7 +178,7 @@ pub fn status(management: &Management, request: &Request) -> Told {
 }
 
 /// The message at a position of a queue. It may have to be read first.
-pub async fn peek(management: &Management, request: &Request) -> Told {
+pub(crate) async fn peek(management: &Management, request: &Request) -> Reply {
     let queue = inspected(management, request, "Cannot peek into a classic queue")?;
     let position = request.text("position")?.parse::<usize>().ok();
     let nth = position
@@ -213,14 +215,15 @@ fn shown(message: Peeked) -> Vec<(String, Value)> {
         ("routing_keys", Some(json!([message.routing_key]))),
         ("exchange", Some(message.exchange.into())),
     ];
-    let set = tail::fields(&it).into_iter().rev().filter(|(key, _)| *key != "headers").chain(more);
+    let set =
+        properties::fields(&it).into_iter().rev().filter(|(key, _)| *key != "headers").chain(more);
     let set = set.filter_map(|(key, value)| Some((key.to_owned(), value?)));
     let body = String::from_utf8_lossy(&message.body_start).into_owned();
     let body = (format!("payload (max {BODY_START_BYTES} bytes)"), Value::from(body));
     let mut shown: Vec<(String, Value)> = set.chain([body]).collect();
     let headers = it.headers.unwrap_or_default();
     let headers = headers.iter().filter(|(key, _)| key.as_bytes() != b"x-delivery-count");
-    shown.extend(headers.map(|(key, value)| (header(&key.to_text()), table::value(value))));
+    shown.extend(headers.map(|(key, value)| (header(&key.to_text()), typed_table::value(value))));
     shown.push((header("x-delivery-count"), message.n_failed.into()));
     shown
 }

@@ -3,66 +3,63 @@
 
 mod limits;
 
-pub use limits::{
+pub(crate) use limits::{
     clear_vhost_limits, delete_user_limit, delete_vhost_limit, put_user_limit, put_vhost_limit,
     set_user_limits, set_vhost_limits,
 };
 
-use crate::api_error::{ApiError, Kind};
 use crate::request::Request;
-use crate::{Management, PasswordRule, off_sockets, salt};
-use broker::HalfEmptied;
 use meta::{
-    ApplyTo, Command, HashAlgorithm, Json, MetaError, Name, PasswordHash, Pattern, PolicyScope,
-    PolicySpec, QueueKind, Salt, State, Vhost, VhostMetadata,
+    ApplyTo, Command, HashAlgorithm, Json, MetaError, Name, PasswordHash, PolicyScope, PolicySpec,
+    QueueKind, Salt, State, Vhost, VhostMetadata,
 };
+use mgmt::{ApiError, Kind, Management, PasswordRule, salt};
 use serde_json::{Value, json};
-use stdx::Now;
 
 /// The present, which a change is made of.
 #[derive(Clone, Copy, Debug)]
-pub struct Present<'s> {
+pub(crate) struct Present<'s> {
     /// The definitions.
-    pub state: &'s State,
+    pub(crate) state: &'s State,
     /// The hash of new passwords.
-    pub hashing: HashAlgorithm,
+    pub(crate) hashing: HashAlgorithm,
     /// The salt of the hash of a new password.
-    pub salt: Salt,
+    pub(crate) salt: Salt,
     /// The rule that new passwords must meet.
-    pub rule: &'s PasswordRule,
+    pub(crate) rule: &'s PasswordRule,
 }
 
 /// A change.
-pub type Define = fn(&Present<'_>, &Request) -> Commands;
+pub(crate) type Define = fn(&Present<'_>, &Request) -> Commands;
 /// The commands of a change.
-pub type Commands = Result<Vec<Command>, ApiError>;
+pub(crate) type Commands = Result<Vec<Command>, ApiError>;
 
 /// Creates a user.
 ///
 /// # Errors
 /// The request lacks something, or is refused; so with all changes.
-pub fn add_user(now: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn add_user(now: &Present<'_>, request: &Request) -> Commands {
     let (user, password) = (request.user()?, now.password(request)?);
     Ok(vec![Command::CreateUser { user, password, tags: Vec::new() }])
 }
 
 /// Gives a user another password.
-pub fn change_password(now: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn change_password(now: &Present<'_>, request: &Request) -> Commands {
     Ok(vec![Command::SetPassword { user: request.user()?, password: now.password(request)? }])
 }
 
 /// Takes a user's password away.
-pub fn clear_password(_: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn clear_password(_: &Present<'_>, request: &Request) -> Commands {
     Ok(vec![Command::SetPassword { user: request.user()?, password: PasswordHash::default() }])
 }
 
 /// Deletes a user.
-pub fn delete_user(_: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn delete_user(_: &Present<'_>, request: &Request) -> Commands {
     Ok(vec![Command::DeleteUser { user: request.user()? }])
 }
 
 /// Deletes users. COMPAT: a user that does not exist is no error.
-pub fn delete_users(now: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn delete_users(now: &Present<'_>, request: &Request) -> Commands {
     request.require("users")?;
     if !request.value("users").is_some_and(Value::is_array) {
         return Err(ApiError::new(Kind::BadRequest, "users must be a list"));
@@ -72,12 +69,12 @@ pub fn delete_users(now: &Present<'_>, request: &Request) -> Commands {
 }
 
 /// Replaces a user's tags.
-pub fn set_user_tags(_: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn set_user_tags(_: &Present<'_>, request: &Request) -> Commands {
     Ok(vec![Command::SetUserTags { user: request.user()?, tags: request.tags()? }])
 }
 
 /// Makes or changes a user. COMPAT: an empty hash takes the password away, and so does none of a new user.
-pub fn put_user(now: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn put_user(now: &Present<'_>, request: &Request) -> Commands {
     let (user, is_new) = (request.user()?, now.state.user(request.text("user")?).is_none());
     request.value("tags").ok_or_else(|| invalid_request("tags_not_present"))?;
     let given = |field| request.optional_text(field);
@@ -133,13 +130,13 @@ fn permissions(request: &Request, vhost: Name) -> Result<Command, ApiError> {
 }
 
 /// Says what a user may do in a virtual host.
-pub fn set_permissions(_: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn set_permissions(_: &Present<'_>, request: &Request) -> Commands {
     request.require_all(&["configure", "write", "read"])?;
     Ok(vec![permissions(request, request.vhost()?)?])
 }
 
 /// Says what a user may do in every virtual host that exists.
-pub fn set_permissions_globally(now: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn set_permissions_globally(now: &Present<'_>, request: &Request) -> Commands {
     let user = request.user()?;
     if now.state.user(&user).is_none() {
         return Err(MetaError::UserNotFound(user).into());
@@ -148,12 +145,12 @@ pub fn set_permissions_globally(now: &Present<'_>, request: &Request) -> Command
 }
 
 /// Bars a user from a virtual host.
-pub fn clear_permissions(_: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn clear_permissions(_: &Present<'_>, request: &Request) -> Commands {
     Ok(vec![Command::ClearPermissions { user: request.user()?, vhost: request.vhost()? }])
 }
 
 /// Says which routing keys of an exchange that is there a user may write and read.
-pub fn set_topic_permissions(now: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn set_topic_permissions(now: &Present<'_>, request: &Request) -> Commands {
     request.require_all(&["exchange", "write", "read"])?;
     let text = |field| request.text(field).map(str::to_owned);
     let (user, vhost, exchange) = (request.user()?, request.vhost()?, request.name("exchange")?);
@@ -172,14 +169,14 @@ pub fn set_topic_permissions(now: &Present<'_>, request: &Request) -> Commands {
 }
 
 /// Removes a user's topic permissions for an exchange, or for all exchanges.
-pub fn clear_topic_permissions(_: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn clear_topic_permissions(_: &Present<'_>, request: &Request) -> Commands {
     let exchange = request.optional("exchange").map(Name::from);
     let (user, vhost) = (request.user()?, request.vhost()?);
     Ok(vec![Command::ClearTopicPermissions { user, vhost, exchange }])
 }
 
 /// Creates a virtual host. COMPAT: one that exists is left as it is, without complaint.
-pub fn add_vhost(now: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn add_vhost(now: &Present<'_>, request: &Request) -> Commands {
     let vhost = request.vhost()?;
     if now.state.vhost(&vhost).is_some() {
         return Ok(Vec::new());
@@ -189,7 +186,7 @@ pub fn add_vhost(now: &Present<'_>, request: &Request) -> Commands {
 }
 
 /// Makes or changes a virtual host. COMPAT: the user who makes a virtual host gets all permissions in it.
-pub fn put_vhost(now: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn put_vhost(now: &Present<'_>, request: &Request) -> Commands {
     let vhost = request.vhost()?;
     if now.state.vhost(&vhost).is_some() {
         return update_vhost(now, request);
@@ -204,23 +201,23 @@ pub fn put_vhost(now: &Present<'_>, request: &Request) -> Commands {
 }
 
 /// Deletes a virtual host.
-pub fn delete_vhost(_: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn delete_vhost(_: &Present<'_>, request: &Request) -> Commands {
     Ok(vec![Command::DeleteVhost { vhost: request.vhost()? }])
 }
 
 /// Changes what is noted about a virtual host.
-pub fn update_vhost(now: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn update_vhost(now: &Present<'_>, request: &Request) -> Commands {
     let metadata = amended(now.vhost(request)?.metadata.clone(), request)?;
     Ok(vec![Command::UpdateVhost { vhost: request.vhost()?, metadata }])
 }
 
 /// Keeps a virtual host from being deleted.
-pub fn protect_vhost(now: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn protect_vhost(now: &Present<'_>, request: &Request) -> Commands {
     protection(now, request, true)
 }
 
 /// Lets a virtual host be deleted again.
-pub fn unprotect_vhost(now: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn unprotect_vhost(now: &Present<'_>, request: &Request) -> Commands {
     protection(now, request, false)
 }
 
@@ -254,12 +251,12 @@ fn amended(mut metadata: VhostMetadata, request: &Request) -> Result<VhostMetada
 }
 
 /// Sets a policy.
-pub fn set_policy(_: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn set_policy(_: &Present<'_>, request: &Request) -> Commands {
     policy(request, PolicyScope::User)
 }
 
 /// Sets a policy that overrides others.
-pub fn set_operator_policy(_: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn set_operator_policy(_: &Present<'_>, request: &Request) -> Commands {
     policy(request, PolicyScope::Operator)
 }
 
@@ -270,7 +267,7 @@ fn policy(request: &Request, scope: PolicyScope) -> Commands {
         name: request.name("name")?,
         pattern: request.text("pattern")?.to_owned(),
         apply_to: ApplyTo::parse(apply_to.unwrap_or("all"))
-            .map_err(|error| not_valid(&error.to_string()))?,
+            .map_err(|error| ApiError::not_valid(&error.to_string()))?,
         definition,
         priority: request.integer("priority")?.unwrap_or_default(),
     };
@@ -278,29 +275,31 @@ fn policy(request: &Request, scope: PolicyScope) -> Commands {
 }
 
 /// Removes a policy.
-pub fn clear_policy(_: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn clear_policy(_: &Present<'_>, request: &Request) -> Commands {
     let (scope, vhost, name) = (PolicyScope::User, request.vhost()?, request.name("name")?);
     Ok(vec![Command::ClearPolicy { scope, vhost, name }])
 }
 
 /// Removes an operator policy.
-pub fn clear_operator_policy(_: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn clear_operator_policy(_: &Present<'_>, request: &Request) -> Commands {
     let (scope, vhost, name) = (PolicyScope::Operator, request.vhost()?, request.name("name")?);
     Ok(vec![Command::ClearPolicy { scope, vhost, name }])
 }
 
 /// Sets a parameter. COMPAT: a component is there with the plugin that it belongs to, of which there is
 /// none; the limits of a virtual host are a parameter of their own.
-pub fn set_parameter(now: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn set_parameter(now: &Present<'_>, request: &Request) -> Commands {
     match request.text("component")? {
         limits::COMPONENT => limits::set_vhost(now, request, "value"),
-        "policy" | "operator_policy" => Err(not_valid("policies may not be set using this method")),
-        unknown => Err(not_valid(&format!("component {unknown} not found"))),
+        "policy" | "operator_policy" => {
+            Err(ApiError::not_valid("policies may not be set using this method"))
+        }
+        unknown => Err(ApiError::not_valid(&format!("component {unknown} not found"))),
     }
 }
 
 /// Removes a parameter.
-pub fn clear_parameter(now: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn clear_parameter(now: &Present<'_>, request: &Request) -> Commands {
     if request.text("component")? == limits::COMPONENT {
         return clear_vhost_limits(now, request);
     }
@@ -309,18 +308,18 @@ pub fn clear_parameter(now: &Present<'_>, request: &Request) -> Commands {
 }
 
 /// Sets a global parameter.
-pub fn set_global_parameter(_: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn set_global_parameter(_: &Present<'_>, request: &Request) -> Commands {
     let value = json(request, "value")?;
     Ok(vec![Command::SetGlobalParameter { name: request.name("name")?, value }])
 }
 
 /// Removes a global parameter.
-pub fn clear_global_parameter(_: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn clear_global_parameter(_: &Present<'_>, request: &Request) -> Commands {
     Ok(vec![Command::ClearGlobalParameter { name: request.name("name")? }])
 }
 
 /// Names the cluster.
-pub fn set_cluster_name(_: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn set_cluster_name(_: &Present<'_>, request: &Request) -> Commands {
     let value = Json::parse(&json!(request.text("name")?).to_string())?;
     Ok(vec![Command::SetGlobalParameter { name: Name::from(meta::CLUSTER_NAME), value }])
 }
@@ -330,93 +329,35 @@ fn json(request: &Request, field: &str) -> Result<Json, ApiError> {
     Ok(Json::parse(&request.require(field)?.to_string())?)
 }
 
-/// The error for an invalid policy or parameter.
-pub(crate) fn not_valid(reason: &str) -> ApiError {
-    ApiError::invalid(format!("Validation failed\n\n{reason}\n"))
+/// Makes a change. The deletion of a virtual host goes in slices, and ends with the request's course.
+///
+/// # Errors
+/// Why it is refused, or how far it came.
+pub(crate) async fn define(
+    management: &Management,
+    change: Define,
+    request: &Request,
+) -> Result<(), ApiError> {
+    let commands = commands(management, &management.broker.view().meta, change, request)?;
+    management.apply(commands, &request.course).await
 }
 
-/// Words an error of the state machine as RabbitMQ does for a policy, and for others.
-fn refused(is_policy: bool, error: MetaError) -> ApiError {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "others are worded as for any change")]
-    match error {
-        MetaError::InvalidPattern { reason, .. } if is_policy => not_valid(&format!(
-            "pattern should be regular expression but is invalid: {{\"{reason}\",0}}"
-        )),
-        MetaError::Invalid(reason) if is_policy => not_valid(&reason),
-        error => error.into(),
-    }
+/// The definitions as they would be after a change.
+///
+/// # Errors
+/// Why it would be refused.
+pub(crate) fn foretell(
+    management: &Management,
+    now: &State,
+    change: Define,
+    request: &Request,
+) -> Result<State, ApiError> {
+    mgmt::foretell(now, &commands(management, now, change, request)?)
 }
 
-/// The error of a virtual host that was emptied in part; logged, since its client may have disconnected.
-fn half_emptied(vhost: &Name, HalfEmptied { n_deleted, n_left, why }: HalfEmptied) -> ApiError {
-    let text = format!(
-        "deleted {n_deleted} exchanges and queues of virtual host '{vhost}', {n_left} remain: {why}"
-    );
-    tracing::warn!("{text}");
-    ApiError::new(Kind::Ended, text)
-}
-
-impl Management {
-    /// Makes a change. The deletion of a virtual host goes in slices, and ends with the request's course.
-    ///
-    /// # Errors
-    /// Why it is refused, or how far it came.
-    pub async fn define(&self, change: Define, request: &Request) -> Result<(), ApiError> {
-        for command in self.commands(&self.broker.view().meta, change, request)? {
-            if let Command::DeleteVhost { vhost } = &command {
-                let emptied =
-                    self.broker.changes().empty_vhost(vhost, &|| request.course.end()).await;
-                emptied.map_err(|half| half_emptied(vhost, half))?;
-            }
-            let is_policy = matches!(command, Command::SetPolicy { .. });
-            let applied = self.broker.apply_definition(command).await;
-            applied.map_err(|error| refused(is_policy, error))?;
-        }
-        Ok(())
-    }
-
-    /// The definitions as they would be after a change.
-    ///
-    /// # Errors
-    /// Why it would be refused.
-    pub fn foretell(
-        &self,
-        now: &State,
-        change: Define,
-        request: &Request,
-    ) -> Result<State, ApiError> {
-        let mut then = now.clone();
-        for command in self.commands(now, change, request)? {
-            let is_policy = matches!(command, Command::SetPolicy { .. });
-            let applied = then.apply(Now::default(), &command);
-            applied.map_err(|error| refused(is_policy, error))?;
-        }
-        Ok(then)
-    }
-
-    fn commands(&self, state: &State, change: Define, request: &Request) -> Commands {
-        let (hashing, rule, salt) = (self.hashing, &self.password_rule, salt()?);
-        let commands = change(&Present { state, hashing, salt, rule }, request)?;
-        for command in &commands {
-            let checked = off_sockets(|| check_patterns(command));
-            checked
-                .map_err(|error| refused(matches!(command, Command::SetPolicy { .. }), error))?;
-        }
-        Ok(commands)
-    }
-}
-
-/// Refuses regular expressions beyond the budget for those set now. Stored expressions, and those of
-/// documents that were imported, have another budget.
-fn check_patterns(command: &Command) -> Result<(), MetaError> {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the others set no expressions")]
-    let patterns: &[&str] = match command {
-        Command::SetPermissions { configure, write, read, .. } => &[configure, write, read],
-        Command::SetTopicPermissions { write, read, .. } => &[write, read],
-        Command::SetPolicy { policy, .. } => &[&policy.pattern],
-        _ => &[],
-    };
-    patterns.iter().try_for_each(|text| Pattern::within_budget(text).map(drop))
+fn commands(management: &Management, state: &State, change: Define, request: &Request) -> Commands {
+    let (hashing, rule, salt) = (management.hashing, &management.password_rule, salt()?);
+    change(&Present { state, hashing, salt, rule }, request)
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! Messages of a stream, a page for each question: who reads slowly asks later, and nothing is kept.
 
-use crate::api_error::{ApiError, Kind};
-use crate::streams::stream_of;
-use crate::{Management, Request, Told};
+use super::Reply;
+use super::streams::stream_of;
+use crate::properties;
+use crate::request::Request;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use broker::{MessageProperties, Stream, StreamMessage, Tail};
-use meta::definitions::table_to_json;
+use broker::{Stream, StreamMessage, Tail};
+use mgmt::{ApiError, Kind, Management};
 use serde_json::{Value, json};
 use session::{ShortString, Table, Value as Field};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ const PAGE_BYTES_MAX: usize = 64 * 1024;
 const PAGE_MESSAGES_MAX: u64 = 1_000;
 
 /// The next messages. They are read on a thread that may wait.
-pub async fn messages(management: &Management, request: &Request) -> Told {
+pub(crate) async fn messages(management: &Management, request: &Request) -> Reply {
     let stream = stream_of(management, request, "tail")?;
     let id = stream.id().0;
     if request.number("id").is_some_and(|known| known.cast_unsigned() != id) {
@@ -72,37 +73,9 @@ fn object(next: &StreamMessage<'_>) -> Value {
         "chunk_timestamp_ms": chunk_timestamp_ms,
         "exchange": text(message.exchange),
         "routing_key": text(message.routing_key),
-        "properties": message.view().to_properties().map(|it| properties(&it)),
+        "properties": message.view().to_properties().map(|it| properties::object(&it)),
         "payload_bytes": body.len(),
         "payload": payload,
         "payload_encoding": encoding,
     })
-}
-
-/// The properties that a message has.
-#[must_use]
-pub fn properties(properties: &MessageProperties) -> Value {
-    let fields = fields(properties).into_iter();
-    Value::Object(fields.filter_map(|(key, value)| Some((key.to_owned(), value?))).collect())
-}
-
-/// All properties, with their values if they are set.
-pub(crate) fn fields(properties: &MessageProperties) -> [(&'static str, Option<Value>); 14] {
-    let text = |field: &Option<ShortString>| field.as_ref().map(|it| json!(it.to_text()));
-    [
-        ("content_type", text(&properties.content_type)),
-        ("content_encoding", text(&properties.content_encoding)),
-        ("headers", properties.headers.as_ref().map(table_to_json)),
-        ("delivery_mode", properties.delivery_mode.map(Value::from)),
-        ("priority", properties.priority.map(Value::from)),
-        ("correlation_id", text(&properties.correlation_id)),
-        ("reply_to", text(&properties.reply_to)),
-        ("expiration", text(&properties.expiration)),
-        ("message_id", text(&properties.message_id)),
-        ("timestamp", properties.timestamp.map(Value::from)),
-        ("type", text(&properties.kind)),
-        ("user_id", text(&properties.user_id)),
-        ("app_id", text(&properties.app_id)),
-        ("cluster_id", text(&properties.cluster_id)),
-    ]
 }

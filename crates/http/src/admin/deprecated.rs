@@ -1,6 +1,8 @@
 //! Features that RabbitMQ will drop: whether they may be used, and whether they are.
 
-use crate::{Management, Request, Told};
+use super::Reply;
+use crate::request::Request;
+use mgmt::Management;
 use serde_json::{Value, json};
 
 stdx::named! {
@@ -38,7 +40,7 @@ const FEATURES: [Feature; 8] = [
 ];
 
 /// Lists all deprecated features, or with `used` those in use.
-pub fn list(management: &Management, request: &Request) -> Told {
+pub(crate) fn list(management: &Management, request: &Request) -> Reply {
     if request.flag("used") {
         return list_used(management, request);
     }
@@ -46,7 +48,7 @@ pub fn list(management: &Management, request: &Request) -> Told {
 }
 
 /// Lists the deprecated features in use.
-pub fn list_used(management: &Management, _: &Request) -> Told {
+pub(crate) fn list_used(management: &Management, _: &Request) -> Reply {
     let used = FEATURES.iter().filter(|feature| is_used(management, feature.name));
     Ok(used.map(|feature| row(management, feature)).collect())
 }

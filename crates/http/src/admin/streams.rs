@@ -1,11 +1,12 @@
 //! Streams: who publishes to them and consumes them, their groups, what they track, and what is done to them.
 
-use crate::api_error::{ApiError, Kind};
-use crate::{Management, Request, Told};
+use super::Reply;
+use crate::request::Request;
 use broker::{
     GroupRole, Inspection, PublisherView, Stream, StreamDamage, SubscriptionView, TrackedValue,
 };
 use meta::{ConnectionId, SuperStream, SuperStreamError};
+use mgmt::{ApiError, Kind, Management, is_same_node};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,28 +16,28 @@ use tokio::task::spawn_blocking;
 const PARTITIONS_MAX: u64 = 100_000;
 
 /// Restarts a stream: its publishers and consumers look for it again.
-pub fn restart(management: &Management, request: &Request) -> Told {
+pub(crate) fn restart(management: &Management, request: &Request) -> Reply {
     Inspection::of(&*stream_of(management, request, "restart")?).restart();
     Ok(Value::from(management.node_info.name.as_str()))
 }
 
 /// Adds a member: this node has the only one, and there is no other node.
-pub fn add_replica(management: &Management, request: &Request) -> Told {
+pub(crate) fn add_replica(management: &Management, request: &Request) -> Reply {
     stream_of(management, request, "add replicas to")?;
     let is_here = request.text("node")? == management.node_info.name;
     is_here.then_some(Value::Null).ok_or_else(|| ApiError::invalid("node_not_running"))
 }
 
 /// Takes a member away, but not the last.
-pub fn delete_replica(management: &Management, request: &Request) -> Told {
+pub(crate) fn delete_replica(management: &Management, request: &Request) -> Reply {
     stream_of(management, request, "delete replicas from")?;
     Err(ApiError::invalid("Cannot delete the last member of a stream"))
 }
 
 /// Makes a super stream.
-pub async fn add_super_stream(management: &Management, request: &Request) -> Told {
+pub(crate) async fn add_super_stream(management: &Management, request: &Request) -> Reply {
     let (vhost, name) = (request.vhost()?, request.text("name")?);
-    let is_here = |node: &str| crate::is_same_node(node, &management.node_info.name);
+    let is_here = |node: &str| is_same_node(node, &management.node_info.name);
     if let Some(node) = request.optional("node").filter(|node| !is_here(node)) {
         return Err(ApiError::invalid(format!("Node {node} is not a cluster member")));
     }
@@ -96,7 +97,7 @@ fn given_arguments(request: &Request) -> Result<Vec<(&str, String)>, ApiError> {
 }
 
 /// Deletes a super stream.
-pub async fn delete_super_stream(management: &Management, request: &Request) -> Told {
+pub(crate) async fn delete_super_stream(management: &Management, request: &Request) -> Reply {
     let (vhost, name) = (request.vhost()?, request.text("name")?);
     let deleted = management.broker.operations().delete_super_stream(&vhost, name).await;
     deleted.map(|()| Value::Null).map_err(refused)
@@ -112,7 +113,7 @@ fn refused(error: SuperStreamError) -> ApiError {
 }
 
 /// Opens a stream that is closed because data is missing, without that data.
-pub async fn accept_loss(management: &Management, request: &Request) -> Told {
+pub(crate) async fn accept_loss(management: &Management, request: &Request) -> Reply {
     let stream = stream_of(management, request, "accept a loss of")?;
     let accepted = management.broker.operations().accept_stream_loss(&stream).await;
     let accepted = accepted.map_err(|error| ApiError::invalid(error.to_string()))?;
@@ -121,7 +122,7 @@ pub async fn accept_loss(management: &Management, request: &Request) -> Told {
 }
 
 /// Reads everything that is committed, on threads that may wait; it ends with its operator's connection.
-pub async fn scrub(management: &Management, request: &Request) -> Told {
+pub(crate) async fn scrub(management: &Management, request: &Request) -> Reply {
     let stream = stream_of(management, request, "scrub")?;
     if let Some(lack) = stream.lack() {
         return Err(ApiError::invalid(format!("the stream is closed: {}", lack.what)));
@@ -149,7 +150,7 @@ pub async fn scrub(management: &Management, request: &Request) -> Told {
 }
 
 /// Forgets the offset that a name has stored.
-pub fn reset_offset(management: &Management, request: &Request) -> Told {
+pub(crate) fn reset_offset(management: &Management, request: &Request) -> Reply {
     let (vhost, reference) = (request.vhost()?, request.text("reference")?);
     let stream = management.broker.view().stream(&vhost, request.text("stream")?);
     let stream = stream.ok_or_else(|| ApiError::invalid("The stream does not exist"))?;
@@ -160,7 +161,7 @@ pub fn reset_offset(management: &Management, request: &Request) -> Told {
 }
 
 /// Chooses the active consumer of a group again.
-pub fn activate_consumer(management: &Management, request: &Request) -> Told {
+pub(crate) fn activate_consumer(management: &Management, request: &Request) -> Reply {
     let (vhost, reference) = (request.vhost()?, request.text("reference")?);
     let stream = management.broker.view().stream(&vhost, request.text("stream")?);
     let activated = stream.and_then(|stream| stream.memberships.activate(reference).ok());
@@ -185,7 +186,7 @@ pub(crate) fn stream_of(
 
 /// The consumers of a stream, with the connection of each.
 #[must_use]
-pub fn consumers(node: &str, stream: &Stream) -> Vec<(ConnectionId, Value)> {
+pub(crate) fn consumers(node: &str, stream: &Stream) -> Vec<(ConnectionId, Value)> {
     let (memberships, mut roles) = (&stream.memberships, BTreeMap::new());
     for group in memberships.list() {
         for one in memberships.consumers(&group.name).unwrap_or_default() {
@@ -217,7 +218,7 @@ pub fn consumers(node: &str, stream: &Stream) -> Vec<(ConnectionId, Value)> {
 
 /// The publishers of a stream, with the connection of each.
 #[must_use]
-pub fn publishers(node: &str, stream: &Stream) -> Vec<(ConnectionId, Value)> {
+pub(crate) fn publishers(node: &str, stream: &Stream) -> Vec<(ConnectionId, Value)> {
     let shown = |it: &PublisherView| {
         let row = json!({
             "node": node, "publisher_id": it.id.0,
@@ -231,7 +232,7 @@ pub fn publishers(node: &str, stream: &Stream) -> Vec<(ConnectionId, Value)> {
 }
 
 /// The groups of a virtual host. COMPAT: one that consumes no part of a super stream has the partition -1.
-pub fn groups(management: &Management, request: &Request) -> Told {
+pub(crate) fn groups(management: &Management, request: &Request) -> Reply {
     let (vhost, view) = (request.vhost()?, management.broker.view());
     let streams = view.streams().filter(|stream| stream.def().vhost == vhost);
     let mut rows = Vec::new();
@@ -249,7 +250,7 @@ pub fn groups(management: &Management, request: &Request) -> Told {
 }
 
 /// The consumers of a group.
-pub fn group_consumers(management: &Management, request: &Request) -> Told {
+pub(crate) fn group_consumers(management: &Management, request: &Request) -> Reply {
     let (vhost, reference) = (request.vhost()?, request.text("reference")?);
     let stream = management.broker.view().stream(&vhost, request.text("stream")?);
     let found = stream.and_then(|stream| stream.memberships.consumers(reference).ok());
@@ -270,7 +271,7 @@ pub fn group_consumers(management: &Management, request: &Request) -> Told {
 }
 
 /// Offsets and numbers that a stream tracks.
-pub fn tracking(management: &Management, request: &Request) -> Told {
+pub(crate) fn tracking(management: &Management, request: &Request) -> Reply {
     let stream = stream_of(management, request, "get stream status of")?;
     let row = |(name, value): &(Box<[u8]>, TrackedValue)| {
         let (kind, value) = match *value {
@@ -286,7 +287,7 @@ pub fn tracking(management: &Management, request: &Request) -> Told {
 }
 
 /// The status of a stream, or with `tracking` what it tracks.
-pub fn status(management: &Management, request: &Request) -> Told {
+pub(crate) fn status(management: &Management, request: &Request) -> Reply {
     if request.flag("tracking") {
         return tracking(management, request);
     }
@@ -307,7 +308,7 @@ pub fn status(management: &Management, request: &Request) -> Told {
 
 /// The status of the stream coordinator. COMPAT: RabbitMQ has a Raft group for its streams. Here the node
 /// decides alone, and the index is the number of changes of its definitions.
-pub fn coordinator(management: &Management, _: &Request) -> Told {
+pub(crate) fn coordinator(management: &Management, _: &Request) -> Reply {
     let last = management.broker.view().epoch;
     Ok(json!([{
         "Node Name": management.node_info.name,

@@ -1,9 +1,10 @@
 //! Messages that an exchange holds back, or that wait in a quorum queue to be tried again.
 
-use crate::api_error::{ApiError, Kind};
-use crate::{Management, Request, Told, off_sockets};
+use super::Reply;
+use crate::request::Request;
 use broker::{Delayed, LookedAt, QueueRef, Standing};
 use meta::{Candidate, Filter};
+use mgmt::{ApiError, Kind, Management, off_sockets};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ const ROWS: usize = 1_000;
 const ROWS_MAX: usize = 100_000;
 
 /// The messages that an exchange delays. What is on disk only is read on a thread that may wait.
-pub async fn list(management: &Management, request: &Request) -> Told {
+pub(crate) async fn list(management: &Management, request: &Request) -> Reply {
     let (vhost, exchange) = (request.vhost()?, request.name("exchange")?);
     let limit = request.number("limit").and_then(|limit| usize::try_from(limit).ok());
     let n_max = limit.unwrap_or(ROWS).min(ROWS_MAX);
@@ -41,7 +42,7 @@ fn object(held: &Delayed) -> Value {
 }
 
 /// Drops one of them.
-pub async fn cancel(management: &Management, request: &Request) -> Told {
+pub(crate) async fn cancel(management: &Management, request: &Request) -> Reply {
     let (vhost, exchange) = (request.vhost()?, request.text("exchange")?);
     let id = request.text("id")?;
     let cancelled = match id.parse() {
@@ -72,7 +73,7 @@ fn quorum_queue(management: &Management, vhost: &str, name: &str) -> Result<Queu
 
 /// Reschedules a delayed message of an exchange or of a queue, or those that match a filter: they go on
 /// `delay_ms` from now, or at once without it.
-pub async fn reschedule(management: &Management, request: &Request) -> Told {
+pub(crate) async fn reschedule(management: &Management, request: &Request) -> Reply {
     let (vhost, exchange) = (request.vhost()?, request.optional("exchange"));
     let (kind, name) = match exchange {
         Some(exchange) => ("exchange", exchange),

@@ -14,7 +14,7 @@ const OBJECT_FIELDS: &str = "\
 
 /// The operator who makes a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Operator {
+pub(crate) enum Operator {
     /// A process of this machine, by the control socket: its user's number and its own, as far as known.
     Local(Option<u32>, Option<i32>),
     /// A user, by HTTP, from an address.
@@ -48,7 +48,7 @@ fn name_of(uid: u32, users: &str) -> Option<&str> {
 }
 
 /// Writes the line of a change that was made.
-pub fn note(operator: &Operator, what: &str, request: &Request) {
+pub(crate) fn note(operator: &Operator, what: &str, request: &Request) {
     tracing::info!("management: {operator}: {what}{}", object(request));
 }
 

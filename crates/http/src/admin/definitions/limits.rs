@@ -1,9 +1,9 @@
 //! Limits of virtual hosts and users.
 
-use super::{Commands, Present, not_valid};
-use crate::api_error::{ApiError, Kind};
+use super::{Commands, Present};
 use crate::request::Request;
 use meta::{Command, MetaError, UserLimits, VhostLimits};
+use mgmt::{ApiError, Kind};
 use serde_json::Value;
 
 /// The component of a virtual host's limits among parameters.
@@ -37,7 +37,7 @@ fn set_of_vhost(limits: &mut VhostLimits, name: &str, value: &Value) -> Result<(
     match name {
         "max-connections" => limits.max_connections = number(name, value)?,
         "max-queues" => limits.max_queues = number(name, value)?,
-        _ => return Err(not_valid(&format!("{} in limits", unrecognised(name, value)))),
+        _ => return Err(ApiError::not_valid(&format!("{} in limits", unrecognised(name, value)))),
     }
     Ok(())
 }
@@ -51,12 +51,12 @@ pub(super) fn set_vhost(now: &Present<'_>, request: &Request, field: &str) -> Co
 }
 
 /// Limits a virtual host.
-pub fn set_vhost_limits(now: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn set_vhost_limits(now: &Present<'_>, request: &Request) -> Commands {
     set_vhost(now, request, "definition")
 }
 
 /// Removes a virtual host's limits.
-pub fn clear_vhost_limits(now: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn clear_vhost_limits(now: &Present<'_>, request: &Request) -> Commands {
     let vhost = request.vhost()?;
     let found = now.state.vhost(&vhost).map(|vhost| vhost.limits);
     if found.unwrap_or_default() == VhostLimits::default() {
@@ -66,14 +66,14 @@ pub fn clear_vhost_limits(now: &Present<'_>, request: &Request) -> Commands {
 }
 
 /// Sets one limit of a virtual host.
-pub fn put_vhost_limit(now: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn put_vhost_limit(now: &Present<'_>, request: &Request) -> Commands {
     let mut limits = now.vhost(request)?.limits;
     set_of_vhost(&mut limits, request.text("name")?, request.require("value")?)?;
     Ok(vec![Command::SetVhostLimits { vhost: request.vhost()?, limits }])
 }
 
 /// Removes one limit of a virtual host. COMPAT: one that is not set, or not known, is none; so with users.
-pub fn delete_vhost_limit(now: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn delete_vhost_limit(now: &Present<'_>, request: &Request) -> Commands {
     let mut limits = now.vhost(request)?.limits;
     match request.text("name")? {
         "max-connections" => limits.max_connections = None,
@@ -101,21 +101,21 @@ fn of_user(now: &Present<'_>, request: &Request) -> Result<UserLimits, ApiError>
 }
 
 /// Limits a user. COMPAT: limits that are not named stay as they are.
-pub fn set_user_limits(now: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn set_user_limits(now: &Present<'_>, request: &Request) -> Commands {
     let mut limits = of_user(now, request)?;
     each(request, "definition", |name, value| set_of_user(&mut limits, name, value))?;
     Ok(vec![Command::SetUserLimits { user: request.user()?, limits }])
 }
 
 /// Sets one limit of a user.
-pub fn put_user_limit(now: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn put_user_limit(now: &Present<'_>, request: &Request) -> Commands {
     let mut limits = of_user(now, request)?;
     set_of_user(&mut limits, request.text("name")?, request.require("value")?)?;
     Ok(vec![Command::SetUserLimits { user: request.user()?, limits }])
 }
 
 /// Removes a limit of a user, or all of them.
-pub fn delete_user_limit(now: &Present<'_>, request: &Request) -> Commands {
+pub(crate) fn delete_user_limit(now: &Present<'_>, request: &Request) -> Commands {
     let mut limits = of_user(now, request)?;
     match request.text("name")? {
         "all" => limits = UserLimits::default(),

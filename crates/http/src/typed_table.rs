@@ -5,7 +5,7 @@ use session::{Table, Value};
 
 /// A table as a list of `[key, type, value]`.
 #[must_use]
-pub fn table(table: &Table) -> Json {
+pub(crate) fn typed_table(table: &Table) -> Json {
     let field = |key: &session::ShortString, field: &Value| {
         json!([key.to_text(), field.type_name(), value(field)])
     };
@@ -30,7 +30,7 @@ pub(crate) fn value(field: &Value) -> Json {
         Value::Array(items) => {
             items.iter().map(|item| json!([item.type_name(), value(item)])).collect()
         }
-        Value::Table(inner) => table(inner),
+        Value::Table(inner) => typed_table(inner),
         Value::Void => Json::Null,
     }
 }
@@ -51,7 +51,7 @@ mod tests {
         outer.push(ShortString::from_static("a"), Value::Array(vec![Value::Bool(true)]));
         outer.push(ShortString::from_static("v"), Value::Void);
         assert_eq!(
-            table(&outer),
+            typed_table(&outer),
             json!([
                 ["n", "signedint", 5],
                 ["s", "longstr", "v"],

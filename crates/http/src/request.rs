@@ -1,29 +1,28 @@
 //! The fields of a request.
 
-use crate::api_error::{ApiError, Kind};
-use crate::course::Course;
 use meta::Name;
+use mgmt::{ApiError, Course, Kind};
 use serde_json::{Map, Value};
 
 /// The fields of a request: those of its body, its query and its address together. Queries and older tools
 /// send numbers, flags and lists as texts.
 #[derive(Clone, Debug, Default)]
-pub struct Request {
+pub(crate) struct Request {
     fields: Map<String, Value>,
     /// Whether anybody waits for its answer.
-    pub course: Course,
+    pub(crate) course: Course,
 }
 
 impl Request {
     /// Makes a request of fields.
     #[must_use]
-    pub fn of(fields: Map<String, Value>) -> Self {
+    pub(crate) fn of(fields: Map<String, Value>) -> Self {
         Self { fields, course: Course::default() }
     }
 
     /// Makes the request end with `course`, so that its client may disconnect before the answer.
     #[must_use]
-    pub fn during(self, course: &Course) -> Self {
+    pub(crate) fn during(self, course: &Course) -> Self {
         Self { course: course.clone(), ..self }
     }
 
@@ -31,7 +30,7 @@ impl Request {
     ///
     /// # Errors
     /// The field is missing.
-    pub fn require(&self, field: &str) -> Result<&Value, ApiError> {
+    pub(crate) fn require(&self, field: &str) -> Result<&Value, ApiError> {
         self.require_all(&[field])?;
         Ok(self.value(field).unwrap_or(&Value::Null))
     }
@@ -40,7 +39,7 @@ impl Request {
     ///
     /// # Errors
     /// Fields are missing.
-    pub fn require_all(&self, fields: &[&str]) -> Result<(), ApiError> {
+    pub(crate) fn require_all(&self, fields: &[&str]) -> Result<(), ApiError> {
         let lacking = fields.iter().filter(|field| self.value(field).is_none());
         let lacking: Vec<String> = lacking.map(|it| format!("{{key_missing,{it}}}")).collect();
         if lacking.is_empty() {
@@ -53,7 +52,7 @@ impl Request {
     ///
     /// # Errors
     /// The field is missing, or no text.
-    pub fn text(&self, field: &str) -> Result<&str, ApiError> {
+    pub(crate) fn text(&self, field: &str) -> Result<&str, ApiError> {
         let text = self.require(field)?.as_str();
         text.ok_or_else(|| ApiError::new(Kind::BadRequest, format!("{field} must be a string")))
     }
@@ -78,12 +77,12 @@ impl Request {
     }
 
     /// A text, if it is there and is one.
-    pub fn optional(&self, field: &str) -> Option<&str> {
+    pub(crate) fn optional(&self, field: &str) -> Option<&str> {
         self.value(field).and_then(Value::as_str)
     }
 
     /// A field as it came.
-    pub fn value(&self, field: &str) -> Option<&Value> {
+    pub(crate) fn value(&self, field: &str) -> Option<&Value> {
         self.fields.get(field)
     }
 
@@ -91,7 +90,7 @@ impl Request {
     ///
     /// # Errors
     /// The field is missing, or no text.
-    pub fn name(&self, field: &str) -> Result<Name, ApiError> {
+    pub(crate) fn name(&self, field: &str) -> Result<Name, ApiError> {
         self.text(field).map(Name::from)
     }
 
@@ -105,7 +104,7 @@ impl Request {
 
     /// A flag; absent means no.
     #[must_use]
-    pub fn flag(&self, field: &str) -> bool {
+    pub(crate) fn flag(&self, field: &str) -> bool {
         self.optional_flag(field).unwrap_or_default()
     }
 
@@ -116,7 +115,7 @@ impl Request {
 
     /// A number, if it is there and is one.
     #[must_use]
-    pub fn number(&self, field: &str) -> Option<i64> {
+    pub(crate) fn number(&self, field: &str) -> Option<i64> {
         let value = self.value(field)?;
         value.as_i64().or_else(|| value.as_str()?.parse().ok())
     }
@@ -126,7 +125,7 @@ impl Request {
     }
 
     /// A list of texts, or one text with commas; absent means none.
-    pub fn words(&self, field: &str) -> impl Iterator<Item = &str> {
+    pub(crate) fn words(&self, field: &str) -> impl Iterator<Item = &str> {
         let list = self.value(field).and_then(Value::as_array).into_iter().flatten();
         let text = self.optional(field).into_iter().flat_map(|text| text.split(','));
         list.filter_map(Value::as_str).chain(text.map(str::trim).filter(|word| !word.is_empty()))

@@ -1,29 +1,26 @@
 //! Operations on a node, other than changes of definitions.
 
-use crate::api_error::{ApiError, Kind};
-pub use crate::events::events as last_events;
-pub use crate::logs::{lines as last_log_lines, reopen as rotate_logs, set_level as set_log_level};
-use crate::node_info::is_same_node;
-use crate::pids::connection_of_pid;
-use crate::{Management, Request, Told};
+use super::Reply;
+use crate::request::Request;
 use broker::{Connection, DeleteConditions, Firehose, QueueRefused};
 use meta::MetaError;
+use mgmt::{ApiError, Kind, Management, is_same_node};
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 
 /// Deletes a queue.
-pub async fn delete_queue(
+pub(crate) async fn delete_queue(
     management: &Management,
     vhost: &str,
     name: &str,
     conditions: DeleteConditions,
-) -> Told {
+) -> Reply {
     let deleted = management.broker.operations().delete_queue(vhost, name, conditions).await;
     deleted.map(|n_messages| json!({"messages": n_messages})).map_err(queue_refused)
 }
 
 /// Drops the ready messages of a queue.
-pub async fn purge_queue(management: &Management, vhost: &str, name: &str) -> Told {
+pub(crate) async fn purge_queue(management: &Management, vhost: &str, name: &str) -> Reply {
     let purged = management.broker.operations().purge_queue(vhost, name).await;
     purged.map(|n_messages| json!({"messages": n_messages})).map_err(queue_refused)
 }
@@ -37,21 +34,8 @@ fn queue_refused(refused: QueueRefused) -> ApiError {
     }
 }
 
-/// Closes the connection of a pid, or of a name.
-pub fn close_connection(management: &Management, request: &Request) -> Told {
-    let (named, reason) = (request.text("name")?, request.text("explanation")?);
-    let id = connection_of_pid(named).or_else(|| {
-        let list = management.broker.connections.list();
-        list.iter().find(|connection| connection.identity.name == named).map(|found| found.id)
-    });
-    if id.is_some_and(|id| management.broker.operations().close_connection(id, reason)) {
-        return Ok(Value::Null);
-    }
-    Err(ApiError::new(Kind::NotFound, format!("no connection {named}")))
-}
-
 /// Closes the connections to a virtual host, or all of them, or some.
-pub fn close_connections(management: &Management, request: &Request) -> Told {
+pub(crate) fn close_connections(management: &Management, request: &Request) -> Reply {
     let (reason, vhost) = (request.text("explanation")?, request.optional("vhost"));
     let limit = request.number("limit").and_then(|limit| usize::try_from(limit).ok());
     let limit = limit.filter(|limit| *limit > 0 && vhost.is_some()).unwrap_or(usize::MAX);
@@ -73,31 +57,13 @@ fn close(
         .count()
 }
 
-/// Sets the used memory above which publishers are blocked.
-pub fn set_memory_high(management: &Management, request: &Request) -> Told {
-    management.resources.limits().set_memory_high(request)?;
-    Ok(look_at_resources(management))
-}
-
-/// Sets the free disk space below which publishers are blocked.
-pub fn set_disk_free(management: &Management, request: &Request) -> Told {
-    management.resources.limits().set_disk_free(request)?;
-    Ok(look_at_resources(management))
-}
-
-/// Checks memory and disk now, so that a changed limit takes effect at once.
-fn look_at_resources(management: &Management) -> Value {
-    management.resources.look(&management.broker);
-    Value::Null
-}
-
 /// Lets no more clients connect.
-pub fn suspend_listeners(management: &Management, _: &Request) -> Told {
+pub(crate) fn suspend_listeners(management: &Management, _: &Request) -> Reply {
     Ok(suspend(management, true))
 }
 
 /// Lets clients connect again.
-pub fn resume_listeners(management: &Management, _: &Request) -> Told {
+pub(crate) fn resume_listeners(management: &Management, _: &Request) -> Reply {
     Ok(suspend(management, false))
 }
 
@@ -108,7 +74,7 @@ fn suspend(management: &Management, suspended: bool) -> Value {
 
 /// Puts the node into maintenance mode: new connections are rejected, and connected clients are asked to
 /// leave. COMPAT: clients of the stream protocol stay; metadata tells them that no node leads their streams.
-pub fn drain(management: &Management, _: &Request) -> Told {
+pub(crate) fn drain(management: &Management, _: &Request) -> Reply {
     management.broker.connections.in_maintenance.store(true, Ordering::Relaxed);
     suspend(management, true);
     let n_closed = close(management, "Node was put into maintenance mode", usize::MAX, |it| {
@@ -118,24 +84,24 @@ pub fn drain(management: &Management, _: &Request) -> Told {
 }
 
 /// Ends maintenance.
-pub fn revive(management: &Management, _: &Request) -> Told {
+pub(crate) fn revive(management: &Management, _: &Request) -> Reply {
     management.broker.connections.in_maintenance.store(false, Ordering::Relaxed);
     Ok(suspend(management, false))
 }
 
 /// Stops the node; returns the id of its process.
-pub fn stop(management: &Management, _: &Request) -> Told {
+pub(crate) fn stop(management: &Management, _: &Request) -> Reply {
     management.stop.notify_one();
     Ok(json!({"pid": std::process::id()}))
 }
 
 /// Starts tracing a virtual host, or a user in it.
-pub fn trace_on(management: &Management, request: &Request) -> Told {
+pub(crate) fn trace_on(management: &Management, request: &Request) -> Reply {
     trace(management, request, Firehose::start)
 }
 
 /// Stops tracing a virtual host, or a user in it.
-pub fn trace_off(management: &Management, request: &Request) -> Told {
+pub(crate) fn trace_off(management: &Management, request: &Request) -> Reply {
     trace(management, request, Firehose::stop)
 }
 
@@ -143,7 +109,7 @@ fn trace<'m>(
     management: &'m Management,
     request: &Request,
     switch: fn(&Firehose<'m>, &str, Option<&str>) -> bool,
-) -> Told {
+) -> Reply {
     let vhost = request.vhost()?;
     if switch(&management.broker.firehose(), &vhost, request.optional("user")) {
         return Ok(Value::Null);
@@ -152,7 +118,7 @@ fn trace<'m>(
 }
 
 /// Restarts a virtual host. Nothing is done to one that exists: it is up as long as the node is.
-pub fn restart_vhost(management: &Management, request: &Request) -> Told {
+pub(crate) fn restart_vhost(management: &Management, request: &Request) -> Reply {
     let (vhost, view, node) = (request.vhost()?, management.broker.view(), request.text("node")?);
     if !is_same_node(node, &management.node_info.name) {
         return Err(ApiError::invalid(format!("Unknown node: {node}")));

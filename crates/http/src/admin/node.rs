@@ -1,25 +1,39 @@
 //! Questions about the node.
 
-use crate::node_info::memory_used_bytes;
-use crate::{Management, Request, Told};
+use super::Reply;
+use crate::request::Request;
 use broker::{Alarm, BlobStats, FileTraffic, HEAVIEST_NAMED, HeavyConnection, HeavyQueue};
+use mgmt::{ListenerInfo, Management, memory_used_bytes};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::Ordering;
 use stdx::words;
 
 /// Whether it has started.
-pub fn state(management: &Management, _: &Request) -> Told {
+pub(crate) fn state(management: &Management, _: &Request) -> Reply {
     Ok(json!({"running": management.running.load(Ordering::Relaxed)}))
 }
 
 /// The alarms in effect, with who is heaviest.
-pub fn list_alarms(management: &Management, _: &Request) -> Told {
+pub(crate) fn list_alarms(management: &Management, _: &Request) -> Reply {
     Ok(alarms(management))
 }
 
 /// Listeners that are open.
-pub fn listeners(management: &Management, _: &Request) -> Told {
-    Ok(management.listeners())
+pub(crate) fn listeners(management: &Management, _: &Request) -> Reply {
+    Ok(open_listeners(management))
+}
+
+/// The open listeners as objects. COMPAT: an IPv6 address stands in brackets.
+fn open_listeners(management: &Management) -> Value {
+    let object = |listener: &ListenerInfo| {
+        let ip = listener.address.ip();
+        let interface = if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() };
+        json!({
+            "node": management.node_info.name, "protocol": listener.protocol,
+            "interface": interface, "port": listener.address.port(), "purpose": listener.purpose,
+        })
+    };
+    management.open_listeners().iter().map(object).collect()
 }
 
 fn alarms(management: &Management) -> Value {
@@ -66,7 +80,7 @@ fn heaviest(management: &Management) -> Value {
 }
 
 /// The node's status.
-pub fn status(management: &Management, _: &Request) -> Told {
+pub(crate) fn status(management: &Management, _: &Request) -> Reply {
     let (node_info, limits) = (&management.node_info, management.resources.limits());
     let view = management.broker.view();
     let descriptors = management.resources.descriptors();
@@ -122,7 +136,7 @@ pub fn status(management: &Management, _: &Request) -> Told {
             "queue_count": view.meta.queues().iter().filter(|queue| !queue.is_internal()).count(),
             "virtual_host_count": view.meta.vhosts().count(),
         },
-        "listeners": management.listeners(),
+        "listeners": open_listeners(management),
     }))
 }
 
@@ -159,7 +173,7 @@ fn is_in_maintenance(management: &Management) -> bool {
 }
 
 /// The status of the cluster, which is this node alone.
-pub fn cluster_status(management: &Management, _: &Request) -> Told {
+pub(crate) fn cluster_status(management: &Management, _: &Request) -> Reply {
     let maintenance = if is_in_maintenance(management) {
         "marked for maintenance"
     } else {
@@ -180,7 +194,7 @@ pub fn cluster_status(management: &Management, _: &Request) -> Told {
         "maintenance_status": {node: maintenance},
         "alarms": alarms(management),
         "partitions": {},
-        "listeners": {node: management.listeners()},
+        "listeners": {node: open_listeners(management)},
         "feature_flags": feature_flags(),
     }))
 }
@@ -191,7 +205,7 @@ const OWN_VARIABLES: [&str; 2] = ["RABBITMQ_", "LEVERET_"];
 const SECRET_WORDS: [&str; 6] = ["PASS", "SECRET", "COOKIE", "TOKEN", "CREDENTIAL", "KEY"];
 
 /// The variables of the environment that the node was started with, by name; secrets are hidden.
-pub fn os_env(_: &Management, _: &Request) -> Told {
+pub(crate) fn os_env(_: &Management, _: &Request) -> Reply {
     let own = std::env::vars_os().filter_map(|(name, value)| {
         let name = name.into_string().ok()?;
         let is_secret = SECRET_WORDS.iter().any(|word| name.to_uppercase().contains(word));
@@ -203,7 +217,7 @@ pub fn os_env(_: &Management, _: &Request) -> Told {
 }
 
 /// The store of definitions, as if it were a Raft group of one: what is logged is applied.
-pub fn metadata_store(management: &Management, _: &Request) -> Told {
+pub(crate) fn metadata_store(management: &Management, _: &Request) -> Reply {
     let n = management.broker.view().epoch;
     Ok(json!([{
         "Node Name": management.node_info.name, "Raft State": "leader", "Membership": "voter",
@@ -212,7 +226,7 @@ pub fn metadata_store(management: &Management, _: &Request) -> Told {
 }
 
 /// The settings in force. COMPAT: by application, of which there is one.
-pub fn environment(management: &Management, _: &Request) -> Told {
+pub(crate) fn environment(management: &Management, _: &Request) -> Reply {
     let settings = management.node_info.settings.iter();
     let settings: Map<String, Value> =
         settings.map(|(key, value)| (key.clone(), json!(value))).collect();
@@ -226,7 +240,7 @@ const FEATURE_FLAGS: &str = "\
     virtual_host_metadata";
 
 /// Feature flags, all of which are on.
-pub fn list_feature_flags(_: &Management, _: &Request) -> Told {
+pub(crate) fn list_feature_flags(_: &Management, _: &Request) -> Reply {
     Ok(feature_flags())
 }
 

@@ -148,8 +148,7 @@ pub(crate) fn program(package: &str) -> anyhow::Result<PathBuf> {
             Ok(target().join(GNU).join("dist").join(package))
         }
         None => {
-            let options = ["build", "--profile", "dist", "--locked", "--package", package];
-            ensure!(cargo(&options).status()?.success(), "no {package}");
+            ensure!(cargo_of(package).status()?.success(), "no {package}");
             Ok(target().join("dist").join(package))
         }
     }
@@ -165,7 +164,7 @@ fn build(tools: &Tools, date: u64, package: &str) -> anyhow::Result<()> {
     let c_flags: Vec<String> = c_maps.collect();
     let variable = target.replace('-', "_");
     let linker_variable = format!("CARGO_TARGET_{}_LINKER", variable.to_uppercase());
-    let mut cargo = cargo(&["build", "--profile", "dist", "--locked", "--package", package]);
+    let mut cargo = cargo_of(package);
     cargo.args(["--target", target]);
     cargo.env("SOURCE_DATE_EPOCH", date.to_string());
     cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f")).env(linker_variable, linker);
@@ -174,6 +173,15 @@ fn build(tools: &Tools, date: u64, package: &str) -> anyhow::Result<()> {
         .env(format!("CC_{variable}"), compiler);
     ensure!(cargo.status()?.success(), "no {package} for {target}");
     Ok(())
+}
+
+/// Cargo, asked for one program of the profile. Both packages are named each time, since cargo compiles a
+/// dependency again for packages that want other features of it; the second adds none to the first's.
+fn cargo_of(program: &str) -> Command {
+    let options = ["build", "--profile", "dist", "--locked", "--bin", program];
+    let mut cargo = cargo(&options);
+    cargo.args(["--package", "leveret", "--package", "instructions"]);
+    cargo
 }
 
 /// The program that takes symbols apart: this machine's for its own kind, Debian's name for another.

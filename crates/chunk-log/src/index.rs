@@ -26,12 +26,11 @@
 
 use std::sync::Arc;
 
-use segments::{File, crc32c};
+use segments::{CachedFile, File, crc32c};
 use streamproto::ChunkHeader;
 
 use crate::error::Result;
 use crate::field::{size, u32_at, u64_at};
-use crate::files::Slot;
 use crate::segment::{First, SEGMENT_HEADER_BYTES, decode_checked, encode_checked};
 
 /// Bytes in front of an index's first record.
@@ -190,7 +189,7 @@ pub(crate) struct Index {
 
 impl Index {
     /// Opens an index; `n` is the number of chunks of the segment, none if it is what the file has.
-    pub(crate) fn open(slot: &Arc<Slot>, n: Option<u64>) -> Result<Self> {
+    pub(crate) fn open(slot: &Arc<CachedFile>, n: Option<u64>) -> Result<Self> {
         let file = slot.file()?;
         let n = match n {
             Some(n) => n,

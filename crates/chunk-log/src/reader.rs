@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use segments::{File, IoContext as _, LogError};
+use segments::{CachedFile, File, IoContext as _, LogError};
 use streamproto::ChunkHeader;
 use streamproto::spec::CHUNK_HEADER_BYTES;
 
@@ -23,7 +23,6 @@ use crate::counters::ReadCounts;
 use crate::damage::Damage;
 use crate::error::{ChunkLogError, Result};
 use crate::field::size;
-use crate::files::Slot;
 use crate::lookup::{Place, Start};
 use crate::reader_options::{ReadAhead, ReaderOptions};
 use crate::segment::SEGMENT_HEADER_BYTES;
@@ -72,7 +71,7 @@ pub struct Reader {
     /// The position up to which the segment may be read.
     end: u64,
     is_sealed: bool,
-    file: Option<Arc<Slot>>,
+    file: Option<Arc<CachedFile>>,
     buffer: Buffer,
     counts: ReadCounts,
 }
@@ -432,12 +431,12 @@ impl Reader {
     fn open_file(&mut self, wait: Wait) -> Result<File> {
         let slot = self.slot()?;
         match wait {
-            Wait::ForDisk => slot.file(),
+            Wait::ForDisk => Ok(slot.file()?),
             Wait::Never => slot.file_at_hand().ok_or(ChunkLogError::WouldBlock),
         }
     }
 
-    fn slot(&mut self) -> Result<Arc<Slot>> {
+    fn slot(&mut self) -> Result<Arc<CachedFile>> {
         if let Some(file) = &self.file {
             return Ok(Arc::clone(file));
         }

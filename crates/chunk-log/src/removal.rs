@@ -21,7 +21,7 @@ pub fn delete_log(files: &StreamFiles, id: u64) -> Result<()> {
     for name in list_if_there(files.disk(), &dir)?.unwrap_or_default() {
         remove(files.disk(), &format!("{dir}/{name}"))?;
     }
-    files.close_in(&dir);
+    files.cache.close_in(&dir);
     Ok(files.disk().remove_dir(&dir).context("remove", &dir)?)
 }
 

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
+use segments::CachedFile;
 
 use crate::counters::{Counters, ReadCounts};
 use crate::damage::Damage;
 use crate::error::{ChunkLogError, Result};
 use crate::field::size;
-use crate::files::{Slot, StreamFiles};
+use crate::files::StreamFiles;
 use crate::index::Index;
 use crate::segment::{FileName, First, SEGMENT_HEADER_BYTES, decode_header, stream_dir};
 
@@ -102,8 +103,8 @@ pub(crate) struct Segment {
     sealed_bytes: Option<u64>,
     /// The time of its last chunk, once nothing is added any more; [`Shared::last_chunk_ms`] finds it.
     pub(crate) last_chunk_ms: Option<i64>,
-    chunks: Weak<Slot>,
-    index: Weak<Slot>,
+    chunks: Weak<CachedFile>,
+    index: Weak<CachedFile>,
 }
 
 impl Segment {
@@ -118,7 +119,7 @@ impl Segment {
         self.sealed_bytes = Some(bytes);
     }
 
-    pub(crate) fn set_slots(&mut self, chunks: &Arc<Slot>, index: &Arc<Slot>) {
+    pub(crate) fn set_slots(&mut self, chunks: &Arc<CachedFile>, index: &Arc<CachedFile>) {
         self.chunks = Arc::downgrade(chunks);
         self.index = Arc::downgrade(index);
     }
@@ -170,7 +171,7 @@ impl Shared {
     }
 
     /// The file of a segment's chunks.
-    pub(crate) fn chunks(&self, segment: u64) -> Option<Arc<Slot>> {
+    pub(crate) fn chunks(&self, segment: u64) -> Option<Arc<CachedFile>> {
         let mut state = self.state();
         let found = state.segment(segment)?;
         let name = FileName::Segment(segment);
@@ -178,29 +179,29 @@ impl Shared {
     }
 
     /// The file of chunks of a segment that is no part of the log any more.
-    pub(crate) fn removed_chunks(&self, removed: &mut Segment) -> Arc<Slot> {
+    pub(crate) fn removed_chunks(&self, removed: &mut Segment) -> Arc<CachedFile> {
         let name = FileName::Segment(removed.first_offset);
         self.shared_slot(&mut removed.chunks, name)
     }
 
     /// A segment's index.
-    pub(crate) fn index(&self, segment: u64) -> Option<Arc<Slot>> {
+    pub(crate) fn index(&self, segment: u64) -> Option<Arc<CachedFile>> {
         let mut state = self.state();
         let found = state.segment(segment)?;
         let name = FileName::Index(segment);
         Some(self.shared_slot(&mut found.index, name))
     }
 
-    fn shared_slot(&self, known: &mut Weak<Slot>, name: FileName) -> Arc<Slot> {
+    fn shared_slot(&self, known: &mut Weak<CachedFile>, name: FileName) -> Arc<CachedFile> {
         known.upgrade().unwrap_or_else(|| {
-            let slot = self.files.slot(&name.path(&self.dir));
+            let slot = self.files.cache.closed(&name.path(&self.dir));
             *known = Arc::downgrade(&slot);
             slot
         })
     }
 
     /// The bytes of a segment that is complete.
-    pub(crate) fn sealed_bytes(&self, segment: u64, chunks: &Arc<Slot>) -> Result<u64> {
+    pub(crate) fn sealed_bytes(&self, segment: u64, chunks: &Arc<CachedFile>) -> Result<u64> {
         let known = self.state().segment(segment).and_then(|it| it.sealed_bytes);
         if let Some(bytes) = known {
             return Ok(bytes);
@@ -251,7 +252,7 @@ impl Shared {
 }
 
 /// The header of a segment.
-fn read_header(chunks: &Arc<Slot>) -> Result<Option<First>> {
+fn read_header(chunks: &Arc<CachedFile>) -> Result<Option<First>> {
     let header = chunks.file()?.read(0, size(SEGMENT_HEADER_BYTES))?;
     decode_header(&header, chunks.name())
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use segments::{Disk, File, sync_dir};
+use segments::{CachedFile, Disk, File, sync_dir};
 
 use crate::LogEnd;
 use crate::error::Result;
-use crate::files::{Slot, StreamFiles};
+use crate::files::StreamFiles;
 use crate::index::{Index, SyncedMark};
 use crate::removal::remove_files;
 use crate::shared::Shared;
@@ -16,8 +16,8 @@ use crate::table::StreamNote;
 #[derive(Clone, Debug)]
 pub(crate) struct Unsynced {
     pub(crate) segment: u64,
-    pub(crate) chunks: Arc<Slot>,
-    pub(crate) index: Arc<Slot>,
+    pub(crate) chunks: Arc<CachedFile>,
+    pub(crate) index: Arc<CachedFile>,
     pub(crate) mark: SyncedMark,
     /// Whether the index is synced too, and the mark written.
     pub(crate) with_index: bool,
@@ -140,7 +140,7 @@ impl Pending {
             let index = it.with_index.then_some(&it.index);
             [Some(&it.chunks), index].into_iter().flatten()
         });
-        let files = files.map(Slot::file).collect::<Result<Vec<_>>>()?;
+        let files = files.map(CachedFile::file).collect::<segments::Result<Vec<_>>>()?;
         let dirs = if self.n_dir_changes > self.n_dir_synced {
             vec![dir.to_owned(), crate::STREAMS_DIR.to_owned(), String::new()]
         } else {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use segments::{CachedFile, File};
 use streamproto::ChunkHeader;
 
 use crate::error::{Refused, Result};
 use crate::field::size;
-use crate::files::{Slot, StreamFiles};
+use crate::files::StreamFiles;
 use crate::index::{self, IndexRecord, SyncedMark, record_at};
 use crate::recovery::{LastChunk, SegmentEnd};
 use crate::retention::SEGMENT_CHUNKS_MAX;
@@ -19,13 +20,13 @@ use crate::sync::Unsynced;
 #[derive(Debug)]
 pub(crate) struct Tail {
     pub(crate) end: SegmentEnd,
-    pub(crate) chunks: Arc<Slot>,
-    pub(crate) index: Arc<Slot>,
+    pub(crate) chunks: Arc<CachedFile>,
+    pub(crate) index: Arc<CachedFile>,
 }
 
 impl Tail {
     pub(crate) fn open(files: &Arc<StreamFiles>, dir: &str, end: SegmentEnd) -> Self {
-        let slot = |name: FileName| files.slot(&name.path(dir));
+        let slot = |name: FileName| files.cache.closed(&name.path(dir));
         let offset = end.first.offset;
         Self { end, chunks: slot(FileName::Segment(offset)), index: slot(FileName::Index(offset)) }
     }
@@ -37,12 +38,15 @@ impl Tail {
         first: First,
         identity: u32,
     ) -> Result<Self> {
-        let chunks = files.create(&FileName::Segment(first.offset).path(dir))?;
+        let create = |name: FileName, header: &[u8]| {
+            let file = File::create_anew(files.disk(), &name.path(dir))?;
+            file.write(0, header)?;
+            Result::Ok(files.cache.admit(file))
+        };
         let header = segment::encode_header(first, identity);
-        chunks.file()?.write(0, &header)?;
-        let index = files.create(&FileName::Index(first.offset).path(dir))?;
+        let chunks = create(FileName::Segment(first.offset), &header)?;
         let header = index::encode_header(first, identity, SyncedMark::NONE);
-        index.file()?.write(0, &header)?;
+        let index = create(FileName::Index(first.offset), &header)?;
         Ok(Self { end: SegmentEnd::beginning(first, SyncedMark::NONE), chunks, index })
     }
 

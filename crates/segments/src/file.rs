@@ -56,6 +56,16 @@ impl File {
         }
     }
 
+    /// Renames the file, over another if there is one; returns it under its new name, which is durable once
+    /// its directory is synced.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn rename(&self, disk: &dyn Disk, to: &str) -> Result<Self> {
+        disk.rename(&self.name, to).context("rename", &self.name)?;
+        Ok(Self { name: to.into(), handle: Arc::clone(&self.handle) })
+    }
+
     /// The file's name.
     #[must_use]
     pub fn name(&self) -> &str {

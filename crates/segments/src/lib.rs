@@ -1,7 +1,8 @@
 //! Files of a data directory: the seam to the disk, and the parts that all files of segments have in common.
 //! Knows names, headers, checksums and bytes. Never entries of the log, messages, chunks, configuration.
-//! Start reading at [`Disk`] and [`File`]; then [`SlotTable`], [`NameForm`] and [`Window`].
+//! Start reading at [`Disk`] and [`File`]; then [`FileCache`], [`SlotTable`], [`NameForm`] and [`Window`].
 
+mod cache;
 mod checksum;
 mod disk;
 mod error;
@@ -14,6 +15,7 @@ mod stamp;
 mod table;
 mod window;
 
+pub use cache::{CachedFile, FileCache};
 pub use checksum::{CHECKED_AT, crc32c, seal_record, unseal_record};
 pub use disk::{
     Disk, DiskFile, DiskLock, FileKind, FileTraffic, OpenMode, RESERVE_BYTES_MAX, RESERVE_FILE,

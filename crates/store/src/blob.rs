@@ -59,7 +59,7 @@ pub struct BlobOptions {
     pub file_bytes: u32,
     /// [`BlobStore::has_room`] is false above this much that is not durable yet.
     pub unsynced_bytes_max: u64,
-    /// Files kept open for reading, beside the one that is written.
+    /// Files kept open, one at least.
     pub open_files_max: usize,
     /// Whether nothing survives a restart: the store is emptied at the start, written and never synced.
     pub is_volatile: bool,
@@ -135,8 +135,9 @@ impl BlobStore {
     /// Opens the store in `options.dir`, or begins one. References count from zero, and nothing is
     /// reclaimed before [`Self::start_reclaiming`]. What is there when this returns is durable.
     pub fn open(disk: Arc<dyn Disk>, options: BlobOptions) -> Result<Self> {
-        let state = open::open(disk.as_ref(), &options)?;
-        Ok(Self { state: Mutex::new(state), ..Self::create(disk, options) })
+        let store = Self::create(disk, options);
+        *lock(&store.state) = store.dir.open()?;
+        Ok(store)
     }
 
     /// A store in a directory that has no files of one: as [`Self::open`], but touches no disk.
@@ -233,7 +234,7 @@ impl BlobStore {
     /// The name of a file of the store in `dir`.
     #[must_use]
     pub fn name_of(dir: &str, number: u32) -> String {
-        open::file_name(dir, number)
+        dir::file_name(dir, number)
     }
 
     /// Removes the files of a store nobody has open, and its directory.

@@ -1,9 +1,9 @@
-//! A file of the store while it runs: its blobs, its records that are not written yet, its handle.
+//! A file of the store while it runs: its blobs, and its records that are not written yet.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use segments::{File, Stamp};
+use segments::{CachedFile, Stamp};
 
 use super::BlobId;
 use super::format::{self, FILE_HEADER_BYTES, Found, OVERHEAD_BYTES, RECORD_HEADER_BYTES};
@@ -30,7 +30,7 @@ pub(super) struct Chunk {
     pub(super) bytes: Vec<u8>,
 }
 
-/// A file: its blobs, its records that are not on disk, and its handle.
+/// A file: its blobs, and its records that are not on disk.
 #[derive(Debug)]
 pub(super) struct BlobFile {
     pub(super) number: u32,
@@ -46,9 +46,8 @@ pub(super) struct BlobFile {
     /// The log's stamp when the file was begun.
     pub(super) begun: Stamp,
     pub(super) unwritten: Unwritten,
-    pub(super) opened: OpenFile,
-    /// The number of rewritings: offsets are good for one generation.
-    pub(super) generation: u32,
+    /// The file that the blobs lie in, once it is on disk: another one after a rewriting.
+    pub(super) cached: Option<Arc<CachedFile>>,
 }
 
 /// The records of a file that are not on disk yet.
@@ -58,52 +57,6 @@ pub(super) struct Unwritten {
     chunks: VecDeque<Arc<Chunk>>,
     /// The chunk that takes records.
     tail: Chunk,
-}
-
-/// The handle of a file, if it is open.
-#[derive(Debug, Default)]
-pub(super) struct OpenFile {
-    handle: Option<File>,
-    /// Whether the handle must stay: another file is about to take the name.
-    is_pinned: bool,
-    /// The time of the last read, in reads of the store.
-    pub(super) last_read: u64,
-}
-
-impl OpenFile {
-    pub(super) const fn handle(&self) -> Option<&File> {
-        self.handle.as_ref()
-    }
-
-    pub(super) fn set(&mut self, handle: File) {
-        self.handle = Some(handle);
-    }
-
-    /// Keeps the handle until the file of the name is replaced.
-    pub(super) fn pin(&mut self, handle: File) {
-        self.handle = Some(handle);
-        self.is_pinned = true;
-    }
-
-    /// Goes on with the file that has taken the name.
-    fn replace(&mut self, handle: File) {
-        self.handle = Some(handle);
-        self.is_pinned = false;
-    }
-
-    /// Whether it is open and may be closed.
-    pub(super) const fn is_idle(&self) -> bool {
-        self.handle.is_some() && !self.is_pinned
-    }
-
-    pub(super) fn close(&mut self) {
-        debug_assert!(!self.is_pinned, "the handle of the old file is needed until it is replaced");
-        self.handle = None;
-    }
-
-    pub(super) const fn note_read(&mut self, at: u64) {
-        self.last_read = at;
-    }
 }
 
 impl Unwritten {
@@ -184,11 +137,16 @@ impl BlobFile {
             stamps: None,
             is_present_version: true,
         };
-        Self::found(number, found, Stage::Filling)
+        Self::found(number, found, Stage::Filling, None)
     }
 
     /// A file that was on disk at the start.
-    pub(super) fn found(number: u32, found: Found, stage: Stage) -> Self {
+    pub(super) fn found(
+        number: u32,
+        found: Found,
+        stage: Stage,
+        cached: Option<Arc<CachedFile>>,
+    ) -> Self {
         Self {
             number,
             stage,
@@ -199,8 +157,7 @@ impl BlobFile {
             n_live: 0,
             begun: found.stamps.unwrap_or_default().begun,
             unwritten: Unwritten::new(found.end),
-            opened: OpenFile::default(),
-            generation: 0,
+            cached,
         }
     }
 
@@ -247,7 +204,7 @@ impl BlobFile {
 
     /// Notes where the blobs lie after a rewriting. References are those of now, not of its start.
     pub(super) fn rewritten(&mut self, by: Rewritten) {
-        let Rewritten { slots, end, disk_bytes, handle } = by;
+        let Rewritten { slots, end, disk_bytes, cached } = by;
         assert!(
             self.slots.iter().map(|slot| slot.index).eq(slots.iter().map(|slot| slot.index)),
             "a file that is rewritten keeps its blobs"
@@ -257,8 +214,7 @@ impl BlobFile {
         }
         self.end = end;
         self.disk_bytes = disk_bytes;
-        self.opened.replace(handle);
-        self.generation += 1;
+        self.cached = Some(cached);
     }
 }
 
@@ -268,5 +224,5 @@ pub(super) struct Rewritten {
     pub(super) slots: Slots,
     pub(super) end: u32,
     pub(super) disk_bytes: u64,
-    pub(super) handle: File,
+    pub(super) cached: Arc<CachedFile>,
 }

@@ -1,6 +1,8 @@
 //! Reading: where a blob lies is looked up under the lock, the file is read without it.
 
-use segments::File;
+use std::sync::Arc;
+
+use segments::{CachedFile, File};
 use stdx::lock;
 
 use super::dir::Dir;
@@ -18,7 +20,7 @@ const GAP_BYTES_MAX: u32 = 16 << 10;
 /// Blobs of one file that are read with one call.
 struct Run {
     file: u32,
-    generation: u32,
+    cached: Arc<CachedFile>,
     handle: Option<File>,
     slots: Vec<Slot>,
 }
@@ -83,7 +85,7 @@ impl BlobStore {
     fn read_slots(&self, run: Run, scratch: &mut Vec<u8>) -> Result<Option<Vec<Slot>>> {
         let handle = match run.handle {
             Some(handle) => handle,
-            None => match self.open_to_read(run.file, run.generation)? {
+            None => match self.open_to_read(run.file, &run.cached)? {
                 Some(handle) => handle,
                 None => return Ok(None),
             },
@@ -96,22 +98,19 @@ impl BlobStore {
         Ok(Some(run.slots))
     }
 
-    /// Opens without the lock. Before another file takes this one's name its handle is pinned: if
-    /// there is a handle now, that is the one whose places were looked up.
-    fn open_to_read(&self, number: u32, generation: u32) -> Result<Option<File>> {
-        let name = self.dir.file_name(number);
-        let opened = File::open_if_there(self.dir.disk(), &name);
-        let mut state = lock(&self.state);
-        let file = state.files.get_mut(&number);
-        let Some(file) = file.filter(|file| file.generation == generation) else { return Ok(None) };
-        if let Some(handle) = file.opened.handle() {
-            return Ok(Some(handle.clone()));
+    /// Opens without the lock; none if the name may be that of another file by now.
+    fn open_to_read(&self, number: u32, cached: &Arc<CachedFile>) -> Result<Option<File>> {
+        let opened = cached.file();
+        let state = lock(&self.state);
+        let now = state.files.get(&number).and_then(|file| file.cached.as_ref());
+        let is_same = now.is_some_and(|now| Arc::ptr_eq(now, cached));
+        match opened {
+            _ if !is_same => Ok(None),
+            Err(error) if error.is_not_found() => {
+                Err(StoreError::Missing { file: self.dir.file_name(number), index: 0 })
+            }
+            opened => Ok(Some(opened?)),
         }
-        let Some(handle) = opened? else {
-            return Err(StoreError::Missing { file: name, index: 0 });
-        };
-        state.keep_open(number, &handle, self.dir.options.open_files_max);
-        Ok(Some(handle))
     }
 }
 
@@ -146,9 +145,8 @@ impl Dir {
 
 impl State {
     /// As many of the first `ids` as can be read with one call.
-    fn locate(&mut self, ids: &[BlobId], scratch: &mut Vec<u8>) -> Located {
+    fn locate(&self, ids: &[BlobId], scratch: &mut Vec<u8>) -> Located {
         let Some(first) = ids.first() else { return Located::Missing };
-        self.count_read(first.file);
         let Some(file) = self.files.get(&first.file) else { return Located::Missing };
         let Some(slot) = file.slots.get(first.index) else { return Located::Missing };
         if let Some(record) = file.unwritten.record(slot) {
@@ -170,8 +168,9 @@ impl State {
             end = next.offset + record_bytes(next);
             slots.push(*next);
         }
-        let handle = file.opened.handle().cloned();
-        Located::OnDisk(Run { file: first.file, generation: file.generation, handle, slots })
+        let Some(cached) = file.cached.clone() else { return Located::Missing };
+        let handle = cached.file_at_hand();
+        Located::OnDisk(Run { file: first.file, cached, handle, slots })
     }
 }
 

@@ -1,16 +1,16 @@
 //! Giving space back: files without a live blob are removed, sparse ones are written anew with
 //! their live blobs, under the same name and with the same indexes.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use segments::{File, IoContext as _, remove_if_there, sync_dir};
+use segments::{CachedFile, File, remove_if_there, sync_dir};
 use stdx::lock;
 
 use super::BlobStore;
-use super::dir::Dir;
+use super::dir::{Dir, draft_name};
 use super::file::Rewritten;
 use super::format::{self, FILE_HEADER_BYTES, RECORD_HEADER_BYTES, Stamps};
-use super::open::draft_name;
 use super::slots::{Slot, Slots};
 use super::state::State;
 use super::write::Seal;
@@ -45,6 +45,8 @@ struct Rewrite {
     /// The file's live blobs where they lie now; the first `n_copied` of them are copied.
     live: Vec<Slot>,
     n_copied: usize,
+    cached: Arc<CachedFile>,
+    /// The file, which stays open until another has its name.
     old: Option<File>,
     draft: Option<File>,
     /// The copied blobs where they will lie.
@@ -126,7 +128,7 @@ impl BlobStore {
     fn step_rewrite(&self, rewrite: &mut Rewrite, bytes_max: u64) -> Result<Reclaimed> {
         let name = self.dir.file_name(rewrite.number);
         let draft_name = draft_name(&self.dir.options.dir, rewrite.number);
-        let moved_bytes = match self.dir.copy(rewrite, bytes_max, &name, &draft_name) {
+        let moved_bytes = match self.dir.copy(rewrite, bytes_max, &draft_name) {
             Ok(moved_bytes) => moved_bytes,
             Err(error) => {
                 // The draft is useless, and the next start removes it if this cannot.
@@ -163,33 +165,26 @@ impl BlobStore {
                 return Err(error);
             }
         };
+        // Who looks places up before they change reads the old file, whatever the name means by then.
         if let Some(file) = lock(&self.state).files.get_mut(&rewrite.number) {
-            file.opened.pin(old);
+            file.cached = Some(self.dir.cache.pin(old));
         }
-        self.dir.poison(self.dir.take_name(&draft, name))?;
+        let cached = self.dir.poison(self.dir.take_name(&draft, name))?;
         let slots = std::mem::take(&mut rewrite.slots);
         let mut state = lock(&self.state);
         let Some(file) = state.files.get_mut(&rewrite.number) else { return Ok(0) };
         let freed_bytes = file.disk_bytes.saturating_sub(disk_bytes);
-        let by = Rewritten { slots, end: rewrite.end, disk_bytes, handle: draft.clone() };
-        file.rewritten(by);
-        state.keep_open(rewrite.number, &draft, self.dir.options.open_files_max);
+        file.rewritten(Rewritten { slots, end: rewrite.end, disk_bytes, cached });
         Ok(freed_bytes)
     }
 }
 
 impl Dir {
     /// Copies live records as they are, up to the limit: one that is damaged stays so.
-    fn copy(
-        &self,
-        rewrite: &mut Rewrite,
-        bytes_max: u64,
-        name: &str,
-        draft_name: &str,
-    ) -> Result<u64> {
+    fn copy(&self, rewrite: &mut Rewrite, bytes_max: u64, draft_name: &str) -> Result<u64> {
         let old = match &rewrite.old {
             Some(old) => old.clone(),
-            None => File::open(self.disk(), name)?,
+            None => rewrite.cached.file()?,
         };
         let draft = match &rewrite.draft {
             Some(draft) => draft.clone(),
@@ -212,15 +207,15 @@ impl Dir {
         Ok(moved_bytes)
     }
 
-    fn take_name(&self, draft: &File, name: &str) -> Result<()> {
+    fn take_name(&self, draft: &File, name: &str) -> Result<Arc<CachedFile>> {
         if self.is_durable() {
             draft.sync()?;
         }
-        self.disk().rename(draft.name(), name).context("rename", draft.name())?;
+        let renamed = draft.rename(self.disk(), name)?;
         if self.is_durable() {
             sync_dir(self.disk(), &self.options.dir)?;
         }
-        Ok(())
+        Ok(self.cache.admit(renamed))
     }
 }
 
@@ -284,18 +279,20 @@ impl State {
             self.files.get_mut(number)?.slots.forget_garbage();
         }
         let rewritten = rewritten.filter(|number| !dead.contains(number));
-        let rewrite = rewritten.and_then(|number| self.files.get_mut(&number)).map(|file| {
+        let rewrite = rewritten.and_then(|number| self.files.get_mut(&number)).and_then(|file| {
+            let cached = file.cached.clone()?;
             file.slots.forget_garbage();
-            Rewrite {
+            Some(Rewrite {
                 number: file.number,
                 live: file.slots.iter().copied().collect(),
                 n_copied: 0,
-                old: file.opened.handle().cloned(),
+                cached,
+                old: None,
                 draft: None,
                 slots: Slots::default(),
                 end: FILE_HEADER_BYTES,
                 is_done: false,
-            }
+            })
         });
         (!dead.is_empty() || rewrite.is_some()).then_some(Job { dead, rewrite })
     }

@@ -1,6 +1,5 @@
 //! The state that the store's lock guards: its files, and numbers about them.
 
-use segments::File;
 use std::collections::BTreeMap;
 
 use super::file::{BlobFile, Stage};
@@ -16,8 +15,6 @@ pub(super) struct State {
     /// The highest file whose name is durable.
     pub(super) highest_on_disk: Option<u32>,
     pub(super) is_reclaiming: bool,
-    /// Reads so far: the clock of the open files.
-    reads: u64,
     pub(super) counted: BlobStats,
 }
 
@@ -29,15 +26,7 @@ impl State {
     ) -> Self {
         let counted = BlobStats::default();
         let first_open = filling;
-        Self {
-            files,
-            filling,
-            first_open,
-            highest_on_disk,
-            is_reclaiming: false,
-            reads: 0,
-            counted,
-        }
+        Self { files, filling, first_open, highest_on_disk, is_reclaiming: false, counted }
     }
 
     pub(super) fn append(&mut self, parts: &[&[u8]], bytes: u32, file_bytes: u32) -> BlobId {
@@ -69,34 +58,6 @@ impl State {
     pub(super) fn is_dead(&self, file: &BlobFile) -> bool {
         let is_highest = self.highest_on_disk == Some(file.number);
         file.n_live == 0 && file.stage == Stage::Closed && !is_highest
-    }
-
-    /// Keeps `handle` for the next reads of a file.
-    pub(super) fn keep_open(&mut self, number: u32, handle: &File, max: usize) {
-        if let Some(file) = self.files.get_mut(&number) {
-            file.opened.set(handle.clone());
-        }
-        self.close_idle(max);
-    }
-
-    /// Closes files until no more than `max` are open for reading alone, those first that were not
-    /// read for longest.
-    pub(super) fn close_idle(&mut self, max: usize) {
-        let idle = |file: &&mut BlobFile| file.opened.is_idle() && file.stage == Stage::Closed;
-        let mut idle: Vec<&mut BlobFile> = self.files.values_mut().filter(idle).collect();
-        if idle.len() <= max {
-            return;
-        }
-        let n_excess = idle.len() - max;
-        idle.sort_unstable_by_key(|file| file.opened.last_read);
-        idle.into_iter().take(n_excess).for_each(|file| file.opened.close());
-    }
-
-    pub(super) fn count_read(&mut self, number: u32) {
-        self.reads += 1;
-        if let Some(file) = self.files.get_mut(&number) {
-            file.opened.note_read(self.reads);
-        }
     }
 
     pub(super) fn stats(&self) -> BlobStats {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use segments::{File, Stamp, sync_dir};
+use segments::{CachedFile, File, Stamp, sync_dir};
 use stdx::lock;
 
 use super::dir::Dir;
@@ -21,8 +21,8 @@ pub(super) fn unsynced_cost(bytes: u32) -> u64 {
 /// The writes one file needs.
 struct Work {
     number: u32,
-    handle: Option<File>,
-    is_new: bool,
+    /// The file; none if it is to be created.
+    cached: Option<Arc<CachedFile>>,
     begun: Stamp,
     chunks: Vec<Arc<Chunk>>,
     /// The table of a file that takes no more blobs.
@@ -54,7 +54,7 @@ impl Work {
 /// The outcome of one file's writes.
 struct Done {
     number: u32,
-    handle: File,
+    cached: Arc<CachedFile>,
     begun: Stamp,
     n_chunks: usize,
     disk_bytes: u64,
@@ -77,7 +77,6 @@ impl BlobStore {
         let done = self.dir.poison(self.dir.write_all(&mut writing, works))?;
         let mut state = lock(&self.state);
         if state.finish(done, self.dir.is_durable()) {
-            state.close_idle(self.dir.options.open_files_max);
             self.has_garbage.store(true, Ordering::Relaxed);
         }
         drop(state);
@@ -88,7 +87,7 @@ impl BlobStore {
 
 impl Dir {
     fn write_all(&self, writing: &mut Writing, works: Vec<Work>) -> Result<Vec<Done>> {
-        let new = works.iter().filter(|work| work.is_new).map(|work| work.number);
+        let new = works.iter().filter(|work| work.cached.is_none()).map(|work| work.number);
         let new: Vec<u32> = new.collect();
         let has_new = !new.is_empty();
         if has_new && !writing.has_dir {
@@ -107,17 +106,17 @@ impl Dir {
     }
 
     fn write_one(&self, work: Work) -> Result<Done> {
-        let Work { number, handle, is_new, mut begun, chunks, seal } = work;
-        let name = self.file_name(number);
-        let handle = match handle {
-            Some(handle) => handle,
-            None if is_new => File::create(self.disk(), &name)?,
-            None => File::open(self.disk(), &name)?,
+        let Work { number, cached, mut begun, chunks, seal } = work;
+        let cached = match cached {
+            Some(cached) => cached,
+            None => {
+                let file = File::create(self.disk(), &self.file_name(number))?;
+                begun = self.options.stamper.stamp();
+                file.write(0, &format::file_header(number, begun))?;
+                self.cache.admit(file)
+            }
         };
-        if is_new {
-            begun = self.options.stamper.stamp();
-            handle.write(0, &format::file_header(number, begun))?;
-        }
+        let handle = cached.file()?;
         let mut disk_bytes = 0;
         for chunk in &chunks {
             handle.write(u64::from(chunk.at), &chunk.bytes)?;
@@ -131,7 +130,7 @@ impl Dir {
             handle.sync()?;
         }
         let is_sealed = seal.is_some();
-        Ok(Done { number, handle, begun, n_chunks: chunks.len(), disk_bytes, is_sealed })
+        Ok(Done { number, cached, begun, n_chunks: chunks.len(), disk_bytes, is_sealed })
     }
 }
 
@@ -146,8 +145,7 @@ impl State {
         let open = self.files.range_mut(self.first_open..).map(|(_, file)| file);
         let works = open.filter(|file| file.stage != Stage::Closed).map(|file| Work {
             number: file.number,
-            handle: file.opened.handle().cloned(),
-            is_new: file.disk_bytes == 0,
+            cached: file.cached.clone(),
             begun: file.begun,
             chunks: file.unwritten.all(),
             seal: (file.stage == Stage::Full).then(|| file.seal()),
@@ -159,14 +157,14 @@ impl State {
     fn finish(&mut self, done: Vec<Done>, is_synced: bool) -> bool {
         let highest_before = self.highest_on_disk;
         let mut has_closed = false;
-        for Done { number, handle, begun, n_chunks, disk_bytes, is_sealed } in done {
+        for Done { number, cached, begun, n_chunks, disk_bytes, is_sealed } in done {
             self.counted.syncs += u64::from(is_synced);
             self.highest_on_disk = self.highest_on_disk.max(Some(number));
             let Some(file) = self.files.get_mut(&number) else { continue };
             assert_ne!(file.stage, Stage::Closed, "a closed file is written");
             file.unwritten.forget(n_chunks);
             file.disk_bytes = disk_bytes.max(file.disk_bytes);
-            file.opened.set(handle);
+            file.cached = Some(cached);
             file.begun = begun;
             if is_sealed {
                 file.stage = Stage::Closed;

@@ -73,12 +73,7 @@ impl Disk for HookDisk {
     }
 }
 
-/// A store of files of which the first is sparse, with one live blob; none is kept open.
-fn sparse_store() -> (Arc<HookDisk>, Arc<BlobStore>, BlobId) {
-    let SparseStore { disk, store, live, .. } = SparseStore::new();
-    (disk, store, live)
-}
-
+/// A store of files of which the first is sparse, with one live blob; the last is kept open.
 struct SparseStore {
     disk: Arc<HookDisk>,
     store: Arc<BlobStore>,
@@ -94,7 +89,7 @@ impl SparseStore {
     fn new() -> Self {
         let disk = Arc::new(HookDisk::default());
         let options =
-            BlobOptions { file_bytes: 400, open_files_max: 0, ..BlobOptions::new("blobs") };
+            BlobOptions { file_bytes: 400, open_files_max: 1, ..BlobOptions::new("blobs") };
         let store = BlobStore::open(Arc::clone(&disk) as _, options).unwrap();
         store.start_reclaiming();
         let dead: Vec<BlobId> = (0..4).map(|_| store.append(&[&[0; 60]])).collect();
@@ -124,17 +119,22 @@ fn read(store: &BlobStore, id: BlobId) -> Vec<u8> {
 
 #[test]
 fn a_file_replaced_while_it_is_being_opened_is_looked_up_again() {
-    let (disk, store, live) = sparse_store();
+    let SparseStore { disk, store, live, dead, others } = SparseStore::new();
+    assert!(store.retain(dead[0], 1));
+    assert!(store.plan_reclaiming(|_| true));
+    assert!(store.reclaim_step(1).unwrap().has_more, "one of two blobs is copied");
+    read(&store, others[0]);
     let other = Arc::clone(&store);
-    *disk.before_open.lock().unwrap() = Some(Box::new(move || reclaim(&other)));
+    *disk.before_open.lock().unwrap() = Some(Box::new(move || finish(&other)));
     assert_eq!(read(&store, live), b"live");
     assert!(disk.before_open.lock().unwrap().is_none(), "it was opened");
+    assert!(store.stats().reclaimed_bytes > 0);
     assert_eq!(read(&store, live), b"live");
 }
 
 #[test]
 fn a_read_between_the_new_name_and_the_new_places_finds_the_old_file() {
-    let (disk, store, live) = sparse_store();
+    let SparseStore { disk, store, live, .. } = SparseStore::new();
     let (other, found) = (Arc::clone(&store), Arc::new(OnceLock::new()));
     let told = Arc::clone(&found);
     *disk.after_rename.lock().unwrap() = Some(Box::new(move || {

@@ -140,3 +140,12 @@ pub(crate) const VERB: Verb = Verb {
     banner_of: None,
     action: Action::Do(""),
 };
+
+/// A table of verbs: `BASE USAGE, DESCRIPTION: FIELD: VALUE, ...;`, a row for each verb, with the defaults of
+/// `BASE`.
+macro_rules! verbs {
+    ($($base:ident $usage:literal, $description:literal $(: $($field:ident: $value:expr),+)?;)*) => {
+        &[$(Verb { usage: $usage, description: $description, $($($field: $value,)+)? ..$base }),*]
+    };
+}
+pub(crate) use verbs;

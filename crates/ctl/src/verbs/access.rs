@@ -2,67 +2,42 @@
 
 use super::list;
 use crate::output::Form;
-use crate::verb::{Action, Columns, Listing, Section, VERB, Verb};
+use crate::verb::{Action, Columns, Listing, Section, VERB, Verb, verbs};
 
 const ACCESS: Verb = Verb { section: Section::Access, ..VERB };
 
-pub(super) const VERBS: &[Verb] = &[
-    Verb {
-        usage: "set_permissions [--vhost <vhost>] <username> <conf> <write> <read>",
-        description: "Sets a user's permissions in a virtual host",
-        params: &["user", "configure", "write", "read"],
-        vhost: true,
+pub(super) const VERBS: &[Verb] = verbs! {
+    ACCESS "set_permissions [--vhost <vhost>] <username> <conf> <write> <read>",
+        "Sets a user's permissions in a virtual host":
+        params: &["user", "configure", "write", "read"], vhost: true,
         banner: "Setting permissions for user \"{user}\" in vhost \"{vhost}\" ...",
-        action: Action::Do("PUT /permissions/{vhost}/{user}"),
-        ..ACCESS
-    },
-    Verb {
-        usage: "set_permissions_globally <username> <conf> <write> <read>",
-        description: "Sets a user's permissions in all virtual hosts",
+        action: Action::Do("PUT /permissions/{vhost}/{user}");
+    ACCESS "set_permissions_globally <username> <conf> <write> <read>",
+        "Sets a user's permissions in all virtual hosts":
         params: &["user", "configure", "write", "read"],
         banner: "Setting permissions for user \"{user}\" in all virtual hosts ...",
-        action: Action::Do("PUT /leveret/users/{user}/permissions"),
-        ..ACCESS
-    },
-    Verb {
-        usage: "clear_permissions [--vhost <vhost>] <username>",
-        description: "Revokes a user's permissions in a virtual host",
-        params: &["user"],
-        vhost: true,
+        action: Action::Do("PUT /leveret/users/{user}/permissions");
+    ACCESS "clear_permissions [--vhost <vhost>] <username>",
+        "Revokes a user's permissions in a virtual host":
+        params: &["user"], vhost: true,
         banner: "Clearing permissions for user \"{user}\" in vhost \"{vhost}\" ...",
-        action: Action::Do("DELETE /permissions/{vhost}/{user}"),
-        ..ACCESS
-    },
-    Verb {
-        usage: "list_permissions [--vhost <vhost>] [--no-table-headers]",
-        description: "Lists the permissions in a virtual host",
-        vhost: true,
-        banner: "Listing permissions for vhost \"{vhost}\" ...",
-        action: list("GET /vhosts/{vhost}/permissions", "user, configure, write, read"),
-        ..ACCESS
-    },
-    Verb {
-        usage: "list_user_permissions [--no-table-headers] <username>",
-        description: "Lists a user's permissions",
-        params: &["user"],
-        banner: "Listing permissions for user \"{user}\" ...",
-        action: list("GET /users/{user}/permissions", "vhost, configure, write, read"),
-        ..ACCESS
-    },
-    Verb {
-        usage: "set_topic_permissions [--vhost <vhost>] <username> <exchange> <write> <read>",
-        description: "Sets a user's permissions for routing keys of a topic exchange",
-        params: &["user", "exchange", "write", "read"],
-        vhost: true,
-        banner: "Setting topic permissions on \"{exchange}\" for user \"{user}\" in vhost \"{vhost}\" ...",
-        action: Action::Do("PUT /topic-permissions/{vhost}/{user}"),
-        ..ACCESS
-    },
-    Verb {
-        usage: "clear_topic_permissions [--vhost <vhost>] <username> [<exchange>]",
-        description: "Revokes a user's topic permissions in a virtual host or for an exchange",
-        params: &["user", "exchange?"],
-        vhost: true,
+        action: Action::Do("DELETE /permissions/{vhost}/{user}");
+    ACCESS "list_permissions [--vhost <vhost>] [--no-table-headers]",
+        "Lists the permissions in a virtual host":
+        vhost: true, banner: "Listing permissions for vhost \"{vhost}\" ...",
+        action: list("GET /vhosts/{vhost}/permissions", "user, configure, write, read");
+    ACCESS "list_user_permissions [--no-table-headers] <username>", "Lists a user's permissions":
+        params: &["user"], banner: "Listing permissions for user \"{user}\" ...",
+        action: list("GET /users/{user}/permissions", "vhost, configure, write, read");
+    ACCESS "set_topic_permissions [--vhost <vhost>] <username> <exchange> <write> <read>",
+        "Sets a user's permissions for routing keys of a topic exchange":
+        params: &["user", "exchange", "write", "read"], vhost: true,
+        banner: "Setting topic permissions on \"{exchange}\" for user \"{user}\" in vhost \
+            \"{vhost}\" ...",
+        action: Action::Do("PUT /topic-permissions/{vhost}/{user}");
+    ACCESS "clear_topic_permissions [--vhost <vhost>] <username> [<exchange>]",
+        "Revokes a user's topic permissions in a virtual host or for an exchange":
+        params: &["user", "exchange?"], vhost: true,
         banner_of: Some(|invocation| {
             let user = invocation.param("user");
             let vhost = invocation.vhost();
@@ -76,23 +51,15 @@ pub(super) const VERBS: &[Verb] = &[
                 invocation.param("exchange")
             )
         }),
-        action: Action::Do("DELETE /topic-permissions/{vhost}/{user}"),
-        ..ACCESS
-    },
-    Verb {
-        usage: "list_topic_permissions [--vhost <vhost>] [--no-table-headers]",
-        description: "Lists the topic permissions in a virtual host",
-        vhost: true,
-        banner: "Listing topic permissions for vhost \"{vhost}\" ...",
-        action: list("GET /vhosts/{vhost}/topic-permissions", "user, exchange, write, read"),
-        ..ACCESS
-    },
-    Verb {
-        usage: "list_user_topic_permissions [--no-table-headers] <username>",
-        description: "Lists a user's topic permissions",
-        params: &["user"],
-        banner: "Listing topic permissions for user \"{user}\" ...",
-        // COMPAT: RabbitMQ's tool shows no names of columns here unless asked to.
+        action: Action::Do("DELETE /topic-permissions/{vhost}/{user}");
+    ACCESS "list_topic_permissions [--vhost <vhost>] [--no-table-headers]",
+        "Lists the topic permissions in a virtual host":
+        vhost: true, banner: "Listing topic permissions for vhost \"{vhost}\" ...",
+        action: list("GET /vhosts/{vhost}/topic-permissions", "user, exchange, write, read");
+    ACCESS "list_user_topic_permissions [--no-table-headers] <username>",
+        "Lists a user's topic permissions":
+        params: &["user"], banner: "Listing topic permissions for user \"{user}\" ...",
+            // COMPAT: RabbitMQ's tool shows no names of columns here unless asked to.
         action: Action::List(
             "GET /users/{user}/topic-permissions",
             Listing {
@@ -100,7 +67,5 @@ pub(super) const VERBS: &[Verb] = &[
                 form: Form::Whole,
                 headers: false,
             },
-        ),
-        ..ACCESS
-    },
-];
+        );
+};

@@ -2,26 +2,20 @@
 
 use crate::document;
 use crate::options::{flag, text};
-use crate::verb::{Action, Input, Section, VERB, Verb};
+use crate::verb::{Action, Input, Section, VERB, Verb, verbs};
 
 const DEFINITIONS: Verb = Verb { section: Section::Definitions, ..VERB };
 
-pub(super) const VERBS: &[Verb] = &[
-    Verb {
-        usage: "export_definitions <file_path | \"-\"> [--format json] [--vhost <vhost>]",
-        description: "Exports definitions to a file or standard output",
-        params: &["file"],
-        switches: &[text("format", None), text("vhost", Some('p'))],
-        check: Some(document::check_export),
-        banner_of: Some(document::export_banner),
-        action: Action::Ask("GET /definitions/{vhost}", document::exported),
-        ..DEFINITIONS
-    },
-    Verb {
-        usage: "import_definitions [<file_path> | \"-\"] [--format json] [--skip-if-unchanged] \
-                [--strict] [--vhost <vhost>]",
-        description: "Imports definitions from a file or standard input; with --strict, skipped \
-                      definitions make the exit code 1",
+pub(super) const VERBS: &[Verb] = verbs! {
+    DEFINITIONS "export_definitions <file_path | \"-\"> [--format json] [--vhost <vhost>]",
+        "Exports definitions to a file or standard output":
+        params: &["file"], switches: &[text("format", None), text("vhost", Some('p'))],
+        check: Some(document::check_export), banner_of: Some(document::export_banner),
+        action: Action::Ask("GET /definitions/{vhost}", document::exported);
+    DEFINITIONS "import_definitions [<file_path> | \"-\"] [--format json] [--skip-if-unchanged] \
+        [--strict] [--vhost <vhost>]",
+        "Imports definitions from a file or standard input; with --strict, skipped definitions \
+            make the exit code 1":
         params: &["file?"],
         switches: &[
             text("format", None),
@@ -29,10 +23,7 @@ pub(super) const VERBS: &[Verb] = &[
             flag("strict", None),
             text("vhost", Some('p')),
         ],
-        input: Some(Input::Document),
-        check: Some(document::check_import),
+        input: Some(Input::Document), check: Some(document::check_import),
         banner_of: Some(document::import_banner),
-        action: Action::Ask("POST /definitions/{vhost}", document::imported),
-        ..DEFINITIONS
-    },
-];
+        action: Action::Ask("POST /definitions/{vhost}", document::imported);
+};

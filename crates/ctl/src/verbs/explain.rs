@@ -5,7 +5,7 @@ use crate::fields::texts;
 use crate::options::{flag, number, text};
 use crate::output::{Answer, Format};
 use crate::render;
-use crate::verb::{Action, Invocation, Section, VERB, Verb};
+use crate::verb::{Action, Invocation, Section, VERB, Verb, verbs};
 use serde_json::Value;
 
 const POLICIES: Verb = Verb {
@@ -26,12 +26,10 @@ const CONSUMERS: &str = "\
     oldest_held_seconds, state";
 const CHANGES: &str = "kind, name, before:before!, after:after!";
 
-pub(super) const VERBS: &[Verb] = &[
-    Verb {
-        section: Section::Queues,
-        usage: "explain_queue [--vhost <vhost>] [--policies | --operator-policies] <name>",
-        description: "Shows a queue's effective settings and their origins, or which policies match and why",
-        params: &["name"],
+pub(super) const VERBS: &[Verb] = verbs! {
+    POLICIES "explain_queue [--vhost <vhost>] [--policies | --operator-policies] <name>",
+        "Shows a queue's effective settings and their origins, or which policies match and why":
+        section: Section::Queues, params: &["name"],
         switches: &[flag("policies", None), flag("operator-policies", None)],
         banner: "Explaining queue \"{name}\" in vhost \"{vhost}\" ...",
         action: Action::Ask("GET /explain/queue/{vhost}/{name}", |invocation, told| {
@@ -42,55 +40,38 @@ pub(super) const VERBS: &[Verb] = &[
             } else {
                 rows(invocation, &told, "settings", SETTINGS)
             })
-        }),
-        ..POLICIES
-    },
-    Verb {
-        section: Section::Queues,
-        usage: "why [--vhost <vhost>] [--consumers] <name>",
-        description: "Explains why messages wait in a queue, or lists its consumers' unacknowledged messages",
-        params: &["name"],
-        switches: &[flag("consumers", None)],
+        });
+    POLICIES "why [--vhost <vhost>] [--consumers] <name>",
+        "Explains why messages wait in a queue, or lists its consumers' unacknowledged messages":
+        section: Section::Queues, params: &["name"], switches: &[flag("consumers", None)],
         banner: "Explaining why messages wait in queue \"{name}\" in vhost \"{vhost}\" ...",
         action: Action::Ask("GET /explain/why/{vhost}/{name}", |invocation, told| {
             if invocation.flag("consumers") || invocation.format == Format::Json {
                 return Ok(rows(invocation, &told, "consumers", CONSUMERS));
             }
             Ok(Answer::Text(texts(&told, "reasons").collect::<Vec<_>>().join("\n")))
-        }),
-        ..POLICIES
-    },
-    Verb {
-        usage: "explain_policy [--vhost <vhost>] [--priority <priority>] \
-                [--apply-to <apply-to>] <name> <pattern> <definition>",
-        description: "Shows the changes a policy would make, without setting it",
+        });
+    POLICIES "explain_policy [--vhost <vhost>] [--priority <priority>] [--apply-to <apply-to>] \
+        <name> <pattern> <definition>",
+        "Shows the changes a policy would make, without setting it":
         banner: "Explaining policy \"{name}\" for vhost \"{vhost}\" ...",
-        action: Action::Ask("POST /explain/policy/{vhost}/{name}", changes),
-        ..POLICIES
-    },
-    Verb {
-        usage: "explain_operator_policy [--vhost <vhost>] [--priority <priority>] \
-                [--apply-to <apply-to>] <name> <pattern> <definition>",
-        description: "Shows the changes an operator policy would make, without setting it",
+        action: Action::Ask("POST /explain/policy/{vhost}/{name}", changes);
+    POLICIES "explain_operator_policy [--vhost <vhost>] [--priority <priority>] [--apply-to \
+        <apply-to>] <name> <pattern> <definition>",
+        "Shows the changes an operator policy would make, without setting it":
         banner: "Explaining operator policy \"{name}\" for vhost \"{vhost}\" ...",
-        action: Action::Ask("POST /explain/operator-policy/{vhost}/{name}", changes),
-        ..POLICIES
-    },
-    Verb {
-        section: Section::Access,
-        usage: "explain_permission [--vhost <vhost>] [--kind <queue|exchange>] \
-                [--routing-key <routing-key>] <user> <operation> <name>",
-        description: "Shows whether a user may configure, write or read a name, and the pattern that decides",
-        params: &["user", "operation", "name"],
+        action: Action::Ask("POST /explain/operator-policy/{vhost}/{name}", changes);
+    POLICIES "explain_permission [--vhost <vhost>] [--kind <queue|exchange>] [--routing-key \
+        <routing-key>] <user> <operation> <name>",
+        "Shows whether a user may configure, write or read a name, and the pattern that decides":
+        section: Section::Access, params: &["user", "operation", "name"],
         switches: &[text("kind", None), text("routing-key", None)],
         banner: "Explaining permissions of user \"{user}\" in vhost \"{vhost}\" ...",
         action: Action::Ask("GET /explain/permission/{vhost}/{user}", |invocation, told| {
             let told = serde_json::json!({"reasons": [told]});
             Ok(rows(invocation, &told, "reasons", "allowed, reason, pattern"))
-        }),
-        ..POLICIES
-    },
-];
+        });
+};
 
 fn changes(invocation: &Invocation, told: Value) -> Result<Answer, Failure> {
     Ok(rows(invocation, &told, "changes", CHANGES))

@@ -6,14 +6,12 @@ use crate::failure::Invalid;
 use crate::offline;
 use crate::options::text;
 use crate::render;
-use crate::verb::{Action, Section, VERB, Verb};
+use crate::verb::{Action, Section, VERB, Verb, verbs};
 
 const HEALTH: Verb = Verb { section: Section::Monitoring, ..VERB };
 
-pub(super) const VERBS: &[Verb] = &[
-    Verb {
-        usage: "ping",
-        description: "Checks that the node's process responds",
+pub(super) const VERBS: &[Verb] = verbs! {
+    HEALTH "ping", "Checks that the node's process responds":
         timeout_ms: Some(60_000),
         banner_of: Some(|invocation| {
             format!(
@@ -24,61 +22,29 @@ pub(super) const VERBS: &[Verb] = &[
                 invocation.timeout.unwrap_or_default().as_millis()
             )
         }),
-        action: Action::Offline(offline::ping),
-        ..HEALTH
-    },
-    Verb {
-        usage: "check_running",
-        description: "Checks that the node has started (exit code)",
+        action: Action::Offline(offline::ping);
+    HEALTH "check_running", "Checks that the node has started (exit code)":
         banner: "Checking if RabbitMQ is running on node {node} ...",
-        action: Action::Ask(STATE, render::check_running),
-        ..HEALTH
-    },
-    Verb {
-        usage: "is_running",
-        description: "Shows whether the node is running",
+        action: Action::Ask(STATE, render::check_running);
+    HEALTH "is_running", "Shows whether the node is running":
         banner: "Asking node {node} for its status ...",
-        action: Action::Ask(STATE, render::is_running),
-        ..HEALTH
-    },
-    Verb {
-        usage: "is_booting",
-        description: "Shows whether the node is starting",
+        action: Action::Ask(STATE, render::is_running);
+    HEALTH "is_booting", "Shows whether the node is starting":
         banner: "Asking node {node} for its boot status ...",
-        action: Action::Ask(STATE, render::is_booting),
-        ..HEALTH
-    },
-    Verb {
-        usage: "alarms",
-        description: "Lists active alarms",
+        action: Action::Ask(STATE, render::is_booting);
+    HEALTH "alarms", "Lists active alarms":
         banner: "Asking node {node} to report any known resource alarms ...",
-        action: Action::Ask("GET /leveret/alarms", render::alarms),
-        ..HEALTH
-    },
-    Verb {
-        usage: "check_alarms",
-        description: "Checks that no alarm is active in the cluster (exit code)",
+        action: Action::Ask("GET /leveret/alarms", render::alarms);
+    HEALTH "check_alarms", "Checks that no alarm is active in the cluster (exit code)":
         banner: "Asking node {node} to report any local resource alarms ...",
-        action: Action::Ask("GET /leveret/alarms", render::check_alarms),
-        ..HEALTH
-    },
-    Verb {
-        usage: "check_local_alarms",
-        description: "Checks that no alarm is active on the node (exit code)",
+        action: Action::Ask("GET /leveret/alarms", render::check_alarms);
+    HEALTH "check_local_alarms", "Checks that no alarm is active on the node (exit code)":
         banner: "Asking node {node} to report any local resource alarms ...",
-        action: Action::Ask("GET /leveret/alarms", render::check_local_alarms),
-        ..HEALTH
-    },
-    Verb {
-        usage: "listeners",
-        description: "Lists the node's listeners",
+        action: Action::Ask("GET /leveret/alarms", render::check_local_alarms);
+    HEALTH "listeners", "Lists the node's listeners":
         banner: "Asking node {node} to report its protocol listeners ...",
-        action: Action::Ask("GET /leveret/listeners", render::listeners),
-        ..HEALTH
-    },
-    Verb {
-        usage: "check_port_listener <port>",
-        description: "Checks that the node listens on a port (exit code)",
+        action: Action::Ask("GET /leveret/listeners", render::listeners);
+    HEALTH "check_port_listener <port>", "Checks that the node listens on a port (exit code)":
         params: &["port"],
         check: Some(|invocation| match invocation.param("port").parse::<u64>() {
             Ok(1..) => Ok(()),
@@ -87,22 +53,15 @@ pub(super) const VERBS: &[Verb] = &[
             }
         }),
         banner: "Asking node {node} if there's an active listener on port {port} ...",
-        action: Action::Ask("GET /leveret/listeners", render::check_port_listener),
-        ..HEALTH
-    },
-    Verb {
-        usage: "check_protocol_listener <protocol>",
-        description: "Checks that the node has a listener for a protocol (exit code)",
+        action: Action::Ask("GET /leveret/listeners", render::check_port_listener);
+    HEALTH "check_protocol_listener <protocol>",
+        "Checks that the node has a listener for a protocol (exit code)":
         params: &["protocol"],
         banner: "Asking node {node} if there's an active listener for protocol {protocol} ...",
-        action: Action::Ask("GET /leveret/listeners", render::check_protocol_listener),
-        ..HEALTH
-    },
-    Verb {
-        usage: "check_port_connectivity [--address <target address>]",
-        description: "Checks that every listener of the node accepts connections (exit code)",
-        switches: &[text("address", Some('a'))],
-        timeout_ms: Some(30_000),
+        action: Action::Ask("GET /leveret/listeners", render::check_protocol_listener);
+    HEALTH "check_port_connectivity [--address <target address>]",
+        "Checks that every listener of the node accepts connections (exit code)":
+        switches: &[text("address", Some('a'))], timeout_ms: Some(30_000),
         banner_of: Some(|invocation| match invocation.text("address") {
             Some(address) => format!(
                 "Testing TCP connections to all active listeners on node {} using {address} \
@@ -115,31 +74,17 @@ pub(super) const VERBS: &[Verb] = &[
                 invocation.node()
             ),
         }),
-        action: Action::Ask("GET /leveret/listeners", offline::check_port_connectivity),
-        ..HEALTH
-    },
-    Verb {
-        usage: "check_virtual_hosts",
-        description: "Checks that every virtual host is running (exit code)",
+        action: Action::Ask("GET /leveret/listeners", offline::check_port_connectivity);
+    HEALTH "check_virtual_hosts", "Checks that every virtual host is running (exit code)":
         banner: "Checking if all vhosts are running on node {node} ...",
-        action: Action::Ask("GET /health/checks/virtual-hosts", render::check_virtual_hosts),
-        ..HEALTH
-    },
-    Verb {
-        usage: "server_version",
-        description: "Shows the node's version",
+        action: Action::Ask("GET /health/checks/virtual-hosts", render::check_virtual_hosts);
+    HEALTH "server_version", "Shows the node's version":
         banner: "Asking node {node} for its RabbitMQ version...",
-        action: Action::Ask("GET /version", render::server_version),
-        ..HEALTH
-    },
-    Verb {
+        action: Action::Ask("GET /version", render::server_version);
+    VERB "node_health_check", "No-op; use a health check":
         section: Section::Deprecated,
-        usage: "node_health_check",
-        description: "No-op; use a health check",
-        banner: "This command is DEPRECATED and is a no-op. It will be removed in a future version. \n\
-             Use one of the options covered in \
-             https://www.rabbitmq.com/monitoring.html#health-checks instead.",
-        action: Action::Do(STATE),
-        ..VERB
-    },
-];
+        banner: "This command is DEPRECATED and is a no-op. It will be removed in a future \
+            version. \nUse one of the options covered in \
+            https://www.rabbitmq.com/monitoring.html#health-checks instead.",
+        action: Action::Do(STATE);
+};

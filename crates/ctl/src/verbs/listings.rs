@@ -6,7 +6,7 @@ use crate::options::{flag, number, text};
 use crate::output::Form;
 use crate::recent;
 use crate::top;
-use crate::verb::{Action, Section, VERB, Verb};
+use crate::verb::{Action, Section, VERB, Verb, verbs};
 
 const MONITORING: Verb = Verb { section: Section::Monitoring, ..VERB };
 
@@ -42,46 +42,30 @@ const BINDING: &str = "\
     source_name:source, source_kind:=exchange, destination_name:destination, \
     destination_kind:destination_type, routing_key, arguments";
 
-pub(super) const VERBS: &[Verb] = &[
-    Verb {
-        usage: "top [--once] [--interval <seconds>] [--rows <rows>]",
-        description: "Shows the busiest queues and connections, and blocked publishers",
+pub(super) const VERBS: &[Verb] = verbs! {
+    MONITORING "top [--once] [--interval <seconds>] [--rows <rows>]",
+        "Shows the busiest queues and connections, and blocked publishers":
         switches: &[flag("once", None), number("interval", Some('i')), number("rows", None)],
-        action: Action::Follow(top::top),
-        ..MONITORING
-    },
-    Verb {
-        usage: "log_tail [--number|-N <number>]",
-        description: "Shows the last lines of the node's log (50 by default)",
+        action: Action::Follow(top::top);
+    MONITORING "log_tail [--number|-N <number>]",
+        "Shows the last lines of the node's log (50 by default)":
         switches: &[number("number", Some('N'))],
         banner_of: Some(|invocation| {
             let (number, node) = (recent::n_lines(invocation), invocation.node());
             format!("Last {number} log lines on node {node} ...")
         }),
-        action: Action::Offline(recent::log_tail),
-        ..MONITORING
-    },
-    Verb {
-        usage: "log_tail_stream [--duration|-d <seconds>]",
-        description: "Follows the node's log",
-        switches: &[number("duration", Some('d'))],
-        banner: "Streaming logs from node {node} ...",
-        action: Action::Follow(recent::log_tail_stream),
-        ..MONITORING
-    },
-    Verb {
-        usage: "consume_event_stream [--duration|-d <seconds>] [--pattern <pattern>]",
-        description: "Follows the node's events, one JSON object per line",
+        action: Action::Offline(recent::log_tail);
+    MONITORING "log_tail_stream [--duration|-d <seconds>]", "Follows the node's log":
+        switches: &[number("duration", Some('d'))], banner: "Streaming logs from node {node} ...",
+        action: Action::Follow(recent::log_tail_stream);
+    MONITORING "consume_event_stream [--duration|-d <seconds>] [--pattern <pattern>]",
+        "Follows the node's events, one JSON object per line":
         switches: &[number("duration", Some('d')), text("pattern", None)],
-        action: Action::Follow(recent::event_stream),
-        ..MONITORING
-    },
-    Verb {
-        usage: "list_queues [--vhost <vhost>] [--online] [--offline] [--local] \
-                [--no-table-headers] [<column>, ...]",
-        description: "Lists the queues of a virtual host",
-        switches: &[flag("online", None), flag("offline", None), flag("local", None)],
-        vhost: true,
+        action: Action::Follow(recent::event_stream);
+    MONITORING "list_queues [--vhost <vhost>] [--online] [--offline] [--local] \
+        [--no-table-headers] [<column>, ...]",
+        "Lists the queues of a virtual host":
+        switches: &[flag("online", None), flag("offline", None), flag("local", None)], vhost: true,
         timeout_ms: Some(60_000),
         banner_of: Some(|invocation| {
             let seconds = invocation.timeout.unwrap_or_default().as_secs_f64();
@@ -90,69 +74,45 @@ pub(super) const VERBS: &[Verb] = &[
                 invocation.vhost()
             )
         }),
-        action: choice("GET /queues/{vhost}?typed=true", Form::Streamed, QUEUE, "name, messages"),
-        ..MONITORING
-    },
-    Verb {
-        usage: "list_unresponsive_queues [--local] [--queue-timeout <seconds>] [<column> ...] \
-                [--no-table-headers]",
-        description: "Lists nothing: queues respond whenever the node does",
-        switches: &[flag("local", None), number("queue-timeout", None)],
-        vhost: true,
+        action: choice("GET /queues/{vhost}?typed=true", Form::Streamed, QUEUE, "name, messages");
+    MONITORING "list_unresponsive_queues [--local] [--queue-timeout <seconds>] [<column> ...] \
+        [--no-table-headers]",
+        "Lists nothing: queues respond whenever the node does":
+        switches: &[flag("local", None), number("queue-timeout", None)], vhost: true,
         banner: "Listing unresponsive queues for vhost {vhost} ...",
-        action: choice(STATE, Form::Whole, "name, durable, auto_delete, arguments, pid", "name"),
-        ..MONITORING
-    },
-    Verb {
-        usage: "list_exchanges [--vhost <vhost>] [--no-table-headers] [<column> ...]",
-        description: "Lists the exchanges of a virtual host",
-        vhost: true,
-        banner: "Listing exchanges for vhost {vhost} ...",
+        action: choice(STATE, Form::Whole, "name, durable, auto_delete, arguments, pid", "name");
+    MONITORING "list_exchanges [--vhost <vhost>] [--no-table-headers] [<column> ...]",
+        "Lists the exchanges of a virtual host":
+        vhost: true, banner: "Listing exchanges for vhost {vhost} ...",
         action: choice(
             "GET /exchanges/{vhost}?typed=true",
             Form::Streamed,
             "name, type, durable, auto_delete, internal, arguments, policy",
             "name, type",
-        ),
-        ..MONITORING
-    },
-    Verb {
-        usage: "list_bindings [--vhost <vhost>] [--no-table-headers] [<column> ...]",
-        description: "Lists the bindings of a virtual host",
-        vhost: true,
-        banner: "Listing bindings for vhost {vhost}...",
-        action: choice("GET /bindings/{vhost}?typed=true", Form::Streamed, BINDING, BINDING),
-        ..MONITORING
-    },
-    Verb {
-        usage: "list_connections [--no-table-headers] [<column> ...]",
-        description: "Lists client connections",
+        );
+    MONITORING "list_bindings [--vhost <vhost>] [--no-table-headers] [<column> ...]",
+        "Lists the bindings of a virtual host":
+        vhost: true, banner: "Listing bindings for vhost {vhost}...",
+        action: choice("GET /bindings/{vhost}?typed=true", Form::Streamed, BINDING, BINDING);
+    MONITORING "list_connections [--no-table-headers] [<column> ...]", "Lists client connections":
         banner: "Listing connections ...",
         action: choice(
             "GET /connections?typed=true",
             Form::Streamed,
             CONNECTION,
             "user, peer_host, peer_port, state",
-        ),
-        ..MONITORING
-    },
-    Verb {
-        usage: "list_channels [--no-table-headers] [<column> ...]",
-        description: "Lists client channels",
+        );
+    MONITORING "list_channels [--no-table-headers] [<column> ...]", "Lists client channels":
         banner: "Listing channels ...",
         action: choice(
             "GET /channels?typed=true",
             Form::Streamed,
             CHANNEL,
             "pid, user, consumer_count, messages_unacknowledged",
-        ),
-        ..MONITORING
-    },
-    Verb {
-        usage: "list_consumers [--vhost <vhost>] [--no-table-headers] [<column> ...]",
-        description: "Lists the consumers of a virtual host",
-        vhost: true,
-        banner: "Listing consumers in vhost {vhost} ...",
+        );
+    MONITORING "list_consumers [--vhost <vhost>] [--no-table-headers] [<column> ...]",
+        "Lists the consumers of a virtual host":
+        vhost: true, banner: "Listing consumers in vhost {vhost} ...",
         action: choice(
             "GET /consumers/{vhost}?typed=true",
             Form::Streamed,
@@ -161,7 +121,5 @@ pub(super) const VERBS: &[Verb] = &[
                     messages_held_by_channel, oldest_held_seconds",
             "queue_name, channel_pid, consumer_tag, ack_required, prefetch_count, active, \
                     arguments",
-        ),
-        ..MONITORING
-    },
-];
+        );
+};

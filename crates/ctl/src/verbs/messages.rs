@@ -9,7 +9,7 @@ use crate::fields;
 use crate::options::{Switch, flag, number, text};
 use crate::output::{Answer, Format};
 use crate::run;
-use crate::verb::{Action, Input, Invocation, Section, VERB, Verb};
+use crate::verb::{Action, Input, Invocation, Section, VERB, Verb, verbs};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 
@@ -26,22 +26,17 @@ const WHICH: Switch = text("which", None);
 
 const UNDO: Verb = Verb { section: Section::Queues, ..VERB };
 
-pub(super) const VERBS: &[Verb] = &[
-    Verb {
-        usage: "browse_messages [--vhost <vhost>] [--from <head | tail | position:N | before:N | timestamp:MS>] \
-                [--limit <limit>] [--which <ready | unacked | delayed | all>] [--filter <filter>] \
-                [--headers-only] [--payload-bytes <bytes>] <queue>",
-        description: "Browses messages of a queue or stream without consuming them, one JSON object per line",
-        params: &["queue"],
-        switches: &[FROM, LIMIT, WHICH, FILTER, HEADERS_ONLY, PAYLOAD_BYTES],
-        action: Action::Ask("POST /queues/{vhost}/{queue}/browse", page),
-        ..MESSAGES
-    },
-    Verb {
-        usage: "search_messages [--vhost <vhost>] --filter <filter> [--from <from>] [--limit <limit>] \
-                [--which <which>] [--scan-max <messages>] [--timeout-ms <ms>] [--headers-only] \
-                [--payload-bytes <bytes>] <queue>",
-        description: "Searches a queue or stream, and shows matches as they are found",
+pub(super) const VERBS: &[Verb] = verbs! {
+    MESSAGES "browse_messages [--vhost <vhost>] [--from <head | tail | position:N | before:N | \
+        timestamp:MS>] [--limit <limit>] [--which <ready | unacked | delayed | all>] [--filter \
+        <filter>] [--headers-only] [--payload-bytes <bytes>] <queue>",
+        "Browses messages of a queue or stream without consuming them, one JSON object per line":
+        params: &["queue"], switches: &[FROM, LIMIT, WHICH, FILTER, HEADERS_ONLY, PAYLOAD_BYTES],
+        action: Action::Ask("POST /queues/{vhost}/{queue}/browse", page);
+    MESSAGES "search_messages [--vhost <vhost>] --filter <filter> [--from <from>] [--limit \
+        <limit>] [--which <which>] [--scan-max <messages>] [--timeout-ms <ms>] [--headers-only] \
+        [--payload-bytes <bytes>] <queue>",
+        "Searches a queue or stream, and shows matches as they are found":
         params: &["queue"],
         switches: &[
             FILTER,
@@ -55,44 +50,28 @@ pub(super) const VERBS: &[Verb] = &[
         ],
         action: Action::Follow(|invocation, output| {
             events(invocation, "GET /queues/{vhost}/{queue}/search", output)
-        }),
-        ..MESSAGES
-    },
-    Verb {
-        usage: "tail_messages [--vhost <vhost>] [--filter <filter>] [--limit <limit>] [--headers-only] \
-                [--payload-bytes <bytes>] <queue>",
-        description: "Follows the messages that arrive in a queue or stream",
-        params: &["queue"],
-        switches: &[FILTER, LIMIT, HEADERS_ONLY, PAYLOAD_BYTES],
+        });
+    MESSAGES "tail_messages [--vhost <vhost>] [--filter <filter>] [--limit <limit>] \
+        [--headers-only] [--payload-bytes <bytes>] <queue>",
+        "Follows the messages that arrive in a queue or stream":
+        params: &["queue"], switches: &[FILTER, LIMIT, HEADERS_ONLY, PAYLOAD_BYTES],
         action: Action::Follow(|invocation, output| {
             events(invocation, "GET /queues/{vhost}/{queue}/tail", output)
-        }),
-        ..MESSAGES
-    },
-    Verb {
-        usage: "tail_exchange [--vhost <vhost>] [--filter <filter>] [--limit <limit>] [--headers-only] \
-                [--payload-bytes <bytes>] <exchange>",
-        description: "Follows the messages that are published to an exchange",
-        params: &["exchange"],
-        switches: &[FILTER, LIMIT, HEADERS_ONLY, PAYLOAD_BYTES],
+        });
+    MESSAGES "tail_exchange [--vhost <vhost>] [--filter <filter>] [--limit <limit>] \
+        [--headers-only] [--payload-bytes <bytes>] <exchange>",
+        "Follows the messages that are published to an exchange":
+        params: &["exchange"], switches: &[FILTER, LIMIT, HEADERS_ONLY, PAYLOAD_BYTES],
         action: Action::Follow(|invocation, output| {
             events(invocation, "GET /exchanges/{vhost}/{exchange}/tail", output)
-        }),
-        ..MESSAGES
-    },
-    Verb {
-        usage: "export_messages [--vhost <vhost>] [--filter <filter>] [--from <from>] [--limit <limit>] \
-                [--which <which>] <queue>",
-        description: "Exports the messages of a queue or stream as NDJSON, for import_messages",
-        params: &["queue"],
-        switches: &[FILTER, FROM, LIMIT, WHICH],
-        action: Action::Follow(export),
-        ..MESSAGES
-    },
-    Verb {
-        usage: "remove_messages [--vhost <vhost>] <--filter <filter> | --positions <n,n,...> | --all> \
-                [--limit <limit>] <--dry-run | --expected <messages>> <queue>",
-        description: "Removes messages from a queue, if at most the expected number match",
+        });
+    MESSAGES "export_messages [--vhost <vhost>] [--filter <filter>] [--from <from>] [--limit \
+        <limit>] [--which <which>] <queue>",
+        "Exports the messages of a queue or stream as NDJSON, for import_messages":
+        params: &["queue"], switches: &[FILTER, FROM, LIMIT, WHICH], action: Action::Follow(export);
+    MESSAGES "remove_messages [--vhost <vhost>] <--filter <filter> | --positions <n,n,...> | \
+        --all> [--limit <limit>] <--dry-run | --expected <messages>> <queue>",
+        "Removes messages from a queue, if at most the expected number match":
         params: &["queue"],
         switches: &[
             FILTER,
@@ -102,16 +81,12 @@ pub(super) const VERBS: &[Verb] = &[
             flag("dry-run", None),
             number("expected", None),
         ],
-        check: Some(|invocation| select(invocation).map(drop)),
-        action: Action::Offline(remove),
-        ..MESSAGES
-    },
-    Verb {
-        usage: "redrive_messages [--vhost <vhost>] [--user <user>] \
-                <--filter <filter> | --positions <n,n,...> | --all> [--limit <limit>] \
-                <--to-origin | --to-queue <queue> | --to-exchange <exchange> --routing-key <routing-key>> \
-                [--to-uri <uri>] [--rate <rate>] [--clear-deaths] [--dry-run] <queue>",
-        description: "Moves messages of a queue to another destination or broker, in a background job",
+        check: Some(|invocation| select(invocation).map(drop)), action: Action::Offline(remove);
+    MESSAGES "redrive_messages [--vhost <vhost>] [--user <user>] <--filter <filter> | --positions \
+        <n,n,...> | --all> [--limit <limit>] <--to-origin | --to-queue <queue> | --to-exchange \
+        <exchange> --routing-key <routing-key>> [--to-uri <uri>] [--rate <rate>] [--clear-deaths] \
+        [--dry-run] <queue>",
+        "Moves messages of a queue to another destination or broker, in a background job":
         params: &["queue"],
         switches: &[
             text("user", None),
@@ -129,53 +104,29 @@ pub(super) const VERBS: &[Verb] = &[
             flag("dry-run", None),
         ],
         check: Some(|invocation| select(invocation).and_then(|_| target(invocation)).map(drop)),
-        action: Action::Offline(redrive),
-        ..MESSAGES
-    },
-    Verb {
-        usage: "import_messages [--vhost <vhost>] --user <user> <queue> [<file_path> | \"-\"]",
-        description: "Publishes messages from NDJSON to a queue, as the given user",
-        params: &["queue", "file?"],
-        switches: &[text("user", None)],
+        action: Action::Offline(redrive);
+    IMPORT "import_messages [--vhost <vhost>] --user <user> <queue> [<file_path> | \"-\"]",
+        "Publishes messages from NDJSON to a queue, as the given user":
+        params: &["queue", "file?"], switches: &[text("user", None)],
         banner: "Importing messages to queue \"{queue}\" in vhost \"{vhost}\" ...",
-        action: Action::Ask("POST /queues/{vhost}/{queue}/import", imported),
-        ..IMPORT
-    },
-    Verb {
-        usage: "list_undo",
-        description: "Lists purges, deletions and removals that can be undone",
+        action: Action::Ask("POST /queues/{vhost}/{queue}/import", imported);
+    UNDO "list_undo", "Lists purges, deletions and removals that can be undone":
         banner: "Listing undoable operations ...",
-        action: list("GET /undo", "id, what, vhost, queue, user, messages, left_out, until, state"),
-        ..UNDO
-    },
-    Verb {
-        usage: "undo <id>",
-        description: "Undoes a purge, deletion or removal, by its id",
-        params: &["id"],
-        banner: "Undoing operation {id} ...",
-        action: Action::Ask("POST /undo/{id}", begun),
-        ..UNDO
-    },
-    Verb {
-        usage: "forget_undo <id>",
-        description: "Deletes the undo data of a purge, deletion or removal for good",
-        params: &["id"],
-        banner: "Deleting the undo data of operation {id} ...",
-        action: Action::Do("DELETE /undo/{id}"),
-        ..UNDO
-    },
-    Verb {
-        usage: "import_messages_to_exchange [--vhost <vhost>] [--routing-key <routing-key>] --user <user> \
-                <exchange> [<file_path> | \"-\"]",
-        description: "Publishes messages from NDJSON to an exchange, as the given user, with each line's \
-                      routing key or one for all",
-        params: &["exchange", "file?"],
-        switches: &[text("user", None), text("routing-key", None)],
+        action: list("GET /undo", "id, what, vhost, queue, user, messages, left_out, until, state");
+    UNDO "undo <id>", "Undoes a purge, deletion or removal, by its id":
+        params: &["id"], banner: "Undoing operation {id} ...",
+        action: Action::Ask("POST /undo/{id}", begun);
+    UNDO "forget_undo <id>", "Deletes the undo data of a purge, deletion or removal for good":
+        params: &["id"], banner: "Deleting the undo data of operation {id} ...",
+        action: Action::Do("DELETE /undo/{id}");
+    IMPORT "import_messages_to_exchange [--vhost <vhost>] [--routing-key <routing-key>] --user \
+        <user> <exchange> [<file_path> | \"-\"]",
+        "Publishes messages from NDJSON to an exchange, as the given user, with each line's \
+            routing key or one for all":
+        params: &["exchange", "file?"], switches: &[text("user", None), text("routing-key", None)],
         banner: "Importing messages to exchange \"{exchange}\" in vhost \"{vhost}\" ...",
-        action: Action::Ask("POST /exchanges/{vhost}/{exchange}/import", imported),
-        ..IMPORT
-    },
-];
+        action: Action::Ask("POST /exchanges/{vhost}/{exchange}/import", imported);
+};
 
 /// A page as lines, and behind them where the next begins.
 fn page(invocation: &Invocation, told: Value) -> Result<Answer, Failure> {

@@ -11,7 +11,7 @@ use crate::output::{Answer, Form};
 use crate::render;
 use crate::report;
 use crate::units::UNITS;
-use crate::verb::{Action, Invocation, Section, VERB, Verb};
+use crate::verb::{Action, Invocation, Section, VERB, Verb, verbs};
 
 const HELP: Verb = Verb { section: Section::Help, ..VERB };
 const NODES: Verb = Verb { section: Section::Nodes, ..VERB };
@@ -30,33 +30,16 @@ fn is_unit(invocation: &Invocation) -> Result<(), Invalid> {
 const STORE_STATUS: &str = "\
     Node Name, Raft State, Membership, Last Log Index, Last Written, Last Applied, Commit Index";
 
-pub(super) const VERBS: &[Verb] = &[
-    Verb {
-        usage: "help (<command> | [--list-commands])",
-        description: "Shows the usage of a command",
-        params: &["command?"],
-        switches: &[flag("list-commands", None)],
-        action: Action::Offline(offline::help),
-        ..HELP
-    },
-    Verb {
-        usage: "version",
-        description: "Shows this tool's version",
-        action: Action::Offline(offline::version),
-        ..HELP
-    },
-    Verb {
-        usage: "await_startup",
-        description: "Waits until the node has started",
-        timeout_ms: Some(300_000),
-        action: Action::Offline(offline::await_startup),
-        ..NODES
-    },
-    Verb {
-        section: Section::Cluster,
-        usage: "await_online_nodes <count>",
-        description: "Waits until the given number of cluster nodes have started",
-        params: &["count"],
+pub(super) const VERBS: &[Verb] = verbs! {
+    HELP "help (<command> | [--list-commands])", "Shows the usage of a command":
+        params: &["command?"], switches: &[flag("list-commands", None)],
+        action: Action::Offline(offline::help);
+    HELP "version", "Shows this tool's version":
+        action: Action::Offline(offline::version);
+    NODES "await_startup", "Waits until the node has started":
+        timeout_ms: Some(300_000), action: Action::Offline(offline::await_startup);
+    VERB "await_online_nodes <count>", "Waits until the given number of cluster nodes have started":
+        section: Section::Cluster, params: &["count"],
         check: Some(|invocation| match invocation.param("count").parse::<u64>() {
             Ok(1..) => Ok(()),
             Ok(0) | Err(_) => {
@@ -65,14 +48,10 @@ pub(super) const VERBS: &[Verb] = &[
         }),
         timeout_ms: Some(300_000),
         banner: "Will wait for at least {count} nodes to join the cluster of {node} ...",
-        action: Action::Offline(offline::await_online_nodes),
-        ..VERB
-    },
-    Verb {
-        usage: "wait [<pidfile>] [--pid|-P <pid>]",
-        description: "Waits until the node with a process id or pid file has started",
-        params: &["pidfile?"],
-        switches: &[number("pid", Some('P'))],
+        action: Action::Offline(offline::await_online_nodes);
+    NODES "wait [<pidfile>] [--pid|-P <pid>]",
+        "Waits until the node with a process id or pid file has started":
+        params: &["pidfile?"], switches: &[number("pid", Some('P'))],
         check: Some(|invocation| {
             match (invocation.number("pid"), invocation.params.contains_key("pidfile")) {
                 (Some(_), true) => {
@@ -82,15 +61,10 @@ pub(super) const VERBS: &[Verb] = &[
                 (Some(_), false) | (None, true) => Ok(()),
             }
         }),
-        timeout_ms: Some(10_000),
-        action: Action::Offline(offline::wait),
-        ..NODES
-    },
-    Verb {
-        usage: "stop [--idempotent] [<pidfile>]",
-        description: "Stops the node; with a pid file, waits for its process to exit",
-        params: &["pidfile?"],
-        switches: &[flag("idempotent", None)],
+        timeout_ms: Some(10_000), action: Action::Offline(offline::wait);
+    NODES "stop [--idempotent] [<pidfile>]",
+        "Stops the node; with a pid file, waits for its process to exit":
+        params: &["pidfile?"], switches: &[flag("idempotent", None)],
         banner_of: Some(|invocation| {
             let node = invocation.node();
             if !invocation.params.contains_key("pidfile") {
@@ -99,143 +73,64 @@ pub(super) const VERBS: &[Verb] = &[
             let pidfile = invocation.param("pidfile");
             format!("Stopping and halting node {node} (will monitor pid file {pidfile}) ...")
         }),
-        action: Action::Offline(offline::stop),
-        ..NODES
-    },
-    Verb {
-        usage: "shutdown [--wait]",
-        description: "Stops the node and waits for its process to exit",
-        switches: &[flag("wait", None)],
-        timeout_ms: Some(120_000),
-        action: Action::Offline(offline::shutdown),
-        ..NODES
-    },
-    Verb {
-        usage: "start_app",
-        description: "Accepts client connections again, after stop_app",
-        banner: "Starting node {node} ...",
-        action: Action::Do("POST /leveret/listeners"),
-        ..NODES
-    },
-    Verb {
-        usage: "stop_app",
-        description: "Closes all client connections and rejects new ones; the node's process stays",
+        action: Action::Offline(offline::stop);
+    NODES "shutdown [--wait]", "Stops the node and waits for its process to exit":
+        switches: &[flag("wait", None)], timeout_ms: Some(120_000),
+        action: Action::Offline(offline::shutdown);
+    NODES "start_app", "Accepts client connections again, after stop_app":
+        banner: "Starting node {node} ...", action: Action::Do("POST /leveret/listeners");
+    NODES "stop_app",
+        "Closes all client connections and rejects new ones; the node's process stays":
         banner: "Stopping rabbit application on node {node} ...",
-        action: Action::Offline(offline::stop_app),
-        ..NODES
-    },
-    Verb {
-        usage: "eval <expression>",
-        description: "Answers the Erlang expressions that common tools send; others fail",
-        params: &["expression"],
-        action: Action::Offline(eval::eval),
-        ..NODES
-    },
-    Verb {
-        section: Section::Monitoring,
-        usage: "status [--unit <unit>]",
-        description: "Shows the node's status",
-        switches: &[text("unit", None), number("timeout", Some('t'))],
-        check: Some(is_unit),
-        timeout_ms: Some(60_000),
-        banner: "Status of node {node} ...",
-        action: Action::Ask("GET /leveret/status", render::status),
-        ..VERB
-    },
-    Verb {
-        section: Section::Monitoring,
-        usage: "memory_breakdown [--unit <unit>]",
-        description: "Shows the node's memory use by category",
-        switches: &[text("unit", None), number("timeout", Some('t'))],
-        check: Some(is_unit),
-        banner: "Reporting memory breakdown on node {node}...",
-        action: Action::Ask("GET /leveret/status", render::memory_breakdown),
-        ..VERB
-    },
-    Verb {
-        section: Section::Monitoring,
-        usage: "metadata_store_status",
-        description: "Shows the status of the metadata store; a node is its own leader",
-        banner: "Status of metadata store on node {node} ...",
-        action: table("GET /leveret/metadata-store", STORE_STATUS, Form::Pretty),
-        ..VERB
-    },
-    Verb {
+        action: Action::Offline(offline::stop_app);
+    NODES "eval <expression>", "Answers the Erlang expressions that common tools send; others fail":
+        params: &["expression"], action: Action::Offline(eval::eval);
+    VERB "status [--unit <unit>]", "Shows the node's status":
+        section: Section::Monitoring, switches: &[text("unit", None), number("timeout", Some('t'))],
+        check: Some(is_unit), timeout_ms: Some(60_000), banner: "Status of node {node} ...",
+        action: Action::Ask("GET /leveret/status", render::status);
+    VERB "memory_breakdown [--unit <unit>]", "Shows the node's memory use by category":
+        section: Section::Monitoring, switches: &[text("unit", None), number("timeout", Some('t'))],
+        check: Some(is_unit), banner: "Reporting memory breakdown on node {node}...",
+        action: Action::Ask("GET /leveret/status", render::memory_breakdown);
+    VERB "metadata_store_status",
+        "Shows the status of the metadata store; a node is its own leader":
+        section: Section::Monitoring, banner: "Status of metadata store on node {node} ...",
+        action: table("GET /leveret/metadata-store", STORE_STATUS, Form::Pretty);
+    VERB "os_env", "Lists the node's environment variables, without secrets":
         section: Section::Configuration,
-        usage: "os_env",
-        description: "Lists the node's environment variables, without secrets",
         banner: "Listing RabbitMQ-specific environment variables defined on node {node}...",
-        action: Action::Ask("GET /leveret/os-env", render::os_env),
-        ..VERB
-    },
-    Verb {
-        section: Section::Configuration,
-        usage: "environment",
-        description: "Shows the effective configuration",
-        banner: "Application environment of node {node} ...",
-        action: Action::Ask("GET /leveret/environment", |_, answer| Ok(Answer::Settings(answer))),
-        ..VERB
-    },
-    Verb {
-        section: Section::Monitoring,
-        usage: "report",
-        description: "Shows a full report for troubleshooting",
-        banner: "Reporting server status of node {node} ...\n",
-        action: Action::Offline(report::report),
-        ..VERB
-    },
-    Verb {
-        usage: "autocomplete [<prefix>]",
-        description: "Lists the commands that start with a prefix",
-        params: &["prefix?"],
-        action: Action::Offline(offline::autocomplete),
-        ..HELP
-    },
-    Verb {
-        usage: "force_gc",
-        description: "No-op: memory is freed as soon as it is unused",
+        action: Action::Ask("GET /leveret/os-env", render::os_env);
+    VERB "environment", "Shows the effective configuration":
+        section: Section::Configuration, banner: "Application environment of node {node} ...",
+        action: Action::Ask("GET /leveret/environment", |_, answer| Ok(Answer::Settings(answer)));
+    VERB "report", "Shows a full report for troubleshooting":
+        section: Section::Monitoring, banner: "Reporting server status of node {node} ...\n",
+        action: Action::Offline(report::report);
+    HELP "autocomplete [<prefix>]", "Lists the commands that start with a prefix":
+        params: &["prefix?"], action: Action::Offline(offline::autocomplete);
+    NODES "force_gc", "No-op: memory is freed as soon as it is unused":
         banner: "Will ask all processes on node {node} to schedule a GC run",
-        action: Action::Do(STATE),
-        ..NODES
-    },
-    Verb {
-        usage: "rotate_logs",
-        description: "Reopens the node's log file, after it was moved",
-        action: Action::Do("POST /leveret/log/rotation"),
-        ..NODES
-    },
-    Verb {
+        action: Action::Do(STATE);
+    NODES "rotate_logs", "Reopens the node's log file, after it was moved":
+        action: Action::Do("POST /leveret/log/rotation");
+    VERB "suspend_listeners", "Rejects new client connections; existing ones stay":
         section: Section::Operations,
-        usage: "suspend_listeners",
-        description: "Rejects new client connections; existing ones stay",
-        banner: "Will suspend client connection listeners on node {node}. \
-             The node will no longer accept client connections!",
-        action: Action::Do("DELETE /leveret/listeners"),
-        ..VERB
-    },
-    Verb {
+        banner: "Will suspend client connection listeners on node {node}. The node will no longer \
+            accept client connections!",
+        action: Action::Do("DELETE /leveret/listeners");
+    VERB "resume_listeners", "Accepts client connections again, after suspend_listeners":
         section: Section::Operations,
-        usage: "resume_listeners",
-        description: "Accepts client connections again, after suspend_listeners",
-        banner: "Will resume client connection listeners on node {node}. \
-             The node will now accept client connections",
-        action: Action::Do("POST /leveret/listeners"),
-        ..VERB
-    },
-    Verb {
-        section: Section::Monitoring,
-        usage: "log_location [--all|-a]",
-        description: "Shows the locations of the node's logs",
-        switches: &[flag("all", Some('a'))],
+        banner: "Will resume client connection listeners on node {node}. The node will now accept \
+            client connections",
+        action: Action::Do("POST /leveret/listeners");
+    VERB "log_location [--all|-a]", "Shows the locations of the node's logs":
+        section: Section::Monitoring, switches: &[flag("all", Some('a'))],
         banner: "Log file location(s) on node {node} ...",
-        action: Action::Ask("GET /leveret/status", render::log_location),
-        ..VERB
-    },
-    Verb {
-        section: Section::FeatureFlags,
-        usage: "list_deprecated_features [--used] [<column> ...]",
-        description: "Lists deprecated features and their state",
-        switches: &[flag("used", None)],
+        action: Action::Ask("GET /leveret/status", render::log_location);
+    VERB "list_deprecated_features [--used] [<column> ...]",
+        "Lists deprecated features and their state":
+        section: Section::FeatureFlags, switches: &[flag("used", None)],
         banner_of: Some(|invocation| {
             if invocation.flag("used") {
                 return "Listing deprecated features in use ...".to_owned();
@@ -247,51 +142,30 @@ pub(super) const VERBS: &[Verb] = &[
             Form::Whole,
             "name, deprecation_phase, state, provided_by, desc, doc_url",
             "name, deprecation_phase, state",
-        ),
-        ..VERB
-    },
-    Verb {
-        section: Section::Monitoring,
-        usage: "check_if_any_deprecated_features_are_used",
-        description: "Fails if a deprecated feature is in use",
-        banner: "Checking if any deprecated features are used ...",
-        action: Action::Ask("GET /deprecated-features/used", render::check_deprecated_features),
-        ..VERB
-    },
-    Verb {
-        section: Section::Cluster,
-        usage: "cluster_status",
-        description: "Shows the nodes of the cluster",
-        timeout_ms: Some(60_000),
+        );
+    VERB "check_if_any_deprecated_features_are_used", "Fails if a deprecated feature is in use":
+        section: Section::Monitoring, banner: "Checking if any deprecated features are used ...",
+        action: Action::Ask("GET /deprecated-features/used", render::check_deprecated_features);
+    VERB "cluster_status", "Shows the nodes of the cluster":
+        section: Section::Cluster, timeout_ms: Some(60_000),
         banner: "Cluster status of node {node} ...",
-        action: Action::Ask("GET /leveret/cluster", render::cluster_status),
-        ..VERB
-    },
-    Verb {
-        section: Section::FeatureFlags,
-        usage: "list_feature_flags [<column> ...]",
-        description: "Lists feature flags",
-        banner: "Listing feature flags ...",
+        action: Action::Ask("GET /leveret/cluster", render::cluster_status);
+    VERB "list_feature_flags [<column> ...]", "Lists feature flags":
+        section: Section::FeatureFlags, banner: "Listing feature flags ...",
         action: choice(
             "GET /feature-flags",
             Form::Whole,
             "name, state, stability, provided_by, desc, doc_url",
             "name, state",
-        ),
-        ..VERB
-    },
-    Verb {
-        section: Section::FeatureFlags,
-        usage: "enable_feature_flag [--experimental] <all | feature_flag>",
-        description: "No-op: all feature flags are always enabled",
-        params: &["feature_flag"],
+        );
+    VERB "enable_feature_flag [--experimental] <all | feature_flag>",
+        "No-op: all feature flags are always enabled":
+        section: Section::FeatureFlags, params: &["feature_flag"],
         switches: &[flag("experimental", None), flag("opt-in", None)],
         banner_of: Some(|invocation| match invocation.param("feature_flag") {
             "all" => "Enabling all feature flags ...".to_owned(),
             name => format!("Enabling feature flag \"{name}\" ..."),
         }),
         check: Some(feature_flags::check),
-        action: Action::Ask("GET /feature-flags", feature_flags::enable),
-        ..VERB
-    },
-];
+        action: Action::Ask("GET /feature-flags", feature_flags::enable);
+};

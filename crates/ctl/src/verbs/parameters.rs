@@ -4,7 +4,7 @@ use super::list;
 use crate::failure::Invalid;
 use crate::limits;
 use crate::options::{number, text};
-use crate::verb::{Action, Section, VERB, Verb};
+use crate::verb::{Action, Section, VERB, Verb, verbs};
 
 const PARAMETERS: Verb = Verb { section: Section::Parameters, ..VERB };
 const POLICIES: Verb = Verb { section: Section::Policies, vhost: true, ..VERB };
@@ -23,38 +23,25 @@ const LIMITS: Verb = Verb {
 const LOG_LEVELS: [&str; 9] =
     ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency", "none"];
 
-pub(super) const VERBS: &[Verb] = &[
-    Verb {
-        usage: "set_policy [--vhost <vhost>] [--priority <priority>] [--apply-to <apply-to>] \
-                [--expected <number>] <name> <pattern> <definition>",
-        description: "Sets a policy",
+pub(super) const VERBS: &[Verb] = verbs! {
+    POLICIES "set_policy [--vhost <vhost>] [--priority <priority>] [--apply-to <apply-to>] \
+        [--expected <number>] <name> <pattern> <definition>",
+        "Sets a policy":
         params: &["name", "pattern", "definition"],
         switches: &[number("priority", None), text("apply-to", None), number("expected", None)],
-        banner: "Setting policy \"{name}\" for pattern \"{pattern}\" to \"{definition}\" \
-             with priority \"{priority}\" for vhost \"{vhost}\" ...",
-        action: Action::Do("PUT /policies/{vhost}/{name}"),
-        ..POLICIES
-    },
-    Verb {
-        usage: "clear_policy [--vhost <vhost>] <name>",
-        description: "Removes a policy",
-        params: &["name"],
-        banner: "Clearing policy \"{name}\" on vhost \"{vhost}\" ...",
-        action: Action::Do("DELETE /policies/{vhost}/{name}"),
-        ..POLICIES
-    },
-    Verb {
-        usage: "list_policies [--vhost <vhost>] [--no-table-headers]",
-        description: "Lists the policies of a virtual host",
+        banner: "Setting policy \"{name}\" for pattern \"{pattern}\" to \"{definition}\" with \
+            priority \"{priority}\" for vhost \"{vhost}\" ...",
+        action: Action::Do("PUT /policies/{vhost}/{name}");
+    POLICIES "clear_policy [--vhost <vhost>] <name>", "Removes a policy":
+        params: &["name"], banner: "Clearing policy \"{name}\" on vhost \"{vhost}\" ...",
+        action: Action::Do("DELETE /policies/{vhost}/{name}");
+    POLICIES "list_policies [--vhost <vhost>] [--no-table-headers]",
+        "Lists the policies of a virtual host":
         banner: "Listing policies for vhost \"{vhost}\" ...",
-        action: list("GET /policies/{vhost}", POLICY_COLUMNS),
-        ..POLICIES
-    },
-    Verb {
-        usage: "list_policies_that_match [--vhost <vhost>] [--object-type <type>] <object_name>",
-        description: "Lists the policies that match a queue or exchange, highest priority first",
-        params: &["name"],
-        switches: &[text("object-type", None)],
+        action: list("GET /policies/{vhost}", POLICY_COLUMNS);
+    POLICIES "list_policies_that_match [--vhost <vhost>] [--object-type <type>] <object_name>",
+        "Lists the policies that match a queue or exchange, highest priority first":
+        params: &["name"], switches: &[text("object-type", None)],
         check: Some(|invocation| match invocation.text("object-type") {
             None | Some("queue" | "exchange") => Ok(()),
             Some(_) => {
@@ -69,100 +56,53 @@ pub(super) const VERBS: &[Verb] = &[
                 invocation.vhost()
             )
         }),
-        action: list("GET /leveret/policies/{vhost}/matching/{name}", POLICY_COLUMNS),
-        ..POLICIES
-    },
-    Verb {
-        usage: "set_operator_policy [--vhost <vhost>] [--priority <priority>] \
-                [--apply-to <apply-to>] <name> <pattern> <definition>",
-        description: "Sets an operator policy, which overrides policies and arguments",
+        action: list("GET /leveret/policies/{vhost}/matching/{name}", POLICY_COLUMNS);
+    POLICIES "set_operator_policy [--vhost <vhost>] [--priority <priority>] [--apply-to \
+        <apply-to>] <name> <pattern> <definition>",
+        "Sets an operator policy, which overrides policies and arguments":
         params: &["name", "pattern", "definition"],
         switches: &[number("priority", None), text("apply-to", None)],
         banner: "Setting operator policy override \"{name}\" for pattern \"{pattern}\" to \
-             \"{definition}\" with priority \"{priority}\" for vhost \"{vhost}\" ...",
-        action: Action::Do("PUT /operator-policies/{vhost}/{name}"),
-        ..POLICIES
-    },
-    Verb {
-        usage: "clear_operator_policy [--vhost <vhost>] <name>",
-        description: "Removes an operator policy",
-        params: &["name"],
-        banner: "Clearing operator policy \"{name}\" on vhost \"{vhost}\" ...",
-        action: Action::Do("DELETE /operator-policies/{vhost}/{name}"),
-        ..POLICIES
-    },
-    Verb {
-        usage: "list_operator_policies [--vhost <vhost>] [--no-table-headers]",
-        description: "Lists the operator policies of a virtual host",
+            \"{definition}\" with priority \"{priority}\" for vhost \"{vhost}\" ...",
+        action: Action::Do("PUT /operator-policies/{vhost}/{name}");
+    POLICIES "clear_operator_policy [--vhost <vhost>] <name>", "Removes an operator policy":
+        params: &["name"], banner: "Clearing operator policy \"{name}\" on vhost \"{vhost}\" ...",
+        action: Action::Do("DELETE /operator-policies/{vhost}/{name}");
+    POLICIES "list_operator_policies [--vhost <vhost>] [--no-table-headers]",
+        "Lists the operator policies of a virtual host":
         banner: "Listing operator policy overrides for vhost \"{vhost}\" ...",
-        action: list("GET /operator-policies/{vhost}", POLICY_COLUMNS),
-        ..POLICIES
-    },
-    Verb {
-        usage: "set_parameter [--vhost <vhost>] <component_name> <name> <value>",
-        description: "Sets a runtime parameter of a virtual host",
-        params: &["component", "name", "value"],
-        vhost: true,
-        banner: "Setting runtime parameter \"{name}\" for component \"{component}\" to \"{value}\" \
-             in vhost \"{vhost}\" ...",
-        action: Action::Do("PUT /parameters/{component}/{vhost}/{name}"),
-        ..PARAMETERS
-    },
-    Verb {
-        usage: "clear_parameter [--vhost <vhost>] <component_name> <name>",
-        description: "Removes a runtime parameter of a virtual host",
-        params: &["component", "name"],
-        vhost: true,
-        banner: "Clearing runtime parameter \"{name}\" for component \"{component}\" \
-             on vhost \"{vhost}\" ...",
-        action: Action::Do("DELETE /parameters/{component}/{vhost}/{name}"),
-        ..PARAMETERS
-    },
-    Verb {
-        usage: "list_parameters [--vhost <vhost>] [--no-table-headers]",
-        description: "Lists the runtime parameters of a virtual host",
-        vhost: true,
-        banner: "Listing runtime parameters for vhost \"{vhost}\" ...",
-        action: list("GET /leveret/parameters/{vhost}", "component, name, value:value!"),
-        ..PARAMETERS
-    },
-    Verb {
-        usage: "set_global_parameter <name> <value>",
-        description: "Sets a global runtime parameter",
+        action: list("GET /operator-policies/{vhost}", POLICY_COLUMNS);
+    PARAMETERS "set_parameter [--vhost <vhost>] <component_name> <name> <value>",
+        "Sets a runtime parameter of a virtual host":
+        params: &["component", "name", "value"], vhost: true,
+        banner: "Setting runtime parameter \"{name}\" for component \"{component}\" to \
+            \"{value}\" in vhost \"{vhost}\" ...",
+        action: Action::Do("PUT /parameters/{component}/{vhost}/{name}");
+    PARAMETERS "clear_parameter [--vhost <vhost>] <component_name> <name>",
+        "Removes a runtime parameter of a virtual host":
+        params: &["component", "name"], vhost: true,
+        banner: "Clearing runtime parameter \"{name}\" for component \"{component}\" on vhost \
+            \"{vhost}\" ...",
+        action: Action::Do("DELETE /parameters/{component}/{vhost}/{name}");
+    PARAMETERS "list_parameters [--vhost <vhost>] [--no-table-headers]",
+        "Lists the runtime parameters of a virtual host":
+        vhost: true, banner: "Listing runtime parameters for vhost \"{vhost}\" ...",
+        action: list("GET /leveret/parameters/{vhost}", "component, name, value:value!");
+    PARAMETERS "set_global_parameter <name> <value>", "Sets a global runtime parameter":
         params: &["name", "value"],
         banner: "Setting global runtime parameter \"{name}\" to \"{value}\" ...",
-        action: Action::Do("PUT /global-parameters/{name}"),
-        ..PARAMETERS
-    },
-    Verb {
-        usage: "clear_global_parameter <name>",
-        description: "Removes a global runtime parameter",
-        params: &["name"],
-        banner: "Clearing global runtime parameter \"{name}\" ...",
-        action: Action::Do("DELETE /global-parameters/{name}"),
-        ..PARAMETERS
-    },
-    Verb {
-        usage: "list_global_parameters [--no-table-headers]",
-        description: "Lists global runtime parameters",
+        action: Action::Do("PUT /global-parameters/{name}");
+    PARAMETERS "clear_global_parameter <name>", "Removes a global runtime parameter":
+        params: &["name"], banner: "Clearing global runtime parameter \"{name}\" ...",
+        action: Action::Do("DELETE /global-parameters/{name}");
+    PARAMETERS "list_global_parameters [--no-table-headers]", "Lists global runtime parameters":
         banner: "Listing global runtime parameters ...",
-        action: list("GET /global-parameters", "name, value:value!"),
-        ..PARAMETERS
-    },
-    Verb {
-        section: Section::Configuration,
-        usage: "set_cluster_name <name>",
-        description: "Sets the cluster's name",
-        params: &["name"],
-        banner: "Setting cluster name to {name} ...",
-        action: Action::Do("PUT /cluster-name"),
-        ..VERB
-    },
-    Verb {
-        section: Section::Configuration,
-        usage: "set_log_level <log_level>",
-        description: "Sets the log level until the node restarts",
-        params: &["level"],
+        action: list("GET /global-parameters", "name, value:value!");
+    VERB "set_cluster_name <name>", "Sets the cluster's name":
+        section: Section::Configuration, params: &["name"],
+        banner: "Setting cluster name to {name} ...", action: Action::Do("PUT /cluster-name");
+    VERB "set_log_level <log_level>", "Sets the log level until the node restarts":
+        section: Section::Configuration, params: &["level"],
         check: Some(|invocation| {
             let level = invocation.param("level");
             if LOG_LEVELS.contains(&level) {
@@ -176,24 +116,18 @@ pub(super) const VERBS: &[Verb] = &[
         banner_of: Some(|invocation| {
             format!("Setting log level to \"{}\" ...", invocation.param("level"))
         }),
-        action: Action::Do("PUT /leveret/log/level/{level}"),
-        ..VERB
-    },
-    Verb {
-        usage: "set_vm_memory_high_watermark <fraction> | absolute <value>",
-        description: "Sets the memory limit above which publishers are blocked, until the node restarts",
+        action: Action::Do("PUT /leveret/log/level/{level}");
+    LIMITS "set_vm_memory_high_watermark <fraction> | absolute <value>",
+        "Sets the memory limit above which publishers are blocked, until the node restarts":
         banner_of: Some(|invocation| {
             let (node, limit) = (invocation.node(), invocation.param("limit"));
             match invocation.param("value") {
                 "" => format!("Setting memory threshold on {node} to {limit} ..."),
                 value => format!("Setting memory threshold on {node} to {value} bytes ..."),
             }
-        }),
-        ..LIMITS
-    },
-    Verb {
-        usage: "set_disk_free_limit <disk_limit> | mem_relative <fraction>",
-        description: "Sets the free disk space below which publishers are blocked, until the node restarts",
+        });
+    LIMITS "set_disk_free_limit <disk_limit> | mem_relative <fraction>",
+        "Sets the free disk space below which publishers are blocked, until the node restarts":
         banner_of: Some(|invocation| {
             let (node, limit) = (invocation.node(), invocation.param("limit"));
             match invocation.param("value") {
@@ -202,7 +136,5 @@ pub(super) const VERBS: &[Verb] = &[
                     format!("Setting disk free limit on {node} to {value} times the total RAM ...")
                 }
             }
-        }),
-        ..LIMITS
-    },
-];
+        });
+};

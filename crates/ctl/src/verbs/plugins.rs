@@ -2,7 +2,7 @@
 
 use crate::options::flag;
 use crate::plugins;
-use crate::verb::{Action, Section, VERB, Verb};
+use crate::verb::{Action, Section, VERB, Verb, verbs};
 
 const PLUGINS: Verb = Verb { section: Section::Plugins, ..VERB };
 /// Changes nothing, since nothing can be changed.
@@ -15,10 +15,9 @@ const CHANGE: Verb = Verb {
     ..PLUGINS
 };
 
-pub(super) const VERBS: &[Verb] = &[
-    Verb {
-        usage: "list [<pattern>] [--verbose] [--minimal] [--enabled] [--implicitly-enabled]",
-        description: "Lists plugins; all are built in and enabled",
+pub(super) const VERBS: &[Verb] = verbs! {
+    PLUGINS "list [<pattern>] [--verbose] [--minimal] [--enabled] [--implicitly-enabled]",
+        "Lists plugins; all are built in and enabled":
         params: &["pattern?"],
         switches: &[
             flag("verbose", Some('v')),
@@ -26,35 +25,17 @@ pub(super) const VERBS: &[Verb] = &[
             flag("enabled", Some('E')),
             flag("implicitly-enabled", Some('e')),
         ],
-        check: Some(plugins::check_list),
-        timeout_ms: Some(60_000),
-        banner_of: Some(plugins::list_banner),
-        action: Action::Offline(plugins::list),
-        ..PLUGINS
-    },
-    Verb {
-        usage: "enable <plugin> [...] | --all [--offline] [--online]",
-        description: "No-op; warns about plugins that are not built in and rejects unknown names",
-        ..CHANGE
-    },
-    Verb {
-        usage: "disable <plugin> [...] | --all [--offline] [--online]",
-        description: "No-op: built-in plugins stay enabled",
-        action: Action::Offline(plugins::unchanged),
-        ..CHANGE
-    },
-    Verb {
-        usage: "set [<plugin> ...] [--offline] [--online]",
-        description: "No-op; warns about plugins that are not built in and rejects unknown names",
-        switches: &[flag("online", None), flag("offline", None)],
-        check: None,
-        ..CHANGE
-    },
-    Verb {
-        usage: "is_enabled <plugin> [...] [--offline] [--online]",
-        description: "Checks that plugins are built in (exit code)",
-        banner_of: Some(plugins::is_enabled_banner),
-        action: Action::Offline(plugins::is_enabled),
-        ..CHANGE
-    },
-];
+        check: Some(plugins::check_list), timeout_ms: Some(60_000),
+        banner_of: Some(plugins::list_banner), action: Action::Offline(plugins::list);
+    CHANGE "enable <plugin> [...] | --all [--offline] [--online]",
+        "No-op; warns about plugins that are not built in and rejects unknown names";
+    CHANGE "disable <plugin> [...] | --all [--offline] [--online]",
+        "No-op: built-in plugins stay enabled":
+        action: Action::Offline(plugins::unchanged);
+    CHANGE "set [<plugin> ...] [--offline] [--online]",
+        "No-op; warns about plugins that are not built in and rejects unknown names":
+        switches: &[flag("online", None), flag("offline", None)], check: None;
+    CHANGE "is_enabled <plugin> [...] [--offline] [--online]",
+        "Checks that plugins are built in (exit code)":
+        banner_of: Some(plugins::is_enabled_banner), action: Action::Offline(plugins::is_enabled);
+};

@@ -4,17 +4,16 @@ use crate::failure::{Failure, Invalid};
 use crate::fields;
 use crate::options::{flag, number, text};
 use crate::output::{Answer, Format};
-use crate::verb::{Action, Invocation, Section, VERB, Verb};
+use crate::verb::{Action, Invocation, Section, VERB, Verb, verbs};
 use serde_json::Value;
 
 const QUEUES: Verb = Verb { section: Section::Queues, vhost: true, ..VERB };
 const OPERATIONS: Verb = Verb { section: Section::Operations, ..VERB };
 
-pub(super) const VERBS: &[Verb] = &[
-    Verb {
-        usage: "delete_queue [--vhost <vhost>] <queue_name> [--if-empty|-e] [--if-unused|-u] \
-                [--force] [--expected <number>]",
-        description: "Deletes a queue",
+pub(super) const VERBS: &[Verb] = verbs! {
+    QUEUES "delete_queue [--vhost <vhost>] <queue_name> [--if-empty|-e] [--if-unused|-u] \
+        [--force] [--expected <number>]",
+        "Deletes a queue":
         params: &["name"],
         switches: &[
             flag("if-empty", Some('e')),
@@ -44,22 +43,14 @@ pub(super) const VERBS: &[Verb] = &[
         action: Action::Say(
             "DELETE /queues/{vhost}/{name}",
             "Queue was successfully deleted with {messages} ready messages",
-        ),
-        ..QUEUES
-    },
-    Verb {
-        usage: "purge_queue [--expected <number>] <queue>",
-        description: "Discards a queue's ready messages",
-        params: &["name"],
-        switches: &[number("expected", None)],
+        );
+    QUEUES "purge_queue [--expected <number>] <queue>", "Discards a queue's ready messages":
+        params: &["name"], switches: &[number("expected", None)],
         banner: "Purging queue '{name}' in vhost '{vhost}' ...",
-        action: Action::Do("DELETE /queues/{vhost}/{name}/contents"),
-        ..QUEUES
-    },
-    Verb {
-        usage: "delete_queues [--vhost <vhost>] [--type <type>] [--if-empty|-e] [--if-unused|-u] \
-                [--expected <number>] <pattern>",
-        description: "Deletes the queues that match, if their number is as expected",
+        action: Action::Do("DELETE /queues/{vhost}/{name}/contents");
+    QUEUES "delete_queues [--vhost <vhost>] [--type <type>] [--if-empty|-e] [--if-unused|-u] \
+        [--expected <number>] <pattern>",
+        "Deletes the queues that match, if their number is as expected":
         params: &["pattern"],
         switches: &[
             flag("if-empty", Some('e')),
@@ -68,49 +59,31 @@ pub(super) const VERBS: &[Verb] = &[
             number("expected", None),
         ],
         banner: "Deleting queues that match '{pattern}' in vhost '{vhost}' ...",
-        action: Action::Ask("POST /bulk/queues/{vhost}/delete", done),
-        ..QUEUES
-    },
-    Verb {
-        usage: "purge_queues [--vhost <vhost>] [--type <type>] [--expected <number>] <pattern>",
-        description: "Purges the queues that match, if their number is as expected",
-        params: &["pattern"],
-        switches: &[text("type", None), number("expected", None)],
+        action: Action::Ask("POST /bulk/queues/{vhost}/delete", done);
+    QUEUES "purge_queues [--vhost <vhost>] [--type <type>] [--expected <number>] <pattern>",
+        "Purges the queues that match, if their number is as expected":
+        params: &["pattern"], switches: &[text("type", None), number("expected", None)],
         banner: "Purging queues that match '{pattern}' in vhost '{vhost}' ...",
-        action: Action::Ask("POST /bulk/queues/{vhost}/purge", done),
-        ..QUEUES
-    },
-    Verb {
-        usage: "close_connections [--by <column>] [--expected <number>] <pattern> <explanation>",
-        description: "Closes the connections that match, if their number is as expected",
+        action: Action::Ask("POST /bulk/queues/{vhost}/purge", done);
+    OPERATIONS "close_connections [--by <column>] [--expected <number>] <pattern> <explanation>",
+        "Closes the connections that match, if their number is as expected":
         params: &["pattern", "explanation"],
         switches: &[text("by", None), number("expected", None)],
         banner: "Closing connections that match '{pattern}' ...",
-        action: Action::Ask("POST /bulk/connections", done),
-        ..OPERATIONS
-    },
-    Verb {
-        usage: "close_connection <connection pid> <explanation>",
-        description: "Closes a connection, by its pid or name",
+        action: Action::Ask("POST /bulk/connections", done);
+    OPERATIONS "close_connection <connection pid> <explanation>",
+        "Closes a connection, by its pid or name":
         params: &["pid", "explanation"],
         banner: "Closing connection {pid}, reason: {explanation}...",
-        action: Action::Do("DELETE /connections/{pid}"),
-        ..OPERATIONS
-    },
-    Verb {
-        usage: "cancel_consumer [--vhost <vhost>] [--channel <channel>] <queue> <tag>",
-        description: "Cancels the consumers of a queue with a consumer tag, on all channels or one",
-        params: &["queue", "tag"],
-        switches: &[text("channel", None)],
-        vhost: true,
+        action: Action::Do("DELETE /connections/{pid}");
+    OPERATIONS "cancel_consumer [--vhost <vhost>] [--channel <channel>] <queue> <tag>",
+        "Cancels the consumers of a queue with a consumer tag, on all channels or one":
+        params: &["queue", "tag"], switches: &[text("channel", None)], vhost: true,
         banner: "Cancelling consumer '{tag}' of queue '{queue}' ...",
-        action: Action::Do("DELETE /leveret/consumers/{vhost}/{queue}/{tag}"),
-        ..OPERATIONS
-    },
-    Verb {
-        usage: "close_all_connections [--vhost <vhost> --limit <limit>] [-n <node> --global] \
-                [--per-connection-delay <delay>] <explanation>",
-        description: "Closes all connections of a virtual host or the node",
+        action: Action::Do("DELETE /leveret/consumers/{vhost}/{queue}/{tag}");
+    OPERATIONS "close_all_connections [--vhost <vhost> --limit <limit>] [-n <node> --global] \
+        [--per-connection-delay <delay>] <explanation>",
+        "Closes all connections of a virtual host or the node":
         params: &["explanation"],
         switches: &[
             flag("global", None),
@@ -137,18 +110,13 @@ pub(super) const VERBS: &[Verb] = &[
         action: Action::Ask("DELETE /leveret/connections", |_, answer| {
             let n_closed = fields::number(&answer, "closed");
             Ok(Answer::Wrapped(format!("Closed {n_closed} connections")))
-        }),
-        ..OPERATIONS
-    },
-    Verb {
-        usage: "close_all_user_connections <username> <explanation>",
-        description: "Closes all connections of a user",
+        });
+    OPERATIONS "close_all_user_connections <username> <explanation>",
+        "Closes all connections of a user":
         params: &["user", "explanation"],
         banner: "Closing connections of user {user}, reason: {explanation}...",
-        action: Action::Do("DELETE /connections/username/{user}"),
-        ..OPERATIONS
-    },
-];
+        action: Action::Do("DELETE /connections/username/{user}");
+};
 
 /// The end of an action on all that match; without a number that is expected, which do.
 fn done(invocation: &Invocation, told: Value) -> Result<Answer, Failure> {

@@ -6,7 +6,7 @@ use crate::failure::{Failure, Invalid};
 use crate::options::{Switch, flag, text};
 use crate::output::{Answer, Form, Format, Rows};
 use crate::render;
-use crate::verb::{Action, Invocation, Section, VERB, Verb};
+use crate::verb::{Action, Invocation, Section, VERB, Verb, verbs};
 use serde_json::{Map, Value, json};
 
 const QUORUM: Verb = Verb { section: Section::Queues, ..VERB };
@@ -45,18 +45,12 @@ fn is_growth(invocation: &Invocation) -> Result<(), Invalid> {
     }
 }
 
-pub(super) const VERBS: &[Verb] = &[
-    Verb {
-        usage: "quorum_status [--vhost <vhost>] <queue>",
-        description: "Displays the quorum status of a queue",
-        params: &["name"],
-        banner: "Status of queue {name} on node {node} ...",
-        action: table("GET /queues/quorum/{vhost}/{name}/status", STATUS, Form::Pretty),
-        ..OF_QUEUE
-    },
-    Verb {
-        usage: "peek [--vhost <vhost>] <queue> <position>",
-        description: "Shows a quorum queue's message at a position (the first is 1)",
+pub(super) const VERBS: &[Verb] = verbs! {
+    OF_QUEUE "quorum_status [--vhost <vhost>] <queue>", "Displays the quorum status of a queue":
+        params: &["name"], banner: "Status of queue {name} on node {node} ...",
+        action: table("GET /queues/quorum/{vhost}/{name}/status", STATUS, Form::Pretty);
+    OF_QUEUE "peek [--vhost <vhost>] <queue> <position>",
+        "Shows a quorum queue's message at a position (the first is 1)":
         params: &["name", "position"],
         check: Some(|invocation| match invocation.param("position").parse::<u64>() {
             Ok(1..) => Ok(()),
@@ -65,83 +59,47 @@ pub(super) const VERBS: &[Verb] = &[
             }
         }),
         banner: "Peeking at quorum queue {name} at position {position} on node {node} ...",
-        action: Action::Ask("GET /leveret/queues/{vhost}/{name}/messages/{position}", peeked),
-        ..OF_QUEUE
-    },
-    Verb {
-        usage: "reclaim_quorum_memory [--vhost <vhost>] <quorum queue>",
-        description: "Takes a snapshot of a quorum queue, so that its log can be truncated",
-        params: &["name"],
-        banner: "Will garbage collect quorum queue {name} ...",
-        action: Action::Do("POST /leveret/queues/{vhost}/{name}/checkpoint"),
-        ..OF_QUEUE
-    },
-    Verb {
-        usage: "add_member [--vhost <vhost>] <queue> <node> [--membership <promotable|voter>]",
-        description: "Adds a queue member/replica on the given node",
-        params: &["name", "node"],
-        switches: &[MEMBERSHIP],
-        check: Some(is_membership),
+        action: Action::Ask("GET /leveret/queues/{vhost}/{name}/messages/{position}", peeked);
+    OF_QUEUE "reclaim_quorum_memory [--vhost <vhost>] <quorum queue>",
+        "Takes a snapshot of a quorum queue, so that its log can be truncated":
+        params: &["name"], banner: "Will garbage collect quorum queue {name} ...",
+        action: Action::Do("POST /leveret/queues/{vhost}/{name}/checkpoint");
+    OF_QUEUE "add_member [--vhost <vhost>] <queue> <node> [--membership <promotable|voter>]",
+        "Adds a queue member/replica on the given node":
+        params: &["name", "node"], switches: &[MEMBERSHIP], check: Some(is_membership),
         banner: "Adding a member for queue {name} on node {node}...",
-        action: Action::Do("POST /queues/quorum/{vhost}/{name}/replicas/add"),
-        ..OF_QUEUE
-    },
-    Verb {
-        usage: "delete_member [--vhost <vhost>] <queue> <node>",
-        description: "Removes a queue member (replica) on the given node",
-        params: &["name", "node"],
-        banner: "Removing a replica of queue {name} on node {node}...",
-        action: Action::Do("DELETE /queues/quorum/{vhost}/{name}/replicas/delete"),
-        ..OF_QUEUE
-    },
-    Verb {
-        usage: "transfer_leadership [--vhost <vhost>] <queue> <node>",
-        description: "Transfers the leadership of a quorum queue to the given node",
+        action: Action::Do("POST /queues/quorum/{vhost}/{name}/replicas/add");
+    OF_QUEUE "delete_member [--vhost <vhost>] <queue> <node>",
+        "Removes a queue member (replica) on the given node":
+        params: &["name", "node"], banner: "Removing a replica of queue {name} on node {node}...",
+        action: Action::Do("DELETE /queues/quorum/{vhost}/{name}/replicas/delete");
+    OF_QUEUE "transfer_leadership [--vhost <vhost>] <queue> <node>",
+        "Transfers the leadership of a quorum queue to the given node":
         params: &["name", "node"],
         banner: "Transferring leadership of quorum queue {name} to node {node}...",
-        action: Action::Do("PUT /leveret/queues/{vhost}/{name}/leader/{node}"),
-        ..OF_QUEUE
-    },
-    Verb {
-        usage: "grow <node> <all | even> [--vhost-pattern <pattern>] \
-                [--queue-pattern <pattern>] [--membership <promotable|voter>]",
-        description: "Adds members on the given node to all matching quorum queues",
-        params: &["node", "strategy"],
-        switches: GROWTH,
-        check: Some(is_growth),
+        action: Action::Do("PUT /leveret/queues/{vhost}/{name}/leader/{node}");
+    QUORUM "grow <node> <all | even> [--vhost-pattern <pattern>] [--queue-pattern <pattern>] \
+        [--membership <promotable|voter>]",
+        "Adds members on the given node to all matching quorum queues":
+        params: &["node", "strategy"], switches: GROWTH, check: Some(is_growth),
         banner: "Growing {strategy} queues on {node}...",
-        action: table("POST /queues/quorum/replicas/on/{node}/grow", MEMBERS, Form::Whole),
-        ..QUORUM
-    },
-    Verb {
-        usage: "grow_to_count <node_count> <all | even> [--vhost-pattern <pattern>] \
-                [--queue-pattern <pattern>] [--membership <promotable|voter>]",
-        description: "Adds members to all matching quorum queues, up to the given number",
-        params: &["node_count", "strategy"],
-        switches: GROWTH,
+        action: table("POST /queues/quorum/replicas/on/{node}/grow", MEMBERS, Form::Whole);
+    QUORUM "grow_to_count <node_count> <all | even> [--vhost-pattern <pattern>] [--queue-pattern \
+        <pattern>] [--membership <promotable|voter>]",
+        "Adds members to all matching quorum queues, up to the given number":
+        params: &["node_count", "strategy"], switches: GROWTH,
         check: Some(|invocation| match invocation.param("node_count") {
             count if count.parse::<i64>().is_ok_and(|count| count > 0) => is_growth(invocation),
             count => Err(Invalid::Other(format!("node count '{count}' must be greater than 0."))),
         }),
         banner: "Growing {strategy} quorum queues on {node_count} nodes...",
-        action: table("POST /leveret/queues/growth", MEMBERS, Form::Whole),
-        ..QUORUM
-    },
-    Verb {
-        usage: "shrink <node> [--errors-only]",
-        description: "Removes the members of all queues on the given node",
-        params: &["node"],
-        switches: &[ERRORS_ONLY],
-        banner: "Shrinking queues on {node}...",
-        action: table("DELETE /queues/quorum/replicas/on/{node}/shrink", MEMBERS, Form::Whole),
-        ..QUORUM
-    },
-    Verb {
-        usage: "rebalance <all | quorum | stream> [--vhost-pattern <pattern>] \
-                [--queue-pattern <pattern>]",
-        description: "Spreads queue leaders evenly over the nodes",
-        params: &["type"],
-        switches: &[VHOST_PATTERN, QUEUE_PATTERN],
+        action: table("POST /leveret/queues/growth", MEMBERS, Form::Whole);
+    QUORUM "shrink <node> [--errors-only]", "Removes the members of all queues on the given node":
+        params: &["node"], switches: &[ERRORS_ONLY], banner: "Shrinking queues on {node}...",
+        action: table("DELETE /queues/quorum/replicas/on/{node}/shrink", MEMBERS, Form::Whole);
+    QUORUM "rebalance <all | quorum | stream> [--vhost-pattern <pattern>] [--queue-pattern <pattern>]",
+        "Spreads queue leaders evenly over the nodes":
+        params: &["type"], switches: &[VHOST_PATTERN, QUEUE_PATTERN],
         check: Some(|invocation| match invocation.param("type") {
             "all" | "quorum" | "stream" => Ok(()),
             other => Err(Invalid::Other(format!(
@@ -149,35 +107,24 @@ pub(super) const VERBS: &[Verb] = &[
             ))),
         }),
         banner: "Re-balancing leaders of {type} queues...",
-        action: Action::Ask("POST /rebalance/queues", rebalanced),
-        ..QUORUM
-    },
-    Verb {
-        usage: "force_checkpoint [--vhost-pattern <pattern>] [--queue-pattern <pattern>]",
-        description: "Takes checkpoints of all matching quorum queues",
+        action: Action::Ask("POST /rebalance/queues", rebalanced);
+    QUORUM "force_checkpoint [--vhost-pattern <pattern>] [--queue-pattern <pattern>]",
+        "Takes checkpoints of all matching quorum queues":
         switches: &[VHOST_PATTERN, QUEUE_PATTERN, ERRORS_ONLY],
         banner: "Forcing checkpoint for all matching quorum queues...",
-        action: table("POST /leveret/queues/checkpoint", "vhost, name, result", Form::Whole),
-        ..QUORUM
-    },
-    Verb {
-        usage: "check_if_new_quorum_queue_replicas_have_finished_initial_sync",
-        description: "Always passes: no queue has other replicas",
+        action: table("POST /leveret/queues/checkpoint", "vhost, name, result", Form::Whole);
+    CHECK "check_if_new_quorum_queue_replicas_have_finished_initial_sync",
+        "Always passes: no queue has other replicas":
         banner: "Checking if node {node} runs promotable replicas of any queues ...",
         action: Action::Ask(STATE, |invocation, _| {
             let text =
                 format!("Node {} reported no queues with promotable replicas", invocation.node());
             render::passed(invocation, json!({"result": "ok"}), text)
-        }),
-        ..CHECK
-    },
-    Verb {
-        usage: "check_for_quorum_queues_without_an_elected_leader [--vhost <vhost>] \
-                [--across-all-vhosts] <pattern>",
-        description: "Checks that all matching quorum queues have leaders (exit code)",
-        params: &["pattern"],
-        switches: &[flag("across-all-vhosts", None)],
-        vhost: true,
+        });
+    CHECK "check_for_quorum_queues_without_an_elected_leader [--vhost <vhost>] \
+        [--across-all-vhosts] <pattern>",
+        "Checks that all matching quorum queues have leaders (exit code)":
+        params: &["pattern"], switches: &[flag("across-all-vhosts", None)], vhost: true,
         banner_of: Some(|invocation| {
             let pattern = invocation.param("pattern");
             let whose = "Checking leader replicas of quorum queues matching";
@@ -198,10 +145,8 @@ pub(super) const VERBS: &[Verb] = &[
                 }
                 render::passed(invocation, json!({"result": "ok", "message": text.clone()}), text)
             },
-        ),
-        ..CHECK
-    },
-];
+        );
+};
 
 /// Keys and values of a message, one to a line.
 fn peeked(invocation: &Invocation, answer: Value) -> Result<Answer, Failure> {

@@ -9,7 +9,7 @@ use crate::output::{Answer, Form, Rows};
 use crate::run;
 use crate::tail;
 use crate::units::bytes_of;
-use crate::verb::{Action, Check, Invocation, Section, VERB, Verb};
+use crate::verb::{Action, Check, Invocation, Section, VERB, Verb, verbs};
 use serde_json::{Map, Value, json};
 
 const STREAMS: Verb = Verb { section: Section::Streams, vhost: true, ..VERB };
@@ -56,85 +56,56 @@ const NAMES_REFERENCE: Option<Check> = Some(|invocation| {
     both.map(|_| ()).ok_or(Invalid::TooFew)
 });
 
-pub(super) const VERBS: &[Verb] = &[
-    Verb {
-        usage: "list_stream_connections [<column> ...]",
-        description: "Lists stream connections",
-        switches: &[VERBOSE],
-        vhost: false,
-        banner: "Listing stream connections ...",
+pub(super) const VERBS: &[Verb] = verbs! {
+    STREAMS "list_stream_connections [<column> ...]", "Lists stream connections":
+        switches: &[VERBOSE], vhost: false, banner: "Listing stream connections ...",
         action: choice(
             "GET /stream/connections?typed=true",
             Form::Pretty,
             CONNECTION,
             "node, conn_name",
-        ),
-        ..STREAMS
-    },
-    Verb {
-        usage: "list_stream_consumers [--vhost <vhost>] [<column> ...]",
-        description: "Lists all stream consumers for a vhost",
-        switches: &[VERBOSE],
-        banner: "Listing stream consumers ...",
+        );
+    STREAMS "list_stream_consumers [--vhost <vhost>] [<column> ...]",
+        "Lists all stream consumers for a vhost":
+        switches: &[VERBOSE], banner: "Listing stream consumers ...",
         action: choice(
             "GET /stream/consumers/{vhost}?typed=true",
             Form::Pretty,
             CONSUMER,
             without_origin(CONSUMER),
-        ),
-        ..STREAMS
-    },
-    Verb {
-        usage: "list_stream_publishers [--vhost <vhost>] [<column> ...]",
-        description: "Lists all stream publishers for a vhost",
-        switches: &[VERBOSE],
-        banner: "Listing stream publishers ...",
+        );
+    STREAMS "list_stream_publishers [--vhost <vhost>] [<column> ...]",
+        "Lists all stream publishers for a vhost":
+        switches: &[VERBOSE], banner: "Listing stream publishers ...",
         action: choice(
             "GET /stream/publishers/{vhost}?typed=true",
             Form::Pretty,
             PUBLISHER,
             without_origin(PUBLISHER),
-        ),
-        ..STREAMS
-    },
-    Verb {
-        usage: "list_stream_consumer_groups [--vhost <vhost>] [<column> ...]",
-        description: "Lists groups of stream single active consumers for a vhost",
-        switches: &[VERBOSE],
-        banner: "Listing stream consumer groups ...",
-        action: choice("GET /leveret/stream-groups/{vhost}", Form::Pretty, GROUP, GROUP),
-        ..STREAMS
-    },
-    Verb {
-        usage: "list_stream_group_consumers --stream <stream> --reference <reference> \
-                [--vhost <vhost>] [<column> ...]",
-        description: "Lists the consumers of a group of stream single active consumers",
-        switches: &[VERBOSE, STREAM, REFERENCE],
-        check: NAMES_REFERENCE,
+        );
+    STREAMS "list_stream_consumer_groups [--vhost <vhost>] [<column> ...]",
+        "Lists groups of stream single active consumers for a vhost":
+        switches: &[VERBOSE], banner: "Listing stream consumer groups ...",
+        action: choice("GET /leveret/stream-groups/{vhost}", Form::Pretty, GROUP, GROUP);
+    STREAMS "list_stream_group_consumers --stream <stream> --reference <reference> [--vhost \
+        <vhost>] [<column> ...]",
+        "Lists the consumers of a group of stream single active consumers":
+        switches: &[VERBOSE, STREAM, REFERENCE], check: NAMES_REFERENCE,
         banner: "Listing group consumers ...",
         action: choice(
             "GET /leveret/streams/{vhost}/{stream}/groups/{reference}",
             Form::Pretty,
             GROUP_CONSUMER,
             GROUP_CONSUMER,
-        ),
-        ..STREAMS
-    },
-    Verb {
-        usage: "activate_stream_consumer --stream <stream> --reference <reference> \
-                [--vhost <vhost>]",
-        description: "Elects the active consumer of a group again",
-        switches: &[STREAM, REFERENCE],
-        check: NAMES_REFERENCE,
+        );
+    STREAMS "activate_stream_consumer --stream <stream> --reference <reference> [--vhost <vhost>]",
+        "Elects the active consumer of a group again":
+        switches: &[STREAM, REFERENCE], check: NAMES_REFERENCE,
         banner: "Activating a consumer in the group ...",
-        action: Action::Say("POST /leveret/streams/{vhost}/{stream}/groups/{reference}", "OK"),
-        ..STREAMS
-    },
-    Verb {
-        usage: "reset_offset --stream <stream> --reference <reference> [--vhost <vhost>]",
-        description: "Resets the stored offset for a consumer name on a stream",
-        switches: &[STREAM, REFERENCE],
-        check: NAMES_REFERENCE,
+        action: Action::Say("POST /leveret/streams/{vhost}/{stream}/groups/{reference}", "OK");
+    STREAMS "reset_offset --stream <stream> --reference <reference> [--vhost <vhost>]",
+        "Resets the stored offset for a consumer name on a stream":
+        switches: &[STREAM, REFERENCE], check: NAMES_REFERENCE,
         banner: "Resetting stored offset ...",
         action: Action::Ask(
             "DELETE /leveret/streams/{vhost}/{stream}/offsets/{reference}",
@@ -142,12 +113,9 @@ pub(super) const VERBS: &[Verb] = &[
                 let quiet = invocation.output_less();
                 Ok(if quiet { Answer::Done } else { Answer::Text("Done".to_owned()) })
             },
-        ),
-        ..STREAMS
-    },
-    Verb {
-        usage: "list_stream_tracking <stream> [--all | --offset | --writer] [--vhost <vhost>]",
-        description: "Lists tracking information for a stream",
+        );
+    STREAMS "list_stream_tracking <stream> [--all | --offset | --writer] [--vhost <vhost>]",
+        "Lists tracking information for a stream":
         params: &["name"],
         switches: &[flag("all", None), flag("offset", None), flag("writer", None)],
         check: Some(|invocation| {
@@ -159,60 +127,36 @@ pub(super) const VERBS: &[Verb] = &[
             Ok(())
         }),
         banner: "Listing tracking information for stream {name} ...",
-        action: Action::Ask("GET /leveret/streams/{vhost}/{name}/tracking", tracked),
-        ..STREAMS
-    },
-    Verb {
-        usage: "stream_status [--vhost <vhost>] [--tracking] <stream>",
-        description: "Displays the status of a stream",
-        params: &["name"],
-        switches: &[flag("tracking", None)],
+        action: Action::Ask("GET /leveret/streams/{vhost}/{name}/tracking", tracked);
+    STREAMS "stream_status [--vhost <vhost>] [--tracking] <stream>",
+        "Displays the status of a stream":
+        params: &["name"], switches: &[flag("tracking", None)],
         banner: "Status of stream {name} on node {node} ...",
         action: Action::Ask("GET /leveret/streams/{vhost}/{name}", |invocation, answer| {
             let tracking = invocation.flag("tracking");
             let columns = if tracking { "type, reference, value" } else { STATUS };
             Ok(Answer::Rows(Rows::of(columns, &answer, Form::Pretty)))
-        }),
-        ..STREAMS
-    },
-    Verb {
-        usage: "coordinator_status",
-        description: "Displays the status of the stream coordinator",
-        vhost: false,
-        banner: "Status of stream coordinator ...",
-        action: boxed("GET /leveret/stream-coordinator", COORDINATOR),
-        ..STREAMS
-    },
-    Verb {
-        usage: "restart_stream [--vhost <vhost>] <stream> [--preferred-leader-node <node>]",
-        description: "Restarts a stream; its publishers and consumers reconnect",
-        params: &["name"],
-        switches: &[text("preferred-leader-node", None)],
+        });
+    STREAMS "coordinator_status", "Displays the status of the stream coordinator":
+        vhost: false, banner: "Status of stream coordinator ...",
+        action: boxed("GET /leveret/stream-coordinator", COORDINATOR);
+    STREAMS "restart_stream [--vhost <vhost>] <stream> [--preferred-leader-node <node>]",
+        "Restarts a stream; its publishers and consumers reconnect":
+        params: &["name"], switches: &[text("preferred-leader-node", None)],
         banner: "Restarting stream {name}...",
         action: Action::Ask("POST /leveret/streams/{vhost}/{name}/restart", |_, node| {
             Ok(Answer::Text(node.as_str().unwrap_or_default().to_owned()))
-        }),
-        ..STREAMS
-    },
-    Verb {
-        usage: "accept_stream_loss [--vhost <vhost>] <stream>",
-        description: "Opens a stream with missing or damaged data, and gives that data up",
-        params: &["name"],
-        banner: "Accepting the data loss of stream {name} ...",
-        action: Action::Ask("POST /leveret/streams/{vhost}/{name}/accept-loss", loss_accepted),
-        ..STREAMS
-    },
-    Verb {
-        usage: "scrub_stream [--vhost <vhost>] <stream>",
-        description: "Verifies all chunks of a stream against their checksums and index",
-        params: &["name"],
-        banner: "Scrubbing stream {name} ...",
-        action: Action::Ask("POST /leveret/streams/{vhost}/{name}/scrub", scrubbed),
-        ..STREAMS
-    },
-    Verb {
-        usage: "stream tail <stream> [--offset <offset>] [--count <count>] [--follow] [--vhost <vhost>]",
-        description: "Shows messages of a stream, one JSON object per line",
+        });
+    STREAMS "accept_stream_loss [--vhost <vhost>] <stream>",
+        "Opens a stream with missing or damaged data, and gives that data up":
+        params: &["name"], banner: "Accepting the data loss of stream {name} ...",
+        action: Action::Ask("POST /leveret/streams/{vhost}/{name}/accept-loss", loss_accepted);
+    STREAMS "scrub_stream [--vhost <vhost>] <stream>",
+        "Verifies all chunks of a stream against their checksums and index":
+        params: &["name"], banner: "Scrubbing stream {name} ...",
+        action: Action::Ask("POST /leveret/streams/{vhost}/{name}/scrub", scrubbed);
+    STREAMS "stream tail <stream> [--offset <offset>] [--count <count>] [--follow] [--vhost <vhost>]",
+        "Shows messages of a stream, one JSON object per line":
         params: &["command", "name"],
         switches: &[
             text("offset", Some('o')),
@@ -224,31 +168,20 @@ pub(super) const VERBS: &[Verb] = &[
             ("tail", Some(_)) => Err(Invalid::Other("The count must not be negative".to_owned())),
             _ => Err(Invalid::Other("The command for a stream is `tail`".to_owned())),
         }),
-        action: Action::Follow(tail::tail),
-        ..STREAMS
-    },
-    Verb {
-        usage: "add_replica [--vhost <vhost>] <stream> <node>",
-        description: "Adds a stream replica on the given node",
-        params: &["name", "node"],
-        banner: "Adding a replica for stream {name} on node {node}...",
-        action: Action::Do("POST /leveret/streams/{vhost}/{name}/replicas/{node}"),
-        ..STREAMS
-    },
-    Verb {
-        usage: "delete_replica [--vhost <vhost>] <queue> <node>",
-        description: "Removes a stream queue replica on the given node",
-        params: &["name", "node"],
-        banner: "Removing a replica of queue {name} on node {node}...",
-        action: Action::Do("DELETE /leveret/streams/{vhost}/{name}/replicas/{node}"),
-        ..STREAMS
-    },
-    Verb {
-        usage: "add_super_stream <name> [--vhost <vhost>] [--partitions <partitions>] \
-                [--binding-keys <binding-keys>] [--max-length-bytes <size>] [--max-age <duration>] \
-                [--stream-max-segment-size-bytes <size>] [--leader-locator <locator>] \
-                [--initial-cluster-size <size>] [--stream-initial-offset <offset>]",
-        description: "Adds a super stream",
+        action: Action::Follow(tail::tail);
+    STREAMS "add_replica [--vhost <vhost>] <stream> <node>",
+        "Adds a stream replica on the given node":
+        params: &["name", "node"], banner: "Adding a replica for stream {name} on node {node}...",
+        action: Action::Do("POST /leveret/streams/{vhost}/{name}/replicas/{node}");
+    STREAMS "delete_replica [--vhost <vhost>] <queue> <node>",
+        "Removes a stream queue replica on the given node":
+        params: &["name", "node"], banner: "Removing a replica of queue {name} on node {node}...",
+        action: Action::Do("DELETE /leveret/streams/{vhost}/{name}/replicas/{node}");
+    STREAMS "add_super_stream <name> [--vhost <vhost>] [--partitions <partitions>] \
+        [--binding-keys <binding-keys>] [--max-length-bytes <size>] [--max-age <duration>] \
+        [--stream-max-segment-size-bytes <size>] [--leader-locator <locator>] \
+        [--initial-cluster-size <size>] [--stream-initial-offset <offset>]",
+        "Adds a super stream":
         params: &["name"],
         switches: &[
             number("partitions", None),
@@ -262,22 +195,14 @@ pub(super) const VERBS: &[Verb] = &[
             number("stream-initial-offset", None),
         ],
         check: Some(|invocation| super_stream(invocation).map(|_| ())),
-        banner: "Adding a super stream...",
-        action: Action::Offline(add_super_stream),
-        ..STREAMS
-    },
-    Verb {
-        usage: "delete_super_stream <name> [--vhost <vhost>]",
-        description: "Deletes a super stream",
-        params: &["name"],
-        banner: "Deleting a super stream...",
+        banner: "Adding a super stream...", action: Action::Offline(add_super_stream);
+    STREAMS "delete_super_stream <name> [--vhost <vhost>]", "Deletes a super stream":
+        params: &["name"], banner: "Deleting a super stream...",
         action: Action::Say(
             "DELETE /leveret/super-streams/{vhost}/{name}",
             "Super stream {name} has been deleted",
-        ),
-        ..STREAMS
-    },
-];
+        );
+};
 
 /// Offsets of consumers and numbers of publishers.
 #[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]

@@ -5,7 +5,7 @@ use crate::failure::{Failure, Invalid};
 use crate::options::{flag, number, text};
 use crate::output::Answer;
 use crate::render;
-use crate::verb::{Action, Invocation, Section, VERB, Verb};
+use crate::verb::{Action, Invocation, Section, VERB, Verb, verbs};
 use std::fs::{File, create_dir_all};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -13,20 +13,15 @@ use std::path::Path;
 
 const TLS: Verb = Verb { section: Section::Monitoring, ..VERB };
 
-pub(super) const VERBS: &[Verb] = &[
-    Verb {
-        usage: "certificates",
-        description: "Lists the certificates of all TLS listeners",
+pub(super) const VERBS: &[Verb] = verbs! {
+    TLS "certificates", "Lists the certificates of all TLS listeners":
         banner: "Certificates of node {node} ...",
         action: list(
             "GET /leveret/tls/certificates",
             "options, file, subject, issuer, serial_number, validity",
-        ),
-        ..TLS
-    },
-    Verb {
-        usage: "check_certificate_expiration [--within <period>] [--unit <unit>]",
-        description: "Checks the expiration date on the certificates for every listener configured to use TLS",
+        );
+    TLS "check_certificate_expiration [--within <period>] [--unit <unit>]",
+        "Checks the expiration date on the certificates for every listener configured to use TLS":
         switches: &[number("within", None), text("unit", None)],
         check: Some(|invocation| match render::seconds_of(unit(invocation)) {
             Some(_) => Ok(()),
@@ -44,19 +39,13 @@ pub(super) const VERBS: &[Verb] = &[
                 within,
                 unit(invocation),
             )
-        }),
-        ..TLS
-    },
-    Verb {
-        usage: "reload_certificates",
-        description: "Reloads certificates, keys and revocation lists; on an error, the current ones stay in use",
+        });
+    TLS "reload_certificates",
+        "Reloads certificates, keys and revocation lists; on an error, the current ones stay in use":
         banner: "Reloading the certificates of node {node} ...",
-        action: Action::Do("POST /leveret/tls/certificates"),
-        ..TLS
-    },
-    Verb {
-        usage: "cipher_suites [--format <openssl>] [--all]",
-        description: "Lists cipher suites supported (but not necessarily allowed) on the target node",
+        action: Action::Do("POST /leveret/tls/certificates");
+    TLS "cipher_suites [--format <openssl>] [--all]",
+        "Lists cipher suites supported (but not necessarily allowed) on the target node":
         switches: &[text("format", None), flag("all", None)],
         check: Some(|invocation| match invocation.text("format") {
             None | Some("openssl") => Ok(()),
@@ -65,35 +54,21 @@ pub(super) const VERBS: &[Verb] = &[
         banner: "Listing available cipher suites in OpenSSL format",
         action: Action::Ask("GET /leveret/tls/cipher-suites", |invocation, names| {
             render::lines(invocation, "cipher_suites", &names)
-        }),
-        ..TLS
-    },
-    Verb {
-        usage: "tls_versions",
-        description: "Lists TLS versions supported (but not necessarily allowed) on the target node",
+        });
+    TLS "tls_versions",
+        "Lists TLS versions supported (but not necessarily allowed) on the target node":
         banner: "Listing all TLS versions supported by the runtime...",
         action: Action::Ask("GET /leveret/tls/versions", |invocation, names| {
             render::lines(invocation, "versions", &names)
-        }),
-        ..TLS
-    },
-    Verb {
-        usage: "list_tls_failures",
-        description: "Lists the number of failed TLS handshakes by reason",
+        });
+    TLS "list_tls_failures", "Lists the number of failed TLS handshakes by reason":
         banner: "Listing failed TLS handshakes on node {node} ...",
-        action: list("GET /leveret/tls/failures", "options, reason, count"),
-        ..TLS
-    },
-    Verb {
-        section: Section::Access,
-        usage: "generate_certificates [--host <host>] [--user <user>] <directory>",
-        description: "Creates a test CA with a server and a client certificate",
-        switches: &[text("host", None), text("user", None)],
-        params: &["directory"],
-        action: Action::Offline(generate),
-        ..VERB
-    },
-];
+        action: list("GET /leveret/tls/failures", "options, reason, count");
+    VERB "generate_certificates [--host <host>] [--user <user>] <directory>",
+        "Creates a test CA with a server and a client certificate":
+        section: Section::Access, switches: &[text("host", None), text("user", None)],
+        params: &["directory"], action: Action::Offline(generate);
+};
 
 fn unit(invocation: &Invocation) -> &str {
     invocation.text("unit").unwrap_or("weeks")

@@ -3,7 +3,7 @@
 use crate::client::STATE;
 use crate::output::Answer;
 use crate::render;
-use crate::verb::{Action, Section, VERB, Verb};
+use crate::verb::{Action, Section, VERB, Verb, verbs};
 use serde_json::json;
 
 const UPGRADE: Verb = Verb { section: Section::Upgrade, ..VERB };
@@ -22,62 +22,35 @@ const OF_CLUSTERS: Verb = Verb {
     ..UPGRADE
 };
 
-pub(super) const VERBS: &[Verb] = &[
-    Verb {
-        usage: "drain",
-        description: "Puts the node into maintenance mode: closes client connections and rejects new ones",
-        banner: "Will put node {node} into maintenance mode. \
-             The node will no longer serve any client traffic!",
-        action: Action::Do("PUT /leveret/maintenance"),
-        ..UPGRADE
-    },
-    Verb {
-        usage: "revive",
-        description: "Ends maintenance mode: accepts client connections again",
-        banner: "Will put node {node} back into regular operating mode. \
-             The node will again serve client traffic and host primary queue replicas.",
-        action: Action::Do("DELETE /leveret/maintenance"),
-        ..UPGRADE
-    },
-    Verb {
-        usage: "post_upgrade",
-        description: "No-op: there are no replicas to rebalance",
-        banner: "Executing post upgrade tasks...",
-        action: Action::Do(STATE),
-        ..UPGRADE
-    },
-    Verb {
-        usage: "await_online_quorum_plus_one",
-        description: "No-op: no queue has other replicas",
+pub(super) const VERBS: &[Verb] = verbs! {
+    UPGRADE "drain",
+        "Puts the node into maintenance mode: closes client connections and rejects new ones":
+        banner: "Will put node {node} into maintenance mode. The node will no longer serve any \
+            client traffic!",
+        action: Action::Do("PUT /leveret/maintenance");
+    UPGRADE "revive", "Ends maintenance mode: accepts client connections again":
+        banner: "Will put node {node} back into regular operating mode. The node will again serve \
+            client traffic and host primary queue replicas.",
+        action: Action::Do("DELETE /leveret/maintenance");
+    UPGRADE "post_upgrade", "No-op: there are no replicas to rebalance":
+        banner: "Executing post upgrade tasks...", action: Action::Do(STATE);
+    OF_CLUSTERS "await_online_quorum_plus_one", "No-op: no queue has other replicas":
         banner_of: Some(|invocation| {
             format!(
                 "Will wait for a quorum + 1 of nodes to be online for all quorum queues and \
                  streams for {} seconds...",
                 invocation.timeout.unwrap_or_default().as_secs()
             )
-        }),
-        ..OF_CLUSTERS
-    },
-    Verb {
-        usage: "await_online_synchronized_mirror",
-        description: "No-op: mirrored queues do not exist",
-        ..OF_CLUSTERS
-    },
-    Verb {
-        usage: "check_if_node_is_quorum_critical",
-        description: "Always passes: no queue has other replicas",
+        });
+    OF_CLUSTERS "await_online_synchronized_mirror", "No-op: mirrored queues do not exist";
+    UPGRADE "check_if_node_is_quorum_critical", "Always passes: no queue has other replicas":
         banner: "Checking if node {node} is critical for quorum of any queues/streams ...",
         action: Action::Ask(STATE, |invocation, _| {
             let only =
                 "seems to be the only one in a single node cluster, the check does not apply";
             let object = json!({"result": "ok", "message": format!("Target node {only}")});
             render::passed(invocation, object, format!("Node {} {only}", invocation.node()))
-        }),
-        ..UPGRADE
-    },
-    Verb {
-        usage: "check_if_node_is_mirror_sync_critical",
-        description: "Always passes: mirrored queues do not exist",
-        ..OF_CLUSTERS
-    },
-];
+        });
+    OF_CLUSTERS "check_if_node_is_mirror_sync_critical",
+        "Always passes: mirrored queues do not exist";
+};

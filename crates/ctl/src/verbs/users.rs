@@ -6,7 +6,7 @@ use crate::offline;
 use crate::options::{flag, text};
 use crate::output::{Answer, Format};
 use crate::render;
-use crate::verb::{Action, Input, Invocation, Section, VERB, Verb};
+use crate::verb::{Action, Input, Invocation, Section, VERB, Verb, verbs};
 use serde_json::{Value, json};
 
 /// Most tags of a user, as in RabbitMQ.
@@ -14,12 +14,10 @@ const TAGS_MAX: usize = 32;
 
 const USERS: Verb = Verb { section: Section::Users, ..VERB };
 
-pub(super) const VERBS: &[Verb] = &[
-    Verb {
-        usage: "add_user <username> [<password>] [<password_hash> --pre-hashed-password]",
-        description: "Creates a user without permissions",
-        params: &["user", "password?"],
-        switches: &[flag("pre-hashed-password", None)],
+pub(super) const VERBS: &[Verb] = verbs! {
+    USERS "add_user <username> [<password>] [<password_hash> --pre-hashed-password]",
+        "Creates a user without permissions":
+        params: &["user", "password?"], switches: &[flag("pre-hashed-password", None)],
         input: Some(Input::Secret { param: "password", code: code::DATA }),
         check: Some(|invocation| {
             if invocation.param("user").is_empty() {
@@ -28,53 +26,26 @@ pub(super) const VERBS: &[Verb] = &[
             Ok(())
         }),
         banner: "Adding user \"{user}\" ...",
-        action: Action::Ask("POST /leveret/users/{user}", added),
-        ..USERS
-    },
-    Verb {
-        usage: "delete_user <username>",
-        description: "Deletes a user",
-        params: &["user"],
-        banner: "Deleting user \"{user}\" ...",
-        action: Action::Do("DELETE /users/{user}"),
-        ..USERS
-    },
-    Verb {
-        usage: "list_users [--no-table-headers]",
-        description: "Lists users and their tags",
-        banner: "Listing users ...",
-        action: list("GET /users", "user:name, tags"),
-        ..USERS
-    },
-    Verb {
-        usage: "change_password <username> <password>",
-        description: "Changes a user's password",
+        action: Action::Ask("POST /leveret/users/{user}", added);
+    USERS "delete_user <username>", "Deletes a user":
+        params: &["user"], banner: "Deleting user \"{user}\" ...",
+        action: Action::Do("DELETE /users/{user}");
+    USERS "list_users [--no-table-headers]", "Lists users and their tags":
+        banner: "Listing users ...", action: list("GET /users", "user:name, tags");
+    USERS "change_password <username> <password>", "Changes a user's password":
         params: &["user", "password?"],
         input: Some(Input::Secret { param: "password", code: code::SOFTWARE }),
         banner: "Changing password for user \"{user}\" ...",
-        action: Action::Do("PUT /leveret/users/{user}/password"),
-        ..USERS
-    },
-    Verb {
-        usage: "clear_password <username>",
-        description: "Removes a user's password, which disables password login",
-        params: &["user"],
-        banner: "Clearing password for user \"{user}\" ...",
-        action: Action::Do("DELETE /leveret/users/{user}/password"),
-        ..USERS
-    },
-    Verb {
-        usage: "authenticate_user <username> <password>",
-        description: "Checks a user's password (exit code)",
+        action: Action::Do("PUT /leveret/users/{user}/password");
+    USERS "clear_password <username>", "Removes a user's password, which disables password login":
+        params: &["user"], banner: "Clearing password for user \"{user}\" ...",
+        action: Action::Do("DELETE /leveret/users/{user}/password");
+    USERS "authenticate_user <username> <password>", "Checks a user's password (exit code)":
         params: &["user", "password?"],
         input: Some(Input::Secret { param: "password", code: code::SOFTWARE }),
         banner: "Authenticating user \"{user}\" ...",
-        action: Action::Say("POST /leveret/users/{user}/authentication", "Success"),
-        ..USERS
-    },
-    Verb {
-        usage: "set_user_tags <username> <tag> [...]",
-        description: "Replaces a user's tags",
+        action: Action::Say("POST /leveret/users/{user}/authentication", "Success");
+    USERS "set_user_tags <username> <tag> [...]", "Replaces a user's tags":
         params: &["user", "tags*"],
         check: Some(|invocation| match invocation.args("tags").count() {
             n_tags if n_tags > TAGS_MAX => Err(Invalid::BadArgument(format!(
@@ -83,14 +54,10 @@ pub(super) const VERBS: &[Verb] = &[
             _ => Ok(()),
         }),
         banner: "Setting tags for user \"{user}\" to [{tags}] ...",
-        action: Action::Do("PUT /leveret/users/{user}/tags"),
-        ..USERS
-    },
-    Verb {
-        usage: "hash_password <cleartext_password> [--hashing-algorithm <algorithm>]",
-        description: "Prints the salted hash of a password",
-        params: &["password?"],
-        switches: &[text("hashing-algorithm", None)],
+        action: Action::Do("PUT /leveret/users/{user}/tags");
+    USERS "hash_password <cleartext_password> [--hashing-algorithm <algorithm>]",
+        "Prints the salted hash of a password":
+        params: &["password?"], switches: &[text("hashing-algorithm", None)],
         check: Some(offline::check_hash_password),
         banner_of: Some(|invocation| {
             match invocation.params.get("password").and_then(Value::as_str) {
@@ -99,20 +66,14 @@ pub(super) const VERBS: &[Verb] = &[
             }
         }),
         input: Some(Input::Secret { param: "password", code: code::SOFTWARE }),
-        action: Action::Offline(offline::hash_password),
-        ..USERS
-    },
-    Verb {
-        usage: "set_user_limits <username> <definition>",
-        description: "Sets limits on a user's connections and channels",
+        action: Action::Offline(offline::hash_password);
+    USERS "set_user_limits <username> <definition>",
+        "Sets limits on a user's connections and channels":
         params: &["user", "definition"],
         banner: "Setting user limits to \"{definition}\" for user \"{user}\" ...",
-        action: Action::Do("PUT /leveret/users/{user}/limits"),
-        ..USERS
-    },
-    Verb {
-        usage: "clear_user_limits <username> <limit_type> | all",
-        description: "Removes one or all of a user's limits",
+        action: Action::Do("PUT /leveret/users/{user}/limits");
+    USERS "clear_user_limits <username> <limit_type> | all",
+        "Removes one or all of a user's limits":
         params: &["user", "limit"],
         banner_of: Some(|invocation| match invocation.param("limit") {
             "all" => format!("Clearing all limits for user \"{}\" ...", invocation.param("user")),
@@ -120,12 +81,8 @@ pub(super) const VERBS: &[Verb] = &[
                 format!("Clearing \"{limit}\" limit for user \"{}\" ...", invocation.param("user"))
             }
         }),
-        action: Action::Do("DELETE /user-limits/{user}/{limit}"),
-        ..USERS
-    },
-    Verb {
-        usage: "list_user_limits [--user <username>] [--global]",
-        description: "Lists the limits of one or all users",
+        action: Action::Do("DELETE /user-limits/{user}/{limit}");
+    USERS "list_user_limits [--user <username>] [--global]", "Lists the limits of one or all users":
         switches: &[flag("global", None), text("user", None)],
         banner_of: Some(|invocation| {
             if invocation.flag("global") {
@@ -141,10 +98,8 @@ pub(super) const VERBS: &[Verb] = &[
             let user = invocation.text("user").unwrap_or("guest");
             let limits = render::limits_of("user", user, &answer);
             Ok(Answer::Text(limits.unwrap_or_else(|| "{}".to_owned())))
-        }),
-        ..USERS
-    },
-];
+        });
+};
 
 fn added(invocation: &Invocation, _: Value) -> Result<Answer, Failure> {
     let hint = "Done. Don't forget to grant the user permissions to some virtual hosts! \

@@ -6,79 +6,51 @@ use crate::failure::Invalid;
 use crate::options::{flag, text};
 use crate::output::{Answer, Form, Format};
 use crate::render;
-use crate::verb::{Action, Invocation, Section, VERB, Verb};
+use crate::verb::{Action, Invocation, Section, VERB, Verb, verbs};
 
 const VHOSTS: Verb = Verb { section: Section::Vhosts, ..VERB };
 
-pub(super) const VERBS: &[Verb] = &[
-    Verb {
-        usage: "add_vhost <vhost> [--description <description> --tags \"<tag1>,<tag2>,<...>\" \
-                --default-queue-type <quorum|classic|stream>]",
-        description: "Creates a virtual host",
+pub(super) const VERBS: &[Verb] = verbs! {
+    VHOSTS "add_vhost <vhost> [--description <description> --tags \"<tag1>,<tag2>,<...>\" \
+        --default-queue-type <quorum|classic|stream>]",
+        "Creates a virtual host":
         params: &["vhost"],
         switches: &[
             text("description", Some('d')),
             text("tags", None),
             text("default-queue-type", None),
         ],
-        check: Some(check_queue_type),
-        banner: "Adding vhost \"{vhost}\" ...",
-        action: Action::Do("POST /leveret/vhosts/{vhost}"),
-        ..VHOSTS
-    },
-    Verb {
-        usage: "delete_vhost <vhost>",
-        description: "Deletes a virtual host with its queues, exchanges and messages",
-        params: &["vhost"],
-        banner: "Deleting vhost \"{vhost}\" ...",
-        action: Action::Do("DELETE /vhosts/{vhost}"),
-        ..VHOSTS
-    },
-    Verb {
-        usage: "restart_vhost [--vhost <vhost>]",
-        description: "No-op: a virtual host runs whenever its node does",
-        vhost: true,
-        banner: "Trying to restart vhost '{vhost}' on node '{node}' ...",
+        check: Some(check_queue_type), banner: "Adding vhost \"{vhost}\" ...",
+        action: Action::Do("POST /leveret/vhosts/{vhost}");
+    VHOSTS "delete_vhost <vhost>", "Deletes a virtual host with its queues, exchanges and messages":
+        params: &["vhost"], banner: "Deleting vhost \"{vhost}\" ...",
+        action: Action::Do("DELETE /vhosts/{vhost}");
+    VHOSTS "restart_vhost [--vhost <vhost>]", "No-op: a virtual host runs whenever its node does":
+        vhost: true, banner: "Trying to restart vhost '{vhost}' on node '{node}' ...",
         action: Action::Say(
             "POST /vhosts/{vhost}/start/{node}",
             "Vhost '{vhost}' is already running on node '{node}'",
-        ),
-        ..VHOSTS
-    },
-    Verb {
-        section: Section::Access,
-        usage: "list_vhosts [--no-table-headers] [<column> ...]",
-        description: "Lists virtual hosts",
-        banner: "Listing vhosts ...",
+        );
+    VHOSTS "list_vhosts [--no-table-headers] [<column> ...]", "Lists virtual hosts":
+        section: Section::Access, banner: "Listing vhosts ...",
         action: choice(
             "GET /vhosts",
             Form::Whole,
             "name, description, tags, default_queue_type, protected_from_deletion, \
                     tracing, cluster_state, metadata",
             "name",
-        ),
-        ..VHOSTS
-    },
-    Verb {
-        usage: "reconcile_vhosts",
-        description: "No-op: a virtual host runs whenever its node does",
+        );
+    VHOSTS "reconcile_vhosts", "No-op: a virtual host runs whenever its node does":
         banner: "Will try to initiate virtual host reconciliation on all reachable cluster nodes...",
-        action: Action::Do(STATE),
-        ..VHOSTS
-    },
-    Verb {
-        usage: "set_vhost_tags <vhost> <tag> [...]",
-        description: "Replaces a virtual host's tags",
+        action: Action::Do(STATE);
+    VHOSTS "set_vhost_tags <vhost> <tag> [...]", "Replaces a virtual host's tags":
         params: &["vhost", "tags*"],
         banner: "Setting tags for virtual host \"{vhost}\" to [{tags}] ...",
-        action: Action::Do("PUT /leveret/vhosts/{vhost}/metadata"),
-        ..VHOSTS
-    },
-    Verb {
-        usage: "update_vhost_metadata <vhost> [--description=<description>] \
-                [--tags=\"<tag1>,<tag2>,<...>\"] [--default-queue-type=<quorum|classic|stream>] \
-                [--protected-from-deletion=<true|false>]",
-        description: "Changes a virtual host's metadata",
+        action: Action::Do("PUT /leveret/vhosts/{vhost}/metadata");
+    VHOSTS "update_vhost_metadata <vhost> [--description=<description>] \
+        [--tags=\"<tag1>,<tag2>,<...>\"] [--default-queue-type=<quorum|classic|stream>] \
+        [--protected-from-deletion=<true|false>]",
+        "Changes a virtual host's metadata":
         params: &["vhost"],
         switches: &[
             text("description", Some('d')),
@@ -94,48 +66,26 @@ pub(super) const VERBS: &[Verb] = &[
             check_queue_type(invocation)
         }),
         banner: "Updating metadata of vhost \"{vhost}\" ...",
-        action: Action::Do("PUT /leveret/vhosts/{vhost}/metadata"),
-        ..VHOSTS
-    },
-    Verb {
-        usage: "enable_vhost_deletion_protection <vhost>",
-        description: "Protects a virtual host from deletion",
+        action: Action::Do("PUT /leveret/vhosts/{vhost}/metadata");
+    VHOSTS "enable_vhost_deletion_protection <vhost>", "Protects a virtual host from deletion":
         params: &["vhost"],
         banner: "Protecting virtual host \"{vhost}\" from removal by updating its metadata...",
-        action: Action::Do("POST /vhosts/{vhost}/deletion/protection"),
-        ..VHOSTS
-    },
-    Verb {
-        usage: "disable_vhost_deletion_protection <vhost>",
-        description: "Permits the deletion of a virtual host",
+        action: Action::Do("POST /vhosts/{vhost}/deletion/protection");
+    VHOSTS "disable_vhost_deletion_protection <vhost>", "Permits the deletion of a virtual host":
         params: &["vhost"],
-        banner: "Removing deletion protection from virtual host \"{vhost}\" \
-             by updating its metadata...",
-        action: Action::Do("DELETE /vhosts/{vhost}/deletion/protection"),
-        ..VHOSTS
-    },
-    Verb {
-        usage: "set_vhost_limits [--vhost <vhost>] <definition>",
-        description: "Sets limits on a virtual host's connections and queues",
-        params: &["definition"],
-        vhost: true,
+        banner: "Removing deletion protection from virtual host \"{vhost}\" by updating its metadata...",
+        action: Action::Do("DELETE /vhosts/{vhost}/deletion/protection");
+    VHOSTS "set_vhost_limits [--vhost <vhost>] <definition>",
+        "Sets limits on a virtual host's connections and queues":
+        params: &["definition"], vhost: true,
         banner: "Setting vhost limits to \"{definition}\" for vhost \"{vhost}\" ...",
-        action: Action::Do("PUT /leveret/vhosts/{vhost}/limits"),
-        ..VHOSTS
-    },
-    Verb {
-        usage: "clear_vhost_limits [--vhost <vhost>]",
-        description: "Removes a virtual host's limits",
-        vhost: true,
-        banner: "Clearing vhost \"{vhost}\" limits ...",
-        action: Action::Do("DELETE /leveret/vhosts/{vhost}/limits"),
-        ..VHOSTS
-    },
-    Verb {
-        usage: "list_vhost_limits [--vhost <vhost>] [--global] [--no-table-headers]",
-        description: "Lists the limits of one or all virtual hosts",
-        switches: &[flag("global", None)],
-        vhost: true,
+        action: Action::Do("PUT /leveret/vhosts/{vhost}/limits");
+    VHOSTS "clear_vhost_limits [--vhost <vhost>]", "Removes a virtual host's limits":
+        vhost: true, banner: "Clearing vhost \"{vhost}\" limits ...",
+        action: Action::Do("DELETE /leveret/vhosts/{vhost}/limits");
+    VHOSTS "list_vhost_limits [--vhost <vhost>] [--global] [--no-table-headers]",
+        "Lists the limits of one or all virtual hosts":
+        switches: &[flag("global", None)], vhost: true,
         banner_of: Some(|invocation| {
             if invocation.flag("global") {
                 return "Listing limits for all vhosts ...".to_owned();
@@ -151,10 +101,8 @@ pub(super) const VERBS: &[Verb] = &[
                 Some(limits) => Answer::Text(limits),
                 None => render::rows("vhost, limits", &answer),
             })
-        }),
-        ..VHOSTS
-    },
-];
+        });
+};
 
 fn check_queue_type(invocation: &Invocation) -> Result<(), Invalid> {
     match invocation.text("default-queue-type") {

@@ -1,0 +1,360 @@
+//! A client's connection: bytes in, requests and bytes out.
+
+use crate::fault::{FaultScope, ProtocolFault};
+use crate::idle_clock::TimedStep;
+use crate::incoming::Payload;
+use crate::life::{CLOSING_MS, ConnectionLife, ConnectionPhase, InputReading};
+use crate::login::SaslLogin;
+use crate::open::ClientOpen;
+use crate::outcomes::PublishAnswer;
+use crate::requests::{AttachResult, ConsumerCredit, LinkHandle, LinkRequest};
+use crate::session_table::{FrameBody, SessionTable};
+use crate::settings::ConnectionSettings;
+use amqp10::{
+    Close, Condition, FrameRef, FrameType, Open, Performative, decode_frame, put_empty_frame,
+};
+use edge::{AuthFailure, CloseMode, Progress, Step, Tick};
+use session::{ChannelId, Error, Position, Span};
+use std::sync::Arc;
+use stdx::{MonotonicMs, Now};
+
+/// The most requests made in one go, as other fronts do.
+const REQUESTS_PER_READ_MAX: usize = 256;
+/// More input than this is not looked at in one read: spans are 32 bits wide.
+const INPUT_BYTES_MAX: usize = 1 << 30;
+
+/// The server's end of a connection.
+#[derive(Debug)]
+pub struct ServerConnection {
+    life: ConnectionLife,
+    login: SaslLogin,
+    sessions: SessionTable,
+}
+
+impl ServerConnection {
+    /// A connection that was accepted now.
+    #[must_use]
+    pub fn new(settings: Arc<ConnectionSettings>, now: Now) -> Self {
+        let life = ConnectionLife::new(settings, now);
+        Self { life, login: SaslLogin::default(), sessions: SessionTable::default() }
+    }
+
+    /// The limits and the description of the client, once its open has come.
+    pub const fn client(&self) -> Option<&ClientOpen> {
+        self.life.client.as_ref()
+    }
+
+    /// The reason, for the log, why the connection ended without a broker's doing.
+    pub fn failure(&self) -> Option<&str> {
+        self.life.failure.as_deref()
+    }
+
+    /// The way to close the socket once everything before is written; none while the connection goes on.
+    pub const fn close_mode(&self) -> Option<CloseMode> {
+        self.life.close_mode
+    }
+
+    /// Bytes of messages of which a part is missing.
+    pub const fn unfinished_bytes(&self) -> usize {
+        self.sessions.unfinished_bytes
+    }
+
+    /// Bytes of messages that wait for windows of sessions.
+    pub fn n_waiting_bytes(&mut self) -> usize {
+        self.sessions.n_waiting_bytes()
+    }
+
+    /// Appends the bytes for the client to `out`.
+    pub fn take_output(&mut self, now: Now, out: &mut Vec<u8>) {
+        self.sessions.tell_outcomes(&mut self.life.out);
+        if !self.life.out.is_empty() {
+            self.life.clock.said(now);
+            out.append(&mut self.life.out);
+        }
+    }
+
+    /// Decodes as much of `input` as can be decoded: what was left of the read before, and what came since.
+    /// Appends the requests in the order of the input, in which their spans lie.
+    pub fn read(&mut self, now: Now, input: &[u8], requests: &mut Vec<LinkRequest>) -> Progress {
+        if !input.is_empty() {
+            self.life.clock.heard(now);
+        }
+        let input = input.get(..INPUT_BYTES_MAX).unwrap_or(input);
+        let mut reading = InputReading { now, input, at: 0, wanted: 0, requests };
+        let step = loop {
+            if let Some(step) = self.step(&mut reading) {
+                break step;
+            }
+        };
+        Progress { consumed: reading.at, wanted: reading.wanted, step }
+    }
+
+    fn step(&mut self, reading: &mut InputReading<'_>) -> Option<Step> {
+        match self.life.phase {
+            ConnectionPhase::SaslHeader | ConnectionPhase::AmqpHeader => {
+                SaslLogin::header(&mut self.life, reading)
+            }
+            ConnectionPhase::Sasl => self.login.frame(&mut self.life, reading),
+            ConnectionPhase::Running if reading.requests.len() >= REQUESTS_PER_READ_MAX => {
+                Some(Step::Again)
+            }
+            ConnectionPhase::Open | ConnectionPhase::Running | ConnectionPhase::Closing => {
+                self.frame(reading)
+            }
+            ConnectionPhase::Authenticating
+            | ConnectionPhase::Opening
+            | ConnectionPhase::ClosingForClient => Some(Step::More),
+            ConnectionPhase::Refused => {
+                reading.at = reading.input.len();
+                Some(Step::More)
+            }
+            ConnectionPhase::Ended => {
+                reading.at = reading.input.len();
+                Some(Step::Close)
+            }
+        }
+    }
+
+    fn frame(&mut self, reading: &mut InputReading<'_>) -> Option<Step> {
+        let found = decode_frame(reading.rest(), FrameType::Amqp, self.life.frame_bytes_max());
+        let (FrameRef { channel, body }, used) = match found {
+            Ok(Some(found)) => found,
+            Ok(None) => return Some(reading.wait_for_frame()),
+            Err(error) => {
+                // The borders of frames are lost.
+                reading.at = reading.input.len();
+                self.fail(reading, &framing(error.to_string()));
+                return None;
+            }
+        };
+        reading.at += used;
+        if body.is_empty() {
+            return None;
+        }
+        match Performative::decode(body) {
+            Ok((performative, payload)) => {
+                let span = span(reading.at - payload.len(), payload.len());
+                let payload = Payload { bytes: payload, span };
+                let frame = FrameBody { performative: &performative, body, payload };
+                self.performative(reading, channel, frame)
+            }
+            Err(error) => {
+                self.fail(reading, &framing(error.to_string()));
+                None
+            }
+        }
+    }
+
+    fn performative(
+        &mut self,
+        reading: &mut InputReading<'_>,
+        channel: u16,
+        frame: FrameBody<'_>,
+    ) -> Option<Step> {
+        match (self.life.phase, frame.performative) {
+            (ConnectionPhase::Closing, Performative::Close(_)) => self.life.end(),
+            (ConnectionPhase::Closing, _) => {}
+            (ConnectionPhase::Open, Performative::Open(open)) => return self.open(reading, open),
+            (ConnectionPhase::Open, _) => {
+                let reason = "unexpected frame before the connection is open";
+                self.life.turn_away(reason.to_owned());
+            }
+            (_, Performative::Close(_)) => {
+                reading.requests.push(LinkRequest::CloseConnection);
+                self.sessions.tell_outcomes(&mut self.life.out);
+                self.sessions.forget();
+                self.life.clock.closing(reading.now, CLOSING_MS);
+                self.life.phase = ConnectionPhase::ClosingForClient;
+            }
+            (_, Performative::Open(_)) => {
+                let text = "the connection is open already";
+                self.fail(reading, &ProtocolFault::connection(Condition::IllegalState, text));
+            }
+            _ => {
+                let Self { life, sessions, .. } = self;
+                let result = sessions.receive(life, reading.now, channel, frame, reading.requests);
+                if let Err(fault) = result {
+                    self.fail(reading, &fault);
+                }
+            }
+        }
+        None
+    }
+
+    fn open(&mut self, reading: &InputReading<'_>, open: &Open<'_>) -> Option<Step> {
+        let client = ClientOpen::new(open, &self.life.settings);
+        let checked = client.check();
+        let vhost = client.vhost.clone();
+        self.life.client = Some(client);
+        if let Err(fault) = checked {
+            self.refuse_open(reading.now, &fault);
+            return None;
+        }
+        self.life.phase = ConnectionPhase::Opening;
+        Some(Step::Open { vhost })
+    }
+
+    /// Refuses an open: with the server's open, and its close.
+    fn refuse_open(&mut self, now: Now, fault: &ProtocolFault) {
+        self.life.put_open();
+        self.life.failure = Some(fault.text.to_string());
+        self.life.close(now, fault);
+    }
+
+    /// Closes the connection for a fault of its client.
+    fn fail(&mut self, reading: &mut InputReading<'_>, fault: &ProtocolFault) {
+        let Self { life, sessions, .. } = self;
+        match life.phase {
+            ConnectionPhase::Running => {
+                sessions.fail(life, reading.now, 0, fault, reading.requests);
+            }
+            // Where the next frame begins does not matter any more.
+            ConnectionPhase::Closing => {}
+            ConnectionPhase::SaslHeader
+            | ConnectionPhase::Sasl
+            | ConnectionPhase::Authenticating
+            | ConnectionPhase::AmqpHeader
+            | ConnectionPhase::Open
+            | ConnectionPhase::Opening
+            | ConnectionPhase::Refused
+            | ConnectionPhase::ClosingForClient
+            | ConnectionPhase::Ended => life.turn_away(fault.text.to_string()),
+        }
+    }
+
+    /// The answer to [`Step::Authenticate`]; then call [`ServerConnection::read`] again.
+    pub fn authenticated(&mut self, now: Now, result: Result<(), AuthFailure>) {
+        SaslLogin::answer(&mut self.life, now, result);
+    }
+
+    /// The answer to [`Step::Open`]; then call [`ServerConnection::read`] again.
+    pub fn opened(&mut self, now: Now, result: Result<(), Error>) {
+        if self.life.phase != ConnectionPhase::Opening {
+            return;
+        }
+        if let Err(error) = result {
+            return self.refuse_open(now, &ProtocolFault::of_refusal(error));
+        }
+        self.life.put_open();
+        let silence = self.life.client.as_ref().map_or(0, |client| client.idle_time_out_ms);
+        self.life.clock.opened(self.life.settings.silence_ms_max, silence);
+        self.life.phase = ConnectionPhase::Running;
+    }
+
+    /// The broker's answer to an attach.
+    pub fn attached(
+        &mut self,
+        now: Now,
+        key: LinkHandle,
+        result: AttachResult<'_>,
+        requests: &mut Vec<LinkRequest>,
+    ) {
+        let Self { life, sessions, .. } = self;
+        let channel = key.channel.0;
+        let done = sessions
+            .with(life, channel, requests, |session, io| session.attached(io, key.handle, result));
+        if let Some(Err(fault)) = done {
+            sessions.fail(life, now, channel, &fault, requests);
+        }
+    }
+
+    /// The broker's answer to the publishes `first..=last` of a session, counted from 1 on.
+    pub fn answer(&mut self, channel: ChannelId, first: u64, last: u64, answer: &PublishAnswer) {
+        let Self { life, sessions, .. } = self;
+        sessions.with(life, channel.0, &mut Vec::new(), |session, io| {
+            session.answer(io, (first, last), answer);
+        });
+    }
+
+    /// Sends a message, in sections, to a consumer. A message that the client does not take ends its session,
+    /// which is a request to the broker.
+    pub fn deliver(
+        &mut self,
+        now: Now,
+        key: LinkHandle,
+        (position, message): (Position, &[u8]),
+        requests: &mut Vec<LinkRequest>,
+    ) {
+        let Self { life, sessions, .. } = self;
+        let channel = key.channel.0;
+        let sent = sessions.with(life, channel, requests, |session, io| {
+            session.deliver(io, (key.handle, position), message)
+        });
+        if let Some(Err(fault)) = sent {
+            sessions.fail(life, now, channel, &fault, requests);
+        }
+    }
+
+    /// Tells a consumer's credit.
+    pub fn flowed(&mut self, key: LinkHandle, credit: ConsumerCredit) {
+        let Self { life, sessions, .. } = self;
+        sessions.with(life, key.channel.0, &mut Vec::new(), |session, io| {
+            session.flowed(io, key.handle, credit);
+        });
+    }
+
+    /// Ends a link, a session or the connection: the broker's doing, which has given back what it held.
+    pub fn broker_ends(&mut self, now: Now, key: LinkHandle, fault: &ProtocolFault) {
+        let Self { life, sessions, .. } = self;
+        let (channel, mut requests) = (key.channel.0, Vec::new());
+        if life.phase != ConnectionPhase::Running {
+            return;
+        }
+        match fault.scope {
+            FaultScope::Link => {
+                sessions.with(life, channel, &mut requests, |session, io| {
+                    session.detach(io, key.handle, fault);
+                });
+            }
+            FaultScope::Session | FaultScope::Connection => {
+                sessions.fail(life, now, channel, fault, &mut requests);
+            }
+        }
+    }
+
+    /// Holds publishers back, or lets them go on.
+    pub fn hold(&mut self, is_held: bool) {
+        self.sessions.hold(is_held, &mut self.life.out);
+    }
+
+    /// The caller has given back what the connection held: the answer to the client's close may go out.
+    pub fn closed(&mut self) {
+        if self.life.phase == ConnectionPhase::ClosingForClient {
+            Performative::Close(Close { error: None }).encode_frame(0, &mut self.life.out);
+            self.life.end();
+        }
+    }
+
+    /// Does what is due by now; says when to ask again at the latest.
+    pub fn tick(&mut self, now: Now, requests: &mut Vec<LinkRequest>) -> Tick {
+        while let Some(step) = self.life.clock.due(now) {
+            match step {
+                TimedStep::Dead(reason) => return Tick::Dead(reason),
+                TimedStep::TellRefusal => SaslLogin::tell_refusal(&mut self.life),
+                TimedStep::ClientSilent => {
+                    // COMPAT: RabbitMQ's words.
+                    let text = "no frame received from client within idle timeout threshold";
+                    let fault = ProtocolFault::connection(Condition::ResourceLimitExceeded, text);
+                    self.sessions.fail(&mut self.life, now, 0, &fault, requests);
+                }
+                TimedStep::ShowLife => put_empty_frame(&mut self.life.out),
+            }
+        }
+        Tick::Next(self.life.clock.next_ms().map(MonotonicMs::get))
+    }
+
+    /// The caller stops or resumes reading: a client that is not listened to is not taken for dead.
+    pub const fn set_reading(&mut self, now: Now, reading: bool) {
+        self.life.clock.set_reading(now, reading);
+    }
+}
+
+fn framing(text: String) -> ProtocolFault {
+    ProtocolFault::connection(Condition::FramingError, text)
+}
+
+/// A part of the input, which is at most [`INPUT_BYTES_MAX`] long.
+fn span(start: usize, len: usize) -> Span {
+    let short = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    Span { start: short(start), len: short(len) }
+}

@@ -1,0 +1,232 @@
+//! Links on which clients publish: their credit, and deliveries put together from transfers.
+
+use crate::fault::ProtocolFault;
+use crate::requests::ReceivedMessage;
+use amqp10::{Condition, Flow, ReceiverSettleMode, SenderSettleMode, SerialNumber, Transfer};
+use bytes::Bytes;
+use session::{Content, LinkId, OwnedContent, Span};
+
+/// The deliveries that a publisher may send before it gets more credit. COMPAT: RabbitMQ's.
+pub const LINK_CREDIT: u32 = 170;
+
+/// The memory of deliveries of a connection that have not arrived as a whole.
+pub const UNFINISHED_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// A delivery of which a part has arrived.
+#[derive(Debug)]
+struct PartialDelivery {
+    /// The delivery's id; none of one that is passed over.
+    id: SerialNumber,
+    is_settled: bool,
+    message_format: u32,
+    message: Vec<u8>,
+}
+
+/// A link on which a client publishes.
+#[derive(Debug)]
+pub(crate) struct IncomingLink {
+    /// The broker's name for the link.
+    pub(crate) link: LinkId,
+    snd_settle_mode: SenderSettleMode,
+    delivery_count: SerialNumber,
+    credit: u32,
+    /// Publishes that the broker has not answered.
+    n_unanswered: u32,
+    partial: Option<PartialDelivery>,
+}
+
+/// The limits of what comes in.
+#[derive(Debug)]
+pub(crate) struct IncomingLimits<'c> {
+    /// The largest message that is taken, in bytes.
+    pub(crate) message_bytes_max: u64,
+    /// Bytes of all deliveries of the connection that have not arrived as a whole.
+    pub(crate) unfinished_bytes: &'c mut usize,
+}
+
+/// A transfer's payload, and where it lies in the input.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Payload<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) span: Span,
+}
+
+impl IncomingLink {
+    pub(crate) const fn new(
+        link: LinkId,
+        snd_settle_mode: SenderSettleMode,
+        delivery_count: SerialNumber,
+    ) -> Self {
+        let credit = LINK_CREDIT;
+        Self { link, snd_settle_mode, delivery_count, credit, n_unanswered: 0, partial: None }
+    }
+
+    /// Takes a transfer; returns the message if this was all of it or the last part.
+    #[inline]
+    pub(crate) fn receive(
+        &mut self,
+        transfer: &Transfer<'_>,
+        payload: Payload<'_>,
+        limits: &mut IncomingLimits<'_>,
+    ) -> Result<Option<ReceivedMessage>, ProtocolFault> {
+        if self.partial.is_some() {
+            return self.go_on(transfer, payload, limits);
+        }
+        let Some(id) = transfer.delivery_id else {
+            return Err(invalid("the first transfer of a delivery has no delivery-id"));
+        };
+        let is_settled = transfer.settled.unwrap_or(false);
+        self.check_first(transfer, is_settled)?;
+        self.credit -= 1;
+        self.delivery_count = self.delivery_count.plus(1);
+        if transfer.aborted {
+            return Ok(None);
+        }
+        check_size(payload.bytes.len(), limits)?;
+        let message_format = transfer.message_format.unwrap_or(0);
+        if transfer.more {
+            self.partial =
+                Some(PartialDelivery { id, is_settled, message_format, message: Vec::new() });
+            return self.append(payload, limits).map(|()| None);
+        }
+        self.n_unanswered += 1;
+        let content = Content::Inline(payload.span);
+        Ok(Some(ReceivedMessage { link: self.link, id, is_settled, message_format, content }))
+    }
+
+    fn check_first(&self, transfer: &Transfer<'_>, is_settled: bool) -> Result<(), ProtocolFault> {
+        if self.credit == 0 {
+            return Err(ProtocolFault::link(Condition::TransferLimitExceeded, ""));
+        }
+        // COMPAT: RabbitMQ's texts.
+        match self.snd_settle_mode {
+            SenderSettleMode::Unsettled if is_settled => Err(invalid(
+                "sender settle mode is 'unsettled' but transfer settled flag is interpreted as being 'true'",
+            )),
+            SenderSettleMode::Settled if !is_settled => Err(invalid(
+                "sender settle mode is 'settled' but transfer settled flag is interpreted as being 'false'",
+            )),
+            SenderSettleMode::Unsettled | SenderSettleMode::Settled | SenderSettleMode::Mixed => {
+                check_receiver_mode(transfer, is_settled)
+            }
+        }
+    }
+
+    /// Takes another transfer of the delivery that has begun to arrive.
+    fn go_on(
+        &mut self,
+        transfer: &Transfer<'_>,
+        payload: Payload<'_>,
+        limits: &mut IncomingLimits<'_>,
+    ) -> Result<Option<ReceivedMessage>, ProtocolFault> {
+        let Some(partial) = &mut self.partial else { return Ok(None) };
+        if transfer.delivery_id.is_some_and(|id| id != partial.id) {
+            return Err(invalid("the delivery-id changes within a delivery"));
+        }
+        // A delivery that became settled stays so; it cannot become unsettled again.
+        match transfer.settled {
+            Some(true) if self.snd_settle_mode != SenderSettleMode::Unsettled => {
+                partial.is_settled = true;
+            }
+            Some(is_settled) if is_settled != partial.is_settled => {
+                return Err(invalid("the settled flag changes within a delivery"));
+            }
+            Some(_) | None => {}
+        }
+        if transfer.aborted {
+            self.forget_partial(limits.unfinished_bytes);
+            return Ok(None);
+        }
+        check_receiver_mode(transfer, partial.is_settled)?;
+        self.append(payload, limits)?;
+        if transfer.more {
+            return Ok(None);
+        }
+        Ok(self.finish(limits.unfinished_bytes))
+    }
+
+    fn append(
+        &mut self,
+        payload: Payload<'_>,
+        limits: &mut IncomingLimits<'_>,
+    ) -> Result<(), ProtocolFault> {
+        let Some(partial) = &mut self.partial else { return Ok(()) };
+        check_size(partial.message.len() + payload.bytes.len(), limits)?;
+        if *limits.unfinished_bytes + payload.bytes.len() > UNFINISHED_BYTES_MAX {
+            return Err(ProtocolFault::link(
+                Condition::ResourceLimitExceeded,
+                format!("unfinished deliveries of the connection > {UNFINISHED_BYTES_MAX} bytes"),
+            ));
+        }
+        *limits.unfinished_bytes += payload.bytes.len();
+        partial.message.extend_from_slice(payload.bytes);
+        Ok(())
+    }
+
+    fn finish(&mut self, unfinished_bytes: &mut usize) -> Option<ReceivedMessage> {
+        let PartialDelivery { id, is_settled, message_format, message } = self.partial.take()?;
+        *unfinished_bytes -= message.len();
+        self.n_unanswered += 1;
+        let owned = OwnedContent { head: Bytes::new(), body: Bytes::from(message) };
+        let content = Content::Owned(Box::new(owned));
+        Some(ReceivedMessage { link: self.link, id, is_settled, message_format, content })
+    }
+
+    /// Drops what has arrived of a delivery.
+    pub(crate) fn forget_partial(&mut self, unfinished_bytes: &mut usize) {
+        if let Some(partial) = self.partial.take() {
+            *unfinished_bytes -= partial.message.len();
+        }
+    }
+
+    /// Notes that the broker has answered a publish.
+    pub(crate) const fn answered(&mut self) {
+        self.n_unanswered = self.n_unanswered.saturating_sub(1);
+    }
+
+    /// Gives the publisher its full credit again if half of it is used up and few publishes are unanswered.
+    /// True if the client is to be told.
+    #[inline]
+    pub(crate) const fn renew_credit(&mut self) -> bool {
+        let is_due = self.credit <= LINK_CREDIT / 2 && self.n_unanswered < LINK_CREDIT;
+        if is_due {
+            self.credit = LINK_CREDIT;
+        }
+        is_due
+    }
+
+    /// A flow that tells the link's credit beside the session's windows.
+    pub(crate) const fn flow(&self, handle: u32, of_session: Flow<'static>) -> Flow<'static> {
+        Flow {
+            handle: Some(handle),
+            delivery_count: Some(self.delivery_count),
+            link_credit: Some(self.credit),
+            ..of_session
+        }
+    }
+}
+
+fn check_receiver_mode(transfer: &Transfer<'_>, is_settled: bool) -> Result<(), ProtocolFault> {
+    match transfer.rcv_settle_mode {
+        Some(ReceiverSettleMode::Second) if !is_settled => Err(ProtocolFault::link(
+            Condition::NotImplemented,
+            "rcv-settle-mode second not supported",
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn check_size(n_bytes: usize, limits: &IncomingLimits<'_>) -> Result<(), ProtocolFault> {
+    let (n_bytes, max) = (n_bytes as u64, limits.message_bytes_max);
+    if n_bytes <= max {
+        return Ok(());
+    }
+    Err(ProtocolFault::session(
+        Condition::MessageSizeExceeded,
+        format!("message size ({n_bytes} bytes) > maximum message size ({max} bytes)"),
+    ))
+}
+
+fn invalid(text: &'static str) -> ProtocolFault {
+    ProtocolFault::link(Condition::InvalidField, text)
+}

@@ -1,0 +1,35 @@
+//! The server side of AMQP 1.0: bytes of a client to requests, answers of the broker to bytes.
+//! Must never know sockets, clocks, threads, what an address means, or what a queue keeps.
+//! Start reading at [`ServerConnection`], then `SessionEndpoint`.
+
+#![deny(clippy::indexing_slicing, clippy::unwrap_used)]
+
+mod connection;
+mod fault;
+mod idle_clock;
+mod incoming;
+mod life;
+mod links;
+mod login;
+mod open;
+mod outcomes;
+mod outgoing;
+mod requests;
+mod session_endpoint;
+mod session_table;
+mod settings;
+mod settlement;
+mod windows;
+
+pub use connection::ServerConnection;
+pub use fault::{FaultScope, ProtocolFault};
+pub use incoming::{LINK_CREDIT, UNFINISHED_BYTES_MAX};
+pub use open::ClientOpen;
+pub use outcomes::{PublishAnswer, Refusal};
+pub use requests::{
+    AttachAsked, AttachResult, AttachedLink, ConsumerCredit, CreditRequest, LinkHandle,
+    LinkRequest, ModifiedMessage, ReceivedMessage,
+};
+pub use settings::ConnectionSettings;
+pub use settlement::{NumberedEntries, UnsettledDeliveries};
+pub use windows::{INCOMING_WINDOW, OUTGOING_WINDOW, SessionWindows};

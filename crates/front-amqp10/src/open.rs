@@ -1,0 +1,106 @@
+//! The opens of a connection: the client's checked, the server's made.
+
+use crate::fault::ProtocolFault;
+use crate::settings::ConnectionSettings;
+use amqp10::{
+    Condition, FRAME_BYTES_MIN_MAX, MapRef, Open, Performative, Symbols, ValueRef, put_map,
+};
+use stdx::RABBITMQ_VERSION;
+
+/// The shortest time for which a client may bear silence, in milliseconds. COMPAT: RabbitMQ's.
+const IDLE_TIME_OUT_MIN_MS: u32 = 1_000;
+
+/// The limits that a client has opened its connection with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientOpen {
+    /// The client's name for itself.
+    pub container_id: String,
+    /// The virtual host asked for.
+    pub vhost: String,
+    /// The largest frame that the client takes, in bytes.
+    pub frame_bytes_max: u32,
+    /// The highest number of a channel.
+    pub channel_max: u16,
+    /// Milliseconds of silence that the client bears; 0 for any.
+    pub idle_time_out_ms: u32,
+    /// The client's own description: an encoded map.
+    pub properties: Vec<u8>,
+}
+
+impl ClientOpen {
+    pub(crate) fn new(open: &Open<'_>, settings: &ConnectionSettings) -> Self {
+        // COMPAT: a host without this prefix is the machine's name.
+        let vhost = open.hostname.and_then(|name| name.strip_prefix("vhost:"));
+        let mut properties = Vec::new();
+        ValueRef::Map(open.properties).encode(&mut properties);
+        Self {
+            container_id: open.container_id.to_owned(),
+            vhost: vhost.unwrap_or(&settings.default_vhost).to_owned(),
+            frame_bytes_max: open.max_frame_size,
+            channel_max: open.channel_max.min(settings.sessions_max.saturating_sub(1)),
+            idle_time_out_ms: open.idle_time_out.unwrap_or(0),
+            properties,
+        }
+    }
+
+    /// Checks the limits. COMPAT: RabbitMQ's texts.
+    pub(crate) fn check(&self) -> Result<(), ProtocolFault> {
+        let Self { frame_bytes_max, idle_time_out_ms, .. } = *self;
+        if frame_bytes_max < FRAME_BYTES_MIN_MAX {
+            return Err(ProtocolFault::connection(
+                Condition::FrameSizeTooSmall,
+                format!(
+                    "max_frame_size ({frame_bytes_max}) < minimum maximum frame size ({FRAME_BYTES_MIN_MAX})"
+                ),
+            ));
+        }
+        if (1..IDLE_TIME_OUT_MIN_MS).contains(&idle_time_out_ms) {
+            return Err(ProtocolFault::connection(
+                Condition::NotAllowed,
+                format!(
+                    "idle-time-out ({idle_time_out_ms} ms) < minimum idle-time-out \
+                     ({IDLE_TIME_OUT_MIN_MS} ms)"
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Appends the server's open.
+pub(crate) fn put_open(settings: &ConnectionSettings, channel_max: u16, out: &mut Vec<u8>) {
+    let mut properties = Vec::new();
+    put_map(&mut properties, |items| {
+        for (name, text) in [
+            ("cluster_name", &*settings.cluster_name),
+            ("copyright", "Copyright (c) the Leveret authors"),
+            ("information", "Licensed under the Apache License 2.0"),
+            ("leveret_version", &settings.version),
+            ("node", &settings.node_name),
+            ("platform", "Leveret"),
+            // COMPAT: clients look at product and version to know what they may use.
+            ("product", "RabbitMQ"),
+            ("version", RABBITMQ_VERSION),
+        ] {
+            items.put_symbol(name, ValueRef::Str(text));
+        }
+    });
+    let properties = match ValueRef::decode(&properties) {
+        Ok((ValueRef::Map(map), _)) => map,
+        _ => MapRef::EMPTY,
+    };
+    let open = Open {
+        container_id: &settings.cluster_name,
+        hostname: None,
+        max_frame_size: settings.frame_bytes_max,
+        channel_max,
+        // Half of the silence that is borne, so that a client may be late.
+        idle_time_out: Some(settings.silence_ms_max / 2).filter(|ms| *ms > 0),
+        outgoing_locales: Symbols::NONE,
+        incoming_locales: Symbols::NONE,
+        offered_capabilities: Symbols::Listed(&settings.capabilities),
+        desired_capabilities: Symbols::NONE,
+        properties,
+    };
+    Performative::Open(Box::new(open)).encode_frame(0, out);
+}

@@ -1,0 +1,118 @@
+//! The answers to a client's deliveries, gathered so that many leave in one frame.
+
+use amqp10::{
+    AmqpError, Condition, DeliveryState, Disposition, MapRef, Performative, Role, SerialNumber,
+    Symbol, ValueRef, put_map,
+};
+
+/// The broker's answer to a publish.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PublishAnswer {
+    /// Every queue that the message was routed to has it.
+    Accepted,
+    /// No queue took the message.
+    Released,
+    /// A queue has refused the message.
+    Rejected(Box<Refusal>),
+}
+
+/// The refusal of a message by a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The queue's name.
+    pub queue: String,
+    /// The reason in a word, for example `maxlen`.
+    pub reason: &'static str,
+    /// The reason in words.
+    pub description: String,
+}
+
+/// Deliveries with one of the two outcomes that say nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct AnsweredRun {
+    first: SerialNumber,
+    /// The number of deliveries behind the first.
+    n_more: u32,
+    is_accepted: bool,
+}
+
+/// The outcomes of a session's incoming deliveries that were not told yet.
+#[derive(Debug, Default)]
+pub(crate) struct OutcomeRuns(Vec<AnsweredRun>);
+
+impl OutcomeRuns {
+    /// Notes the outcome of a delivery.
+    #[inline]
+    pub(crate) fn add(&mut self, id: SerialNumber, is_accepted: bool) {
+        if let Some(last) = self.0.last_mut()
+            && last.is_accepted == is_accepted
+            && last.first.plus(last.n_more).plus(1) == id
+        {
+            last.n_more += 1;
+        } else {
+            self.0.push(AnsweredRun { first: id, n_more: 0, is_accepted });
+        }
+    }
+
+    /// Whether there is nothing to be told.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Appends the outcomes, in as few frames as there are runs: answers may have come in any order.
+    pub(crate) fn tell(&mut self, channel: u16, out: &mut Vec<u8>) {
+        if let [first, _, ..] = self.0[..] {
+            // Ids at hand lie within half of the number space.
+            let base = first.first.plus(1 << 31);
+            self.0.sort_unstable_by_key(|run| run.first.since(base));
+            self.0.dedup_by(|run, before| {
+                let follows = run.is_accepted == before.is_accepted
+                    && before.first.plus(before.n_more).plus(1) == run.first;
+                if follows {
+                    before.n_more += run.n_more + 1;
+                }
+                follows
+            });
+        }
+        for run in self.0.drain(..) {
+            let state =
+                if run.is_accepted { DeliveryState::ACCEPTED } else { DeliveryState::RELEASED };
+            let last = (run.n_more > 0).then(|| run.first.plus(run.n_more));
+            put_settled(channel, Role::Receiver, (run.first, last), Some(state), out);
+        }
+    }
+}
+
+/// Appends a disposition that settles these deliveries.
+pub(crate) fn put_settled(
+    channel: u16,
+    role: Role,
+    (first, last): (SerialNumber, Option<SerialNumber>),
+    state: Option<DeliveryState<'_>>,
+    out: &mut Vec<u8>,
+) {
+    let disposition = Disposition { role, first, last, settled: true, state, batchable: false };
+    Performative::Disposition(disposition).encode_frame(channel, out);
+}
+
+/// Appends the rejection of a delivery. COMPAT: queue and reason are in the error's info, as with RabbitMQ.
+pub(crate) fn put_rejected(channel: u16, id: SerialNumber, refusal: &Refusal, out: &mut Vec<u8>) {
+    let mut info = Vec::new();
+    put_map(&mut info, |items| {
+        items.put_symbol("queue", ValueRef::Str(&refusal.queue));
+        items.put_symbol("reason", ValueRef::Symbol(refusal.reason));
+    });
+    let error = AmqpError {
+        condition: Symbol(Condition::PreconditionFailed.as_str()),
+        description: Some(&refusal.description),
+        info: match ValueRef::decode(&info) {
+            Ok((ValueRef::Map(map), _)) => map,
+            _ => MapRef::EMPTY,
+        },
+    };
+    let state = DeliveryState::rejected(Some(error));
+    put_settled(channel, Role::Receiver, (id, None), Some(state), out);
+}
+
+#[cfg(test)]
+mod tests;

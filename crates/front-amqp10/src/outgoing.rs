@@ -1,0 +1,280 @@
+//! Links on which clients consume: deliveries cut into transfers, and their wait for the session's window.
+
+use crate::windows::SessionWindows;
+use amqp10::{
+    DeliveryTag, FRAME_HEADER_BYTES, Flow, FrameType, Performative, SerialNumber, Transfer,
+    put_frame,
+};
+use session::{LinkId, Position};
+use std::collections::{BTreeSet, VecDeque};
+
+/// Flows that wait for a session's window, from which on only the last one of each link is kept.
+const WAITING_FLOWS_MAX: usize = 1_024;
+
+/// A link on which a client consumes.
+#[derive(Debug)]
+pub(crate) struct OutgoingLink {
+    /// The broker's name for the link.
+    pub(crate) link: LinkId,
+    /// Whether deliveries are settled by being sent.
+    pub(crate) is_settled: bool,
+    /// The largest message that the client takes, in bytes.
+    pub(crate) message_bytes_max: u64,
+    /// The number of the next delivery's tag.
+    next_tag: u32,
+}
+
+impl OutgoingLink {
+    pub(crate) const fn new(link: LinkId, is_settled: bool, message_bytes_max: u64) -> Self {
+        Self { link, is_settled, message_bytes_max, next_tag: 0 }
+    }
+
+    /// The tag of the next delivery. COMPAT: four bytes; none are needed where nothing is settled.
+    pub(crate) const fn next_tag(&mut self) -> Option<u32> {
+        if self.is_settled {
+            return None;
+        }
+        let tag = self.next_tag;
+        self.next_tag = tag.wrapping_add(1);
+        Some(tag)
+    }
+}
+
+/// A delivered message that its client is to settle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UnsettledMessage {
+    pub(crate) handle: u32,
+    pub(crate) link: LinkId,
+    pub(crate) position: Position,
+}
+
+/// A delivery on its way out, beside its message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeliveryHead {
+    pub(crate) handle: u32,
+    pub(crate) id: SerialNumber,
+    /// The tag; none of a delivery that is settled by being sent.
+    pub(crate) tag: Option<u32>,
+}
+
+impl DeliveryHead {
+    /// Appends a transfer with as much of `message` as fits, and returns how many bytes that is. The rest is
+    /// to follow in other transfers.
+    fn put_transfer(
+        &self,
+        sender: &FrameSender,
+        (message, n_sent): (&[u8], usize),
+        out: &mut Vec<u8>,
+    ) -> usize {
+        let rest = message.get(n_sent..).unwrap_or_default();
+        let tag = self.tag.map(u32::to_be_bytes);
+        let tag = tag.as_ref().map_or(&[][..], |tag| tag.as_slice());
+        let is_first = n_sent == 0;
+        let mut transfer = Transfer {
+            handle: self.handle,
+            delivery_id: is_first.then_some(self.id),
+            delivery_tag: is_first.then_some(DeliveryTag(tag)),
+            message_format: is_first.then_some(0),
+            settled: is_first.then_some(self.tag.is_none()),
+            more: false,
+            rcv_settle_mode: None,
+            state: None,
+            resume: false,
+            aborted: false,
+            batchable: false,
+        };
+        let mut n_put = 0;
+        put_frame(out, FrameType::Amqp, sender.channel, |out| {
+            let at = out.len();
+            transfer.encode(out);
+            if out.len() - at + rest.len() > sender.body_bytes_max() {
+                out.truncate(at);
+                transfer.more = true;
+                transfer.encode(out);
+            }
+            let room = sender.body_bytes_max().saturating_sub(out.len() - at);
+            let part = rest.get(..room).unwrap_or(rest);
+            out.extend_from_slice(part);
+            n_put = part.len();
+        });
+        n_put
+    }
+}
+
+/// The frames of a session on their way out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FrameSender {
+    pub(crate) channel: u16,
+    /// The largest frame that the client takes, in bytes.
+    pub(crate) frame_bytes_max: u32,
+}
+
+impl FrameSender {
+    const fn body_bytes_max(&self) -> usize {
+        self.frame_bytes_max.saturating_sub(FRAME_HEADER_BYTES) as usize
+    }
+}
+
+/// Something that waits behind deliveries for which the client has no window.
+#[derive(Debug)]
+enum WaitingOutput {
+    Delivery {
+        head: DeliveryHead,
+        message: Vec<u8>,
+        n_sent: usize,
+    },
+    /// A flow of a link, whose session's part is filled in when it goes out.
+    Flow(Flow<'static>),
+}
+
+/// A session's deliveries, and flows of its links, that wait in order for the client's window. They hold back
+/// no other session.
+#[derive(Debug, Default)]
+pub(crate) struct WaitingOutputs {
+    waiting: VecDeque<WaitingOutput>,
+    n_bytes: usize,
+    n_flows: usize,
+}
+
+impl WaitingOutputs {
+    /// Bytes of messages that wait.
+    pub(crate) const fn n_bytes(&self) -> usize {
+        self.n_bytes
+    }
+
+    /// Puts a delivery out, or what the window lets out of it; the rest waits.
+    #[inline]
+    pub(crate) fn deliver(
+        &mut self,
+        sender: &FrameSender,
+        windows: &mut SessionWindows,
+        head: DeliveryHead,
+        message: &[u8],
+        out: &mut Vec<u8>,
+    ) {
+        let mut n_sent = 0;
+        if self.waiting.is_empty() {
+            n_sent = match send(sender, windows, head, (message, 0), out) {
+                SendProgress::Whole => return,
+                SendProgress::UpTo(n_sent) => n_sent,
+            };
+        }
+        self.n_bytes += message.len();
+        let message = message.to_vec();
+        self.waiting.push_back(WaitingOutput::Delivery { head, message, n_sent });
+    }
+
+    /// Puts a flow of a link out, behind the deliveries that wait.
+    pub(crate) fn flow(
+        &mut self,
+        sender: &FrameSender,
+        windows: &SessionWindows,
+        flow: Flow<'static>,
+        out: &mut Vec<u8>,
+    ) {
+        if self.waiting.is_empty() {
+            put_flow(sender, windows, flow, out);
+        } else {
+            self.waiting.push_back(WaitingOutput::Flow(flow));
+            self.n_flows += 1;
+            if self.n_flows > WAITING_FLOWS_MAX {
+                self.keep_last_flows();
+            }
+        }
+    }
+
+    /// Drops the flows that a later one of the same link makes obsolete.
+    fn keep_last_flows(&mut self) {
+        let mut later = BTreeSet::new();
+        let mut kept: VecDeque<WaitingOutput> = VecDeque::with_capacity(self.waiting.len());
+        for waiting in self.waiting.drain(..).rev() {
+            let is_obsolete =
+                matches!(&waiting, WaitingOutput::Flow(flow) if !later.insert(flow.handle));
+            if !is_obsolete {
+                kept.push_front(waiting);
+            }
+        }
+        self.n_flows = later.len();
+        self.waiting = kept;
+    }
+
+    /// Puts out what the window lets out.
+    pub(crate) fn resume(
+        &mut self,
+        sender: &FrameSender,
+        windows: &mut SessionWindows,
+        out: &mut Vec<u8>,
+    ) {
+        while let Some(next) = self.waiting.front_mut() {
+            match next {
+                WaitingOutput::Flow(flow) => {
+                    put_flow(sender, windows, *flow, out);
+                    self.n_flows -= 1;
+                }
+                WaitingOutput::Delivery { head, message, n_sent } => {
+                    match send(sender, windows, *head, (message, *n_sent), out) {
+                        SendProgress::UpTo(n) => {
+                            *n_sent = n;
+                            return;
+                        }
+                        SendProgress::Whole => self.n_bytes -= message.len(),
+                    }
+                }
+            }
+            self.waiting.pop_front();
+        }
+    }
+
+    /// Drops what waits on a link that is detached.
+    pub(crate) fn forget_link(&mut self, handle: u32) {
+        let Self { waiting, n_bytes, n_flows } = self;
+        waiting.retain(|waiting| match waiting {
+            WaitingOutput::Flow(flow) => {
+                *n_flows -= usize::from(flow.handle == Some(handle));
+                flow.handle != Some(handle)
+            }
+            WaitingOutput::Delivery { head, message, .. } => {
+                if head.handle == handle {
+                    *n_bytes -= message.len();
+                }
+                head.handle != handle
+            }
+        });
+    }
+}
+
+/// The progress of a delivery.
+enum SendProgress {
+    Whole,
+    /// So many bytes of the message went out; the window is used up.
+    UpTo(usize),
+}
+
+#[inline]
+fn send(
+    sender: &FrameSender,
+    windows: &mut SessionWindows,
+    head: DeliveryHead,
+    (message, mut n_sent): (&[u8], usize),
+    out: &mut Vec<u8>,
+) -> SendProgress {
+    while windows.can_send() {
+        n_sent += head.put_transfer(sender, (message, n_sent), out);
+        windows.send_transfer();
+        if n_sent >= message.len() {
+            return SendProgress::Whole;
+        }
+    }
+    SendProgress::UpTo(n_sent)
+}
+
+fn put_flow(
+    sender: &FrameSender,
+    windows: &SessionWindows,
+    flow: Flow<'static>,
+    out: &mut Vec<u8>,
+) {
+    let Flow { handle, delivery_count, link_credit, available, drain, .. } = flow;
+    let flow = Flow { handle, delivery_count, link_credit, available, drain, ..windows.flow() };
+    Performative::Flow(flow).encode_frame(sender.channel, out);
+}

@@ -1,0 +1,145 @@
+//! Requests of clients to the broker, and its answers: words that the vocabulary of sessions lacks as yet.
+
+use crate::fault::ProtocolFault;
+use amqp10::{Attach, LinkTarget, Performative, SerialNumber, SourceTerminus};
+use session::{ChannelId, Content, LinkId, Position, Settle};
+
+/// A link of a connection, as its client names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LinkHandle {
+    /// The session's channel.
+    pub channel: ChannelId,
+    /// The link's number within the session.
+    pub handle: u32,
+}
+
+/// A request to the broker, in the order in which the client made them.
+#[derive(Debug)]
+pub enum LinkRequest {
+    /// Attach a link; answered by `attached`.
+    Attach(Box<AttachAsked>),
+    /// The client detaches a link: what was delivered on it and is not settled goes back, in order.
+    Detach {
+        /// The session's channel.
+        channel: ChannelId,
+        /// The link.
+        link: LinkId,
+    },
+    /// Put a message in; answered by `answer` with the number of the publish on its channel, from 1 on.
+    Publish {
+        /// The session's channel.
+        channel: ChannelId,
+        /// The message.
+        message: ReceivedMessage,
+    },
+    /// Settle a delivered message.
+    Settle(Settle),
+    /// Settle a delivered message with changes that its queue may keep.
+    Modify(Box<ModifiedMessage>),
+    /// Give a consumer credit; answered by `flowed` if the client asks for that.
+    Credit(CreditRequest),
+    /// The session has ended: its links are gone.
+    EndSession(ChannelId),
+    /// The connection is closed: all of its sessions are gone.
+    CloseConnection,
+}
+
+/// A message that arrived as a whole.
+#[derive(Debug)]
+pub struct ReceivedMessage {
+    /// The link.
+    pub link: LinkId,
+    /// The client's number for the delivery.
+    pub id: SerialNumber,
+    /// Whether the client wants no answer.
+    pub is_settled: bool,
+    /// The message format; 0 is AMQP's own.
+    pub message_format: u32,
+    /// The sections of the message as they came, in the input of the read or gathered from several.
+    pub content: Content,
+}
+
+/// A link that a client attaches.
+#[derive(Debug)]
+pub struct AttachAsked {
+    /// The link.
+    pub key: LinkHandle,
+    /// The attach, as it came.
+    body: Vec<u8>,
+}
+
+impl AttachAsked {
+    pub(crate) const fn new(key: LinkHandle, body: Vec<u8>) -> Self {
+        Self { key, body }
+    }
+
+    /// The client's attach.
+    #[must_use]
+    pub fn attach(&self) -> Option<Attach<'_>> {
+        match Performative::decode(&self.body) {
+            Ok((Performative::Attach(attach), _)) => Some(*attach),
+            _ => None,
+        }
+    }
+}
+
+/// The link that the broker has attached. What is in place may differ from what was asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct AttachedLink<'a> {
+    /// The broker's name for the link.
+    pub link: LinkId,
+    /// The source in place; `None` for what was asked for.
+    pub source: Option<SourceTerminus<'a>>,
+    /// The target in place; `None` for what was asked for.
+    pub target: Option<LinkTarget<'a>>,
+}
+
+/// The answer to an attach.
+pub type AttachResult<'a> = Result<AttachedLink<'a>, ProtocolFault>;
+
+/// A delivered message that is given back with changes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ModifiedMessage {
+    /// The session's channel.
+    pub channel: ChannelId,
+    /// The link on which the message was delivered.
+    pub link: LinkId,
+    /// The message's place in its queue.
+    pub position: Position,
+    /// Whether the delivery counts as failed.
+    pub is_failed: bool,
+    /// Whether the message is not to be delivered here again.
+    pub is_undeliverable: bool,
+    /// The annotations to be kept with the message: an encoded map.
+    pub annotations: Vec<u8>,
+}
+
+/// A consumer's credit, as its client knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreditRequest {
+    /// The session's channel.
+    pub channel: ChannelId,
+    /// The link.
+    pub link: LinkId,
+    /// The deliveries that the client has seen on the link; the broker counts them from 0 on.
+    pub delivery_count: SerialNumber,
+    /// The deliveries that may follow those.
+    pub credit: u32,
+    /// Whether the credit is to be used up: by what is there, and what is left over by being counted.
+    pub drain: bool,
+    /// Whether the client wants to be told the link's state in any case.
+    pub echo: bool,
+}
+
+/// The credit of a consumer as its queue has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConsumerCredit {
+    /// The deliveries made on the link, and those that were drained.
+    pub delivery_count: SerialNumber,
+    /// The deliveries that may follow.
+    pub credit: u32,
+    /// Ready messages of the queue.
+    pub available: u32,
+    /// Whether the client asked for the credit to be used up.
+    pub drain: bool,
+}

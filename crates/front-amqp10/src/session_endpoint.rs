@@ -1,0 +1,604 @@
+//! A session: its windows, its links, and the deliveries both ways that have not come to an end.
+
+use crate::fault::{FaultScope, ProtocolFault};
+use crate::incoming::{IncomingLimits, IncomingLink, Payload};
+use crate::links::{
+    AttachingLink, EarlyDetach, EarlyFlow, LinkState, accepting, check_attach, put_detach, refusing,
+};
+use crate::outcomes::{OutcomeRuns, PublishAnswer, put_rejected, put_settled};
+use crate::outgoing::{DeliveryHead, FrameSender, OutgoingLink, UnsettledMessage, WaitingOutputs};
+use crate::requests::{
+    AttachAsked, AttachResult, AttachedLink, ConsumerCredit, CreditRequest, LinkHandle,
+    LinkRequest, ModifiedMessage,
+};
+use crate::settlement::{NumberedEntries, UnsettledDeliveries};
+use crate::windows::SessionWindows;
+use amqp10::{
+    Attach, Begin, Condition, DeliveryOutcome, DeliveryState, Detach, Disposition, Flow, MapRef,
+    PassingState, Performative, Role, SenderSettleMode, SerialNumber, Transfer, ValueRef,
+};
+use session::{ChannelId, LinkId, Outcome, Position, Settle};
+
+/// The connection's part of what a session does.
+#[derive(Debug)]
+pub(crate) struct SessionIo<'c> {
+    pub(crate) out: &'c mut Vec<u8>,
+    pub(crate) requests: &'c mut Vec<LinkRequest>,
+    /// The largest frame that the client takes, in bytes.
+    pub(crate) frame_bytes_max: u32,
+    pub(crate) limits: IncomingLimits<'c>,
+}
+
+impl SessionIo<'_> {
+    const fn sender(&self, channel: u16) -> FrameSender {
+        FrameSender { channel, frame_bytes_max: self.frame_bytes_max }
+    }
+}
+
+/// A publish that the broker has not answered.
+#[derive(Clone, Copy, Debug)]
+struct UnansweredPublish {
+    handle: u32,
+    link: LinkId,
+    /// The delivery's id; none if the client wants no answer.
+    id: Option<SerialNumber>,
+}
+
+/// A session of a connection.
+#[derive(Debug)]
+pub(crate) struct SessionEndpoint {
+    channel: u16,
+    handle_max: u32,
+    windows: SessionWindows,
+    /// Links by handle.
+    links: Vec<LinkState>,
+    unsettled: UnsettledDeliveries<UnsettledMessage>,
+    n_published: u64,
+    unanswered: NumberedEntries<UnansweredPublish>,
+    outcomes: OutcomeRuns,
+    waiting: WaitingOutputs,
+}
+
+impl SessionEndpoint {
+    /// Begins the session that a client asks for, and answers it.
+    pub(crate) fn begin(
+        channel: u16,
+        begin: &Begin<'_>,
+        handle_max: u32,
+        is_held: bool,
+        out: &mut Vec<u8>,
+    ) -> Self {
+        let windows = SessionWindows::new(begin, is_held);
+        let answer = windows.begin(channel, handle_max);
+        Performative::Begin(Box::new(answer)).encode_frame(channel, out);
+        Self {
+            channel,
+            handle_max,
+            windows,
+            links: Vec::new(),
+            unsettled: UnsettledDeliveries::default(),
+            n_published: 0,
+            unanswered: NumberedEntries::default(),
+            outcomes: OutcomeRuns::default(),
+            waiting: WaitingOutputs::default(),
+        }
+    }
+
+    /// Takes a performative of the session.
+    pub(crate) fn receive(
+        &mut self,
+        io: &mut SessionIo<'_>,
+        performative: &Performative<'_>,
+        body: &[u8],
+        payload: Payload<'_>,
+    ) -> Result<(), ProtocolFault> {
+        match performative {
+            Performative::Transfer(transfer) => self.transfer(io, transfer, payload),
+            Performative::Disposition(disposition) => self.disposition(io, disposition),
+            Performative::Flow(flow) => self.flow(io, flow),
+            Performative::Attach(attach) => self.attach(io, attach, body),
+            Performative::Detach(detach) => {
+                self.client_detaches(io, detach);
+                Ok(())
+            }
+            Performative::Begin(_) => Err(ProtocolFault::session(
+                Condition::IllegalState,
+                format!("channel {} has a session already", self.channel),
+            )),
+            Performative::Open(_) | Performative::End(_) | Performative::Close(_) => Ok(()),
+        }
+    }
+
+    fn link_mut(&mut self, handle: u32) -> Option<&mut LinkState> {
+        self.links.get_mut(usize::try_from(handle).ok()?)
+    }
+
+    #[inline]
+    fn transfer(
+        &mut self,
+        io: &mut SessionIo<'_>,
+        transfer: &Transfer<'_>,
+        payload: Payload<'_>,
+    ) -> Result<(), ProtocolFault> {
+        if self.windows.receive_transfer()? {
+            Performative::Flow(self.windows.flow()).encode_frame(self.channel, io.out);
+        }
+        let handle = transfer.handle;
+        let channel = ChannelId(self.channel);
+        let received = match self.link_mut(handle) {
+            Some(LinkState::Incoming(link)) => link.receive(transfer, payload, &mut io.limits),
+            Some(LinkState::Detached) => return Ok(()),
+            Some(LinkState::Attaching(attaching)) => {
+                let fault = ProtocolFault::link(Condition::TransferLimitExceeded, "");
+                attaching.fault.get_or_insert(fault);
+                return Ok(());
+            }
+            Some(LinkState::Outgoing(_)) => Err(ProtocolFault::link(
+                Condition::NotAllowed,
+                "transfer on a link whose sender is the server",
+            )),
+            Some(LinkState::Free) | None => return Err(unattached(handle)),
+        };
+        match received {
+            Ok(None) => self.renew_credit(io, handle),
+            Ok(Some(message)) => {
+                self.n_published += 1;
+                let id = (!message.is_settled).then_some(message.id);
+                let publish = UnansweredPublish { handle, link: message.link, id };
+                self.unanswered.push(self.n_published, publish);
+                io.requests.push(LinkRequest::Publish { channel, message });
+                self.renew_credit(io, handle);
+            }
+            Err(fault) => self.fail_link(io, handle, fault)?,
+        }
+        Ok(())
+    }
+
+    fn renew_credit(&mut self, io: &mut SessionIo<'_>, handle: u32) {
+        let of_session = self.windows.flow();
+        if let Some(LinkState::Incoming(link)) = self.link_mut(handle)
+            && link.renew_credit()
+        {
+            let flow = link.flow(handle, of_session);
+            Performative::Flow(flow).encode_frame(self.channel, io.out);
+        }
+    }
+
+    /// Ends a link for a fault of its client, or hands the fault on if it ends more.
+    fn fail_link(
+        &mut self,
+        io: &mut SessionIo<'_>,
+        handle: u32,
+        fault: ProtocolFault,
+    ) -> Result<(), ProtocolFault> {
+        if fault.scope != FaultScope::Link {
+            return Err(fault);
+        }
+        if let Some(link) = self.forget_link(io, handle) {
+            io.requests.push(LinkRequest::Detach { channel: ChannelId(self.channel), link });
+        }
+        put_detach(self.channel, handle, true, Some(&fault), io.out);
+        if let Some(state) = self.link_mut(handle) {
+            *state = LinkState::Detached;
+        }
+        Ok(())
+    }
+
+    /// Forgets a link and what is unsettled on it; returns the broker's name for it, if it has one.
+    fn forget_link(&mut self, io: &mut SessionIo<'_>, handle: u32) -> Option<LinkId> {
+        match std::mem::take(self.link_mut(handle)?) {
+            LinkState::Free | LinkState::Attaching(_) | LinkState::Detached => None,
+            LinkState::Incoming(mut link) => {
+                link.forget_partial(io.limits.unfinished_bytes);
+                Some(link.link)
+            }
+            LinkState::Outgoing(link) => {
+                self.waiting.forget_link(handle);
+                self.unsettled.settle_all(|unsettled| unsettled.handle == handle, |_| {});
+                Some(link.link)
+            }
+        }
+    }
+
+    fn attach(
+        &mut self,
+        io: &mut SessionIo<'_>,
+        attach: &Attach<'_>,
+        body: &[u8],
+    ) -> Result<(), ProtocolFault> {
+        let handle = attach.handle;
+        if handle > self.handle_max {
+            return Err(ProtocolFault::session(
+                Condition::FramingError,
+                format!(
+                    "link handle value ({handle}) exceeds maximum link handle value ({})",
+                    self.handle_max
+                ),
+            ));
+        }
+        let index = usize::try_from(handle).unwrap_or(usize::MAX);
+        if index >= self.links.len() {
+            self.links.resize_with(index + 1, LinkState::default);
+        }
+        let key = LinkHandle { channel: ChannelId(self.channel), handle };
+        match self.link_mut(handle) {
+            Some(LinkState::Free | LinkState::Detached) | None => {}
+            Some(LinkState::Attaching(_) | LinkState::Incoming(_) | LinkState::Outgoing(_)) => {
+                return Err(ProtocolFault::session(
+                    Condition::HandleInUse,
+                    format!("handle {handle} is already associated with a link"),
+                ));
+            }
+        }
+        if let Err(fault) = check_attach(attach) {
+            self.refuse(io, attach, &fault);
+            return Ok(());
+        }
+        if let Some(state) = self.link_mut(handle) {
+            let asked = AttachAsked::new(key, body.to_vec());
+            *state = LinkState::Attaching(Box::new(AttachingLink::new(asked)));
+        }
+        let asked = AttachAsked::new(key, body.to_vec());
+        io.requests.push(LinkRequest::Attach(Box::new(asked)));
+        Ok(())
+    }
+
+    /// Refuses an attach: with an end of the link that has no terminus, and its detach.
+    fn refuse(&mut self, io: &mut SessionIo<'_>, attach: &Attach<'_>, fault: &ProtocolFault) {
+        let answer = refusing(attach);
+        Performative::Attach(Box::new(answer)).encode_frame(self.channel, io.out);
+        put_detach(self.channel, attach.handle, true, Some(fault), io.out);
+        if let Some(state) = self.link_mut(attach.handle) {
+            *state = LinkState::Detached;
+        }
+    }
+
+    /// The broker's answer to an attach.
+    pub(crate) fn attached(
+        &mut self,
+        io: &mut SessionIo<'_>,
+        handle: u32,
+        result: AttachResult<'_>,
+    ) -> Result<(), ProtocolFault> {
+        let Some(state) = self.link_mut(handle) else { return Ok(()) };
+        if !matches!(state, LinkState::Attaching(_)) {
+            return Ok(());
+        }
+        let LinkState::Attaching(attaching) = std::mem::take(state) else { return Ok(()) };
+        let Some(asked) = attaching.asked.attach() else { return Ok(()) };
+        match result {
+            Ok(attached) => {
+                self.put_link(io, &asked, &attached);
+                self.early_input(io, handle, attached.link, &attaching)?;
+            }
+            Err(fault) if fault.scope == FaultScope::Link => {
+                self.refuse(io, &asked, &fault);
+                if attaching.detach.is_some()
+                    && let Some(state) = self.link_mut(handle)
+                {
+                    *state = LinkState::Free;
+                }
+            }
+            Err(fault) => return Err(fault),
+        }
+        Ok(())
+    }
+
+    fn put_link(
+        &mut self,
+        io: &mut SessionIo<'_>,
+        asked: &Attach<'_>,
+        attached: &AttachedLink<'_>,
+    ) {
+        let (handle, link) = (asked.handle, attached.link);
+        let answer = accepting(asked, attached, io.limits.message_bytes_max);
+        Performative::Attach(Box::new(answer)).encode_frame(self.channel, io.out);
+        let state = match asked.role {
+            Role::Sender => {
+                let count = asked.initial_delivery_count.unwrap_or_default();
+                let link = IncomingLink::new(link, asked.snd_settle_mode, count);
+                let flow = link.flow(handle, self.windows.flow());
+                Performative::Flow(flow).encode_frame(self.channel, io.out);
+                LinkState::Incoming(Box::new(link))
+            }
+            Role::Receiver => {
+                let is_settled = asked.snd_settle_mode == SenderSettleMode::Settled;
+                let max = asked.max_message_size.filter(|max| *max > 0).unwrap_or(u64::MAX);
+                LinkState::Outgoing(OutgoingLink::new(link, is_settled, max))
+            }
+        };
+        if let Some(slot) = self.link_mut(handle) {
+            *slot = state;
+        }
+    }
+
+    /// Takes what the client has sent on a link before it was attached.
+    fn early_input(
+        &mut self,
+        io: &mut SessionIo<'_>,
+        handle: u32,
+        link: LinkId,
+        attaching: &AttachingLink,
+    ) -> Result<(), ProtocolFault> {
+        if let Some(fault) = &attaching.fault {
+            self.fail_link(io, handle, fault.clone())?;
+        } else if let Some(flow) = attaching.flow
+            && matches!(self.link_mut(handle), Some(LinkState::Outgoing(_)))
+        {
+            io.requests.push(self.credit_request(link, flow));
+        }
+        if let Some(EarlyDetach { is_closed }) = attaching.detach {
+            let detach = Detach { handle, closed: is_closed, error: None };
+            self.client_detaches(io, &detach);
+        }
+        Ok(())
+    }
+
+    const fn credit_request(&self, link: LinkId, flow: EarlyFlow) -> LinkRequest {
+        let EarlyFlow { delivery_count, credit, drain, echo } = flow;
+        let channel = ChannelId(self.channel);
+        LinkRequest::Credit(CreditRequest { channel, link, delivery_count, credit, drain, echo })
+    }
+
+    fn flow(&mut self, io: &mut SessionIo<'_>, flow: &Flow<'_>) -> Result<(), ProtocolFault> {
+        self.windows.receive_flow(flow)?;
+        let sender = io.sender(self.channel);
+        self.waiting.resume(&sender, &mut self.windows, io.out);
+        let of_session = self.windows.flow();
+        let Some(handle) = flow.handle else {
+            if flow.echo {
+                Performative::Flow(of_session).encode_frame(self.channel, io.out);
+            }
+            return Ok(());
+        };
+        let early = EarlyFlow::of(flow);
+        let answer = match self.link_mut(handle) {
+            Some(LinkState::Free) | None => return Err(unattached(handle)),
+            Some(LinkState::Detached) => None,
+            Some(LinkState::Attaching(attaching)) => {
+                attaching.flow = early.or(attaching.flow);
+                None
+            }
+            // The publisher tells what it has available.
+            Some(LinkState::Incoming(link)) => flow.echo.then(|| link.flow(handle, of_session)),
+            Some(LinkState::Outgoing(OutgoingLink { link, .. })) => {
+                let link = *link;
+                io.requests.extend(early.map(|early| self.credit_request(link, early)));
+                None
+            }
+        };
+        if let Some(flow) = answer {
+            Performative::Flow(flow).encode_frame(self.channel, io.out);
+        }
+        Ok(())
+    }
+
+    fn client_detaches(&mut self, io: &mut SessionIo<'_>, detach: &Detach<'_>) {
+        let (handle, channel) = (detach.handle, ChannelId(self.channel));
+        match self.link_mut(handle) {
+            // COMPAT: a detach of a link that is not there is passed over.
+            Some(LinkState::Free) | None => return,
+            Some(LinkState::Attaching(attaching)) => {
+                attaching.detach = Some(EarlyDetach { is_closed: detach.closed });
+                return;
+            }
+            Some(state @ LinkState::Detached) => {
+                *state = LinkState::Free;
+                return;
+            }
+            Some(LinkState::Incoming(_) | LinkState::Outgoing(_)) => {}
+        }
+        if let Some(link) = self.forget_link(io, handle) {
+            io.requests.push(LinkRequest::Detach { channel, link });
+        }
+        put_detach(self.channel, handle, detach.closed, None, io.out);
+    }
+
+    fn disposition(
+        &mut self,
+        io: &mut SessionIo<'_>,
+        disposition: &Disposition<'_>,
+    ) -> Result<(), ProtocolFault> {
+        let Disposition { role, first, settled, state, .. } = *disposition;
+        let last = disposition.last.unwrap_or(first);
+        let outcome = match (role, state) {
+            // The client settles what it has sent: the server has done so before.
+            (Role::Sender, _) => return Ok(()),
+            (Role::Receiver, Some(DeliveryState::Outcome(outcome))) => outcome,
+            // Without an outcome that of the source holds.
+            (Role::Receiver, None) if settled => DeliveryOutcome::Released(amqp10::Released {}),
+            (Role::Receiver, None | Some(DeliveryState::Passing(PassingState::Received(_)))) => {
+                return Ok(());
+            }
+            (
+                Role::Receiver,
+                Some(
+                    DeliveryState::Passing(
+                        PassingState::Declared(_) | PassingState::Transactional(_),
+                    )
+                    | DeliveryState::Other(_),
+                ),
+            ) => return self.refuse_outcome(io, (first, last)),
+        };
+        let channel = ChannelId(self.channel);
+        let n_requests = io.requests.len();
+        self.unsettled.settle(first, last, |_, message| {
+            io.requests.push(settle_request(channel, &message, &outcome));
+        });
+        if !settled && io.requests.len() > n_requests {
+            let range = (first, disposition.last);
+            put_settled(self.channel, Role::Sender, range, state, io.out);
+        }
+        Ok(())
+    }
+
+    /// Detaches the links of deliveries with an outcome that is not known.
+    fn refuse_outcome(
+        &mut self,
+        io: &mut SessionIo<'_>,
+        (first, last): (SerialNumber, SerialNumber),
+    ) -> Result<(), ProtocolFault> {
+        let mut handles = Vec::new();
+        self.unsettled.settle(first, last, |_, message| handles.push(message.handle));
+        handles.sort_unstable();
+        handles.dedup();
+        for handle in handles {
+            let fault =
+                ProtocolFault::link(Condition::NotImplemented, "unsupported delivery state");
+            self.fail_link(io, handle, fault)?;
+        }
+        Ok(())
+    }
+
+    /// The broker's answer to the publishes `first..=last` of the session.
+    pub(crate) fn answer(
+        &mut self,
+        io: &mut SessionIo<'_>,
+        (first, last): (u64, u64),
+        answer: &PublishAnswer,
+    ) {
+        let (channel, of_session) = (self.channel, self.windows.flow());
+        let Self { links, unanswered, outcomes, .. } = self;
+        unanswered.take_range(first, last, |_, UnansweredPublish { handle, link, id }| {
+            let slot = usize::try_from(handle).ok().and_then(|index| links.get_mut(index));
+            let Some(LinkState::Incoming(incoming)) = slot else { return };
+            if incoming.link != link {
+                return;
+            }
+            incoming.answered();
+            match (id, answer) {
+                (None, _) => {}
+                (Some(id), PublishAnswer::Accepted) => outcomes.add(id, true),
+                (Some(id), PublishAnswer::Released) => outcomes.add(id, false),
+                (Some(id), PublishAnswer::Rejected(refusal)) => {
+                    put_rejected(channel, id, refusal, io.out);
+                }
+            }
+            if incoming.renew_credit() {
+                let flow = incoming.flow(handle, of_session);
+                Performative::Flow(flow).encode_frame(channel, io.out);
+            }
+        });
+    }
+
+    /// Sends a message on a link, or lets it wait for the client's window.
+    #[inline]
+    pub(crate) fn deliver(
+        &mut self,
+        io: &mut SessionIo<'_>,
+        (handle, position): (u32, Position),
+        message: &[u8],
+    ) -> Result<(), ProtocolFault> {
+        let sender = io.sender(self.channel);
+        let Some(LinkState::Outgoing(outgoing)) = self.link_mut(handle) else { return Ok(()) };
+        let (n_bytes, max) = (message.len() as u64, outgoing.message_bytes_max);
+        if n_bytes > max {
+            return Err(ProtocolFault::session(
+                Condition::MessageSizeExceeded,
+                format!("message size ({n_bytes} bytes) > maximum message size ({max} bytes)"),
+            ));
+        }
+        let (link, tag) = (outgoing.link, outgoing.next_tag());
+        let id = match tag {
+            Some(_) => self.unsettled.next(UnsettledMessage { handle, link, position }),
+            None => self.unsettled.next_settled(),
+        };
+        let head = DeliveryHead { handle, id, tag };
+        self.waiting.deliver(&sender, &mut self.windows, head, message, io.out);
+        Ok(())
+    }
+
+    /// Tells a consumer's credit, behind the deliveries that were made before.
+    pub(crate) fn flowed(&mut self, io: &mut SessionIo<'_>, handle: u32, credit: ConsumerCredit) {
+        if !matches!(self.link_mut(handle), Some(LinkState::Outgoing(_))) {
+            return;
+        }
+        let sender = io.sender(self.channel);
+        let flow = Flow {
+            handle: Some(handle),
+            delivery_count: Some(credit.delivery_count),
+            link_credit: Some(credit.credit),
+            available: Some(credit.available),
+            drain: credit.drain,
+            ..self.windows.flow()
+        };
+        self.waiting.flow(&sender, &self.windows, flow, io.out);
+    }
+
+    /// The broker ends a link.
+    pub(crate) fn detach(&mut self, io: &mut SessionIo<'_>, handle: u32, fault: &ProtocolFault) {
+        let is_there =
+            matches!(self.link_mut(handle), Some(LinkState::Incoming(_) | LinkState::Outgoing(_)));
+        if !is_there {
+            return;
+        }
+        self.forget_link(io, handle);
+        put_detach(self.channel, handle, true, Some(fault), io.out);
+        if let Some(state) = self.link_mut(handle) {
+            *state = LinkState::Detached;
+        }
+    }
+
+    /// Closes the client's window while publishers are held, or opens it again.
+    pub(crate) fn hold(&mut self, is_held: bool, out: &mut Vec<u8>) {
+        if self.windows.hold(is_held) {
+            Performative::Flow(self.windows.flow()).encode_frame(self.channel, out);
+        }
+    }
+
+    /// Appends the outcomes that were gathered.
+    pub(crate) fn tell_outcomes(&mut self, out: &mut Vec<u8>) {
+        if !self.outcomes.is_empty() {
+            self.outcomes.tell(self.channel, out);
+        }
+    }
+
+    /// Bytes of messages that wait for the client's window.
+    pub(crate) const fn n_waiting_bytes(&self) -> usize {
+        self.waiting.n_bytes()
+    }
+
+    /// Gives back the memory of deliveries that have not arrived as a whole.
+    pub(crate) fn forget_partials(&mut self, unfinished_bytes: &mut usize) {
+        for state in &mut self.links {
+            if let LinkState::Incoming(link) = state {
+                link.forget_partial(unfinished_bytes);
+            }
+        }
+    }
+}
+
+/// The request to the broker that follows from an outcome.
+fn settle_request(
+    channel: ChannelId,
+    message: &UnsettledMessage,
+    outcome: &DeliveryOutcome<'_>,
+) -> LinkRequest {
+    let UnsettledMessage { link, position, .. } = *message;
+    let outcome = match outcome {
+        DeliveryOutcome::Accepted(_) => Outcome::Accepted,
+        DeliveryOutcome::Rejected(_) => Outcome::Rejected,
+        DeliveryOutcome::Released(_) => Outcome::Released,
+        DeliveryOutcome::Modified(modified)
+            if modified.undeliverable_here || modified.message_annotations != MapRef::EMPTY =>
+        {
+            let mut annotations = Vec::new();
+            ValueRef::Map(modified.message_annotations).encode(&mut annotations);
+            return LinkRequest::Modify(Box::new(ModifiedMessage {
+                channel,
+                link,
+                position,
+                is_failed: modified.delivery_failed,
+                is_undeliverable: modified.undeliverable_here,
+                annotations,
+            }));
+        }
+        DeliveryOutcome::Modified(modified) if modified.delivery_failed => Outcome::Modified,
+        DeliveryOutcome::Modified(_) => Outcome::Released,
+    };
+    LinkRequest::Settle(Settle { channel, link, position, outcome })
+}
+
+fn unattached(handle: u32) -> ProtocolFault {
+    ProtocolFault::session(Condition::UnattachedHandle, format!("Unattached link handle: {handle}"))
+}

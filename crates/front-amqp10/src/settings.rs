@@ -1,0 +1,51 @@
+//! The operator's settings of connections of AMQP 1.0.
+
+use edge::Mechanism;
+
+/// Limits and names of every connection of a listener.
+#[derive(Clone, Debug)]
+pub struct ConnectionSettings {
+    /// Leveret's own version, told under `leveret_version`.
+    pub version: String,
+    /// The name of the cluster, which clients are told as the container's id.
+    pub cluster_name: String,
+    /// The node's name.
+    pub node_name: String,
+    /// SASL mechanisms offered, in this order.
+    pub mechanisms: Vec<Mechanism>,
+    /// Extensions of the protocol that the broker behind the front has.
+    pub capabilities: Vec<&'static str>,
+    /// The virtual host of clients that name none.
+    pub default_vhost: String,
+    /// The largest frame in bytes.
+    pub frame_bytes_max: u32,
+    /// The largest message in bytes.
+    pub message_bytes_max: u64,
+    /// Milliseconds of silence after which a client is taken for dead; 0 for never.
+    pub silence_ms_max: u32,
+    /// Sessions of a connection.
+    pub sessions_max: u16,
+    /// Links of a session.
+    pub links_per_session_max: u32,
+    /// Milliseconds a client has from connecting to an open connection.
+    pub handshake_timeout_ms: u64,
+}
+
+impl Default for ConnectionSettings {
+    fn default() -> Self {
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            cluster_name: "leveret".to_owned(),
+            node_name: "leveret".to_owned(),
+            mechanisms: vec![Mechanism::Plain, Mechanism::AmqPlain],
+            capabilities: Vec::new(),
+            default_vhost: "/".to_owned(),
+            frame_bytes_max: 131_072,
+            message_bytes_max: 16 * 1024 * 1024,
+            silence_ms_max: 60_000,
+            sessions_max: 64,
+            links_per_session_max: 256,
+            handshake_timeout_ms: 10_000,
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Links on which the client consumes.
+
+use crate::harness::{START, Talk, begin, consumer, disposition, flow, id, key, open};
+use amqp10::{
+    Attach, Begin, DeliveryOutcome, DeliveryState, Detach, Disposition, Flow, MapRef, Modified,
+    Open, PassingState, Performative, ReceiverSettleMode, Rejected, Role, SenderSettleMode,
+    TransactionalState,
+};
+use front_amqp10::{ConnectionSettings, ConsumerCredit};
+use session::Position;
+
+fn attached() -> Talk {
+    attached_with(consumer(0), begin())
+}
+
+fn attached_with(attach: Attach<'_>, begin: Begin<'_>) -> Talk {
+    let mut talk = Talk::begun_with(ConnectionSettings::default(), open(), begin);
+    talk.says(&Performative::Attach(Box::new(attach)));
+    talk.hears();
+    talk.takes_asked();
+    talk
+}
+
+fn deliver(talk: &mut Talk, position: u64, message: &[u8]) {
+    talk.front.deliver(START, key(0), (Position(position), message), &mut Vec::new());
+}
+
+#[test]
+fn an_attach_is_answered_with_the_source_in_place() {
+    let mut talk = Talk::begun();
+    let attach = Attach { max_message_size: Some(5), ..consumer(0) };
+    talk.says(&Performative::Attach(Box::new(attach)));
+    let mut n_attaches = 0;
+    talk.hears_each(|_, performative, _| {
+        let Performative::Attach(it) = performative else { panic!("{performative:?}") };
+        assert_eq!((it.role, it.snd_settle_mode), (Role::Sender, SenderSettleMode::Unsettled));
+        assert_eq!((it.initial_delivery_count, it.max_message_size), (Some(id(0)), Some(5)));
+        assert_eq!(it.source.unwrap().default_outcome, Some(DeliveryState::RELEASED));
+        n_attaches += 1;
+    });
+    assert_eq!(n_attaches, 1);
+}
+
+#[test]
+fn credit_is_told_to_the_broker_and_back() {
+    let mut talk = attached();
+    let link = Flow { handle: Some(0), link_credit: Some(10), ..flow(0, 0) };
+    talk.says(&Performative::Flow(link));
+    talk.says(&Performative::Flow(Flow {
+        delivery_count: Some(id(3)),
+        drain: true,
+        echo: true,
+        ..link
+    }));
+    assert_eq!(
+        talk.takes_asked(),
+        ["credit 100 0+10 drain false echo false", "credit 100 3+10 drain true echo true"]
+    );
+    let credit = ConsumerCredit { delivery_count: id(13), credit: 0, available: 2, drain: true };
+    talk.front.flowed(key(0), credit);
+    assert_eq!(talk.hears(), ["flow 0+400 link 0 13+0 drain"]);
+}
+
+/// Many clients give credit before they have seen the answer to their attach.
+#[test]
+fn credit_before_the_answer_is_not_lost() {
+    let mut talk = Talk::begun();
+    talk.attaches = false;
+    talk.says(&Performative::Attach(Box::new(consumer(0))));
+    talk.says(&Performative::Flow(Flow { handle: Some(0), link_credit: Some(7), ..flow(0, 0) }));
+    assert_eq!(talk.takes_asked(), ["attach 0 link Receiver"]);
+    talk.attach(key(0));
+    assert_eq!(talk.takes_asked(), ["credit 100 0+7 drain false echo false"]);
+}
+
+#[test]
+fn deliveries_are_settled_by_range() {
+    let mut talk = attached();
+    (0..6).for_each(|n| deliver(&mut talk, 40 + n, b"message"));
+    let heard = talk.hears();
+    assert_eq!((heard.len(), &*heard[5]), (6, "transfer 0 5 7"));
+    talk.says(&disposition(1, 2, Some(DeliveryState::ACCEPTED)));
+    talk.says(&disposition(0, 0x7fff_ffff, Some(DeliveryState::rejected(None))));
+    talk.says(&disposition(0, 5, Some(DeliveryState::ACCEPTED)));
+    assert_eq!(
+        talk.takes_asked(),
+        [
+            "settle 100 41 Accepted",
+            "settle 100 42 Accepted",
+            "settle 100 40 Rejected",
+            "settle 100 43 Rejected",
+            "settle 100 44 Rejected",
+            "settle 100 45 Rejected"
+        ]
+    );
+    assert_eq!(talk.hears(), [""; 0]);
+}
+
+#[test]
+fn each_outcome_is_told_to_the_broker() {
+    let mut annotations = Vec::new();
+    amqp10::put_map(&mut annotations, |items| {
+        items.put_symbol("x-opt", amqp10::ValueRef::U32(1));
+    });
+    let Ok((amqp10::ValueRef::Map(annotations), _)) = amqp10::ValueRef::decode(&annotations) else {
+        panic!("a map")
+    };
+    let modified = |delivery_failed, undeliverable_here, message_annotations| {
+        Some(DeliveryState::Outcome(DeliveryOutcome::Modified(Modified {
+            delivery_failed,
+            undeliverable_here,
+            message_annotations,
+        })))
+    };
+    let cases = [
+        (Some(DeliveryState::RELEASED), "settle 100 1 Released"),
+        (modified(true, false, MapRef::EMPTY), "settle 100 1 Modified"),
+        (modified(false, false, MapRef::EMPTY), "settle 100 1 Released"),
+        (modified(false, true, MapRef::EMPTY), "modify 100 1 failed false undeliverable true 3"),
+        (modified(true, false, annotations), "modify 100 1 failed true undeliverable false 12"),
+        // Without an outcome that of the source holds.
+        (None, "settle 100 1 Released"),
+    ];
+    for (state, asked) in cases {
+        let mut talk = attached();
+        deliver(&mut talk, 1, b"m");
+        talk.says(&disposition(0, 0, state));
+        assert_eq!(talk.takes_asked(), [asked]);
+    }
+}
+
+#[test]
+fn unsettled_dispositions_are_answered_settled() {
+    let attach = Attach { rcv_settle_mode: ReceiverSettleMode::Second, ..consumer(0) };
+    let mut talk = attached_with(attach, begin());
+    (0..3).for_each(|n| deliver(&mut talk, n, b"m"));
+    talk.hears();
+    let unsettled = |state| {
+        Performative::Disposition(Disposition {
+            role: Role::Receiver,
+            first: id(0),
+            last: Some(id(2)),
+            settled: false,
+            state,
+            batchable: false,
+        })
+    };
+    talk.says(&unsettled(None));
+    talk.says(&unsettled(Some(DeliveryState::Passing(PassingState::Received(amqp10::Received {
+        section_number: 0,
+        section_offset: 0,
+    })))));
+    assert_eq!((talk.takes_asked().len(), talk.hears().len()), (0, 0));
+    talk.says(&unsettled(Some(DeliveryState::ACCEPTED)));
+    assert_eq!(talk.takes_asked().len(), 3);
+    assert_eq!(talk.hears(), ["disposition Sender 0..=2 true Accepted"]);
+    // Nothing is unsettled any more: there is nothing to answer.
+    talk.says(&unsettled(Some(DeliveryState::ACCEPTED)));
+    talk.says(&disposition(
+        0,
+        2,
+        Some(DeliveryState::Outcome(DeliveryOutcome::Rejected(Rejected { error: None }))),
+    ));
+    assert_eq!((talk.takes_asked().len(), talk.hears().len()), (0, 0));
+}
+
+#[test]
+fn an_outcome_that_is_not_known_detaches_the_link() {
+    let mut talk = attached();
+    deliver(&mut talk, 1, b"m");
+    talk.hears();
+    let state = PassingState::Transactional(TransactionalState { txn_id: b"t", outcome: None });
+    talk.says(&disposition(0, 0, Some(DeliveryState::Passing(state))));
+    assert_eq!(talk.hears(), ["detach 0 amqp:not-implemented 'unsupported delivery state'"]);
+    assert_eq!(talk.takes_asked(), ["detach 100"]);
+}
+
+#[test]
+fn settled_links_remember_nothing() {
+    let attach = Attach { snd_settle_mode: SenderSettleMode::Settled, ..consumer(0) };
+    let mut talk = attached_with(attach, begin());
+    deliver(&mut talk, 1, b"m");
+    assert_eq!(talk.hears(), ["transfer 0 0 settled 1"]);
+    talk.says(&disposition(0, 0, Some(DeliveryState::ACCEPTED)));
+    assert_eq!(talk.takes_asked(), [""; 0]);
+}
+
+#[test]
+fn a_closed_window_holds_back_its_session_in_order() {
+    let mut talk = attached_with(consumer(0), Begin { incoming_window: 1, ..begin() });
+    deliver(&mut talk, 0, b"first");
+    deliver(&mut talk, 1, b"second");
+    let credit = ConsumerCredit { delivery_count: id(2), credit: 0, available: 0, drain: true };
+    talk.front.flowed(key(0), credit);
+    deliver(&mut talk, 2, b"third");
+    assert_eq!(talk.hears(), ["transfer 0 0 5"]);
+    assert_eq!(talk.front.n_waiting_bytes(), 11);
+    // Another session goes on.
+    talk.says_on(1, &Performative::Begin(Box::new(begin())));
+    talk.says_on(1, &Performative::Attach(Box::new(consumer(0))));
+    talk.hears();
+    let other = front_amqp10::LinkHandle { channel: session::ChannelId(1), handle: 0 };
+    talk.front.deliver(START, other, (Position(9), b"other"), &mut Vec::new());
+    assert_eq!(talk.hears(), ["transfer 0 0 5 on 1"]);
+    talk.says(&Performative::Flow(Flow { incoming_window: 1, ..flow(1, 0) }));
+    assert_eq!(talk.hears(), ["transfer 0 1 6", "flow 0+400 link 0 2+0 drain"]);
+    talk.says(&Performative::Flow(Flow { incoming_window: 1, ..flow(2, 0) }));
+    assert_eq!(talk.hears(), ["transfer 0 2 5"]);
+    assert_eq!(talk.front.n_waiting_bytes(), 0);
+}
+
+#[test]
+fn a_large_message_goes_out_in_frames_that_the_client_takes() {
+    let open = Open { max_frame_size: 512, ..open() };
+    let mut talk = Talk::begun_with(ConnectionSettings::default(), open, begin());
+    talk.says(&Performative::Attach(Box::new(consumer(0))));
+    talk.hears();
+    let message: Vec<u8> = (0..=255).cycle().take(2000).collect();
+    deliver(&mut talk, 0, &message);
+    let bytes = talk.bytes();
+    let mut rest = &bytes[..];
+    let mut sizes = Vec::new();
+    while let Some(size) = amqp10::frame_size(rest) {
+        sizes.push(size);
+        rest = &rest[size..];
+    }
+    assert_eq!((sizes.len(), sizes[0], sizes[3]), (5, 512, 512));
+    deliver(&mut talk, 1, &message);
+    let (mut whole, mut n_last) = (Vec::new(), 0);
+    talk.hears_each(|_, performative, payload| {
+        let Performative::Transfer(it) = performative else { panic!("{performative:?}") };
+        assert_eq!(it.delivery_id.is_some(), whole.is_empty());
+        n_last += u32::from(!it.more);
+        whole.extend_from_slice(payload);
+    });
+    assert_eq!((whole, n_last), (message, 1));
+}
+
+/// A message whose transfer just fits is not cut.
+#[test]
+fn frames_are_filled_to_the_last_byte() {
+    for n_bytes in 440..520 {
+        let open = Open { max_frame_size: 512, ..open() };
+        let mut talk = Talk::begun_with(ConnectionSettings::default(), open, begin());
+        talk.says(&Performative::Attach(Box::new(consumer(0))));
+        talk.hears();
+        deliver(&mut talk, 0, &vec![1; n_bytes]);
+        let bytes = talk.bytes();
+        let first = amqp10::frame_size(&bytes).unwrap();
+        assert!(first <= 512);
+        assert!(first == bytes.len() || first == 512, "{n_bytes}");
+    }
+}
+
+#[test]
+fn a_message_that_the_client_does_not_take_ends_its_session() {
+    let attach = Attach { max_message_size: Some(100), ..consumer(0) };
+    let mut talk = attached_with(attach, begin());
+    let mut requests = Vec::new();
+    talk.front.deliver(START, key(0), (Position(0), &[0; 368]), &mut requests);
+    assert_eq!(
+        talk.hears(),
+        ["end amqp:link:message-size-exceeded \
+             'message size (368 bytes) > maximum message size (100 bytes)'"]
+    );
+    assert_eq!(requests.len(), 1);
+}
+
+#[test]
+fn a_detached_link_forgets_what_is_unsettled_and_waits() {
+    let mut talk = attached_with(consumer(0), Begin { incoming_window: 1, ..begin() });
+    deliver(&mut talk, 0, b"first");
+    deliver(&mut talk, 1, b"second");
+    talk.hears();
+    talk.says(&Performative::Detach(Detach { handle: 0, closed: true, error: None }));
+    assert_eq!(talk.hears(), ["detach 0"]);
+    assert_eq!(talk.takes_asked(), ["detach 100"]);
+    assert_eq!(talk.front.n_waiting_bytes(), 0);
+    talk.says(&disposition(0, 1, Some(DeliveryState::ACCEPTED)));
+    talk.says(&Performative::Flow(flow(1, 0)));
+    assert_eq!((talk.takes_asked().len(), talk.hears().len()), (0, 0));
+}
+
+#[test]
+fn flows_of_links_that_are_not_there_end_the_session() {
+    let mut talk = attached();
+    talk.says(&Performative::Flow(Flow { handle: Some(7), ..flow(0, 0) }));
+    assert_eq!(talk.hears(), ["end amqp:session:unattached-handle 'Unattached link handle: 7'"]);
+    assert_eq!(talk.takes_asked(), ["end 0"]);
+}

@@ -1,0 +1,434 @@
+//! A client and a broker around the front.
+
+use amqp10::{
+    Attach, Begin, DeliveryState, Disposition, Flow, FrameType, LinkTarget, MapRef, Open,
+    Performative, ProtocolLayer, ReceiverSettleMode, Role, SaslInit, SaslPerformative,
+    SenderSettleMode, SerialNumber, SourceTerminus, Symbol, Symbols, TargetTerminus,
+    TerminusDurability, Transfer, ValueRef, decode_frame, put_frame,
+};
+use edge::{AuthFailure, Proof, Step};
+use front_amqp10::{AttachedLink, ConnectionSettings, LinkHandle, LinkRequest, ServerConnection};
+use session::{ChannelId, Content, Error, ErrorKind, LinkId};
+use std::sync::Arc;
+use stdx::Now;
+
+pub(crate) const START: Now = Now::at_ms(1_000_000);
+
+/// So many milliseconds after the start.
+pub(crate) const fn later(ms: u64) -> Now {
+    START.plus(ms)
+}
+
+pub(crate) fn id(n: u32) -> SerialNumber {
+    SerialNumber::new(n)
+}
+
+pub(crate) const fn key(handle: u32) -> LinkHandle {
+    LinkHandle { channel: ChannelId(0), handle }
+}
+
+/// The front with a client and a broker around it.
+pub(crate) struct Talk {
+    pub(crate) front: ServerConnection,
+    /// The requests to the broker, in words.
+    pub(crate) asked: Vec<String>,
+    /// The bytes of messages that were published.
+    pub(crate) published: Vec<Vec<u8>>,
+    /// Whether logins and virtual hosts are refused.
+    pub(crate) refuses: bool,
+    /// Whether the broker attaches all links at once, by numbers that follow from their handles.
+    pub(crate) attaches: bool,
+    /// The bytes that arrive in one read.
+    pub(crate) read_bytes: usize,
+    input: Vec<u8>,
+}
+
+impl Talk {
+    pub(crate) fn new(settings: ConnectionSettings) -> Self {
+        Self {
+            front: ServerConnection::new(Arc::new(settings), START),
+            asked: Vec::new(),
+            published: Vec::new(),
+            refuses: false,
+            attaches: true,
+            read_bytes: usize::MAX,
+            input: Vec::new(),
+        }
+    }
+
+    /// With an open connection and a session on channel 0.
+    pub(crate) fn begun() -> Self {
+        Self::begun_with(ConnectionSettings::default(), open(), begin())
+    }
+
+    pub(crate) fn begun_with(
+        settings: ConnectionSettings,
+        open: Open<'_>,
+        begin: Begin<'_>,
+    ) -> Self {
+        let mut talk = Self::new(settings);
+        talk.log_in();
+        talk.says(&Performative::Open(Box::new(open)));
+        talk.says(&Performative::Begin(Box::new(begin)));
+        talk.hears();
+        talk.asked.clear();
+        talk
+    }
+
+    pub(crate) fn log_in(&mut self) {
+        self.sends(&ProtocolLayer::Sasl.header());
+        self.sends(&init("PLAIN", b"\0me\0pw"));
+        self.sends(&ProtocolLayer::Amqp.header());
+    }
+
+    pub(crate) fn says(&mut self, performative: &Performative<'_>) {
+        self.says_on(0, performative);
+    }
+
+    pub(crate) fn says_on(&mut self, channel: u16, performative: &Performative<'_>) {
+        let mut bytes = Vec::new();
+        performative.encode_frame(channel, &mut bytes);
+        self.sends(&bytes);
+    }
+
+    pub(crate) fn transfers(&mut self, transfer: Transfer<'_>, payload: &[u8]) {
+        let mut bytes = Vec::new();
+        put_frame(&mut bytes, FrameType::Amqp, 0, |out| {
+            transfer.encode(out);
+            out.extend_from_slice(payload);
+        });
+        self.sends(&bytes);
+    }
+
+    pub(crate) fn sends(&mut self, bytes: &[u8]) {
+        for part in bytes.chunks(self.read_bytes) {
+            self.input.extend_from_slice(part);
+            self.work();
+        }
+    }
+
+    fn work(&mut self) {
+        loop {
+            let mut requests = Vec::new();
+            let progress = self.front.read(START, &self.input, &mut requests);
+            self.take_requests(requests);
+            self.input.drain(..progress.consumed);
+            match progress.step {
+                Step::Authenticate(login) => {
+                    self.asked.push(format!("login {}", login.user));
+                    let result = match login.proof {
+                        Proof::Malformed => Err(AuthFailure::Malformed),
+                        _ if self.refuses => Err(AuthFailure::Refused),
+                        Proof::Nothing | Proof::Password(_) => Ok(()),
+                    };
+                    self.front.authenticated(START, result);
+                }
+                Step::Open { vhost } => {
+                    self.asked.push(format!("open {vhost}"));
+                    let error = Error::new(ErrorKind::InvalidPath, "no");
+                    let result = if self.refuses { Err(error) } else { Ok(()) };
+                    self.front.opened(START, result);
+                }
+                Step::Again => {}
+                Step::More | Step::Close => return,
+            }
+        }
+    }
+
+    fn take_requests(&mut self, requests: Vec<LinkRequest>) {
+        for request in requests {
+            self.asked.push(self.describe(&request));
+            match request {
+                LinkRequest::Attach(asked) if self.attaches => self.attach(asked.key),
+                LinkRequest::Publish { message, .. } => {
+                    self.published.push(match message.content {
+                        Content::Inline(span) => span.of(&self.input).to_vec(),
+                        Content::Owned(owned) => owned.body.to_vec(),
+                    })
+                }
+                LinkRequest::Attach(_)
+                | LinkRequest::Detach { .. }
+                | LinkRequest::Settle(_)
+                | LinkRequest::Modify(_)
+                | LinkRequest::Credit(_)
+                | LinkRequest::EndSession(_)
+                | LinkRequest::CloseConnection => {}
+            }
+        }
+    }
+
+    /// The broker attaches the link under a number that follows from its handle.
+    pub(crate) fn attach(&mut self, key: LinkHandle) {
+        let link = LinkId(100 + u64::from(key.handle));
+        let mut requests = Vec::new();
+        let attached = AttachedLink { link, source: None, target: None };
+        self.front.attached(START, key, Ok(attached), &mut requests);
+        self.take_requests(requests);
+    }
+
+    fn describe(&self, request: &LinkRequest) -> String {
+        match request {
+            LinkRequest::Attach(asked) => {
+                let attach = asked.attach().unwrap();
+                format!("attach {} {} {:?}", asked.key.handle, attach.name, attach.role)
+            }
+            LinkRequest::Detach { link, .. } => format!("detach {}", link.0),
+            LinkRequest::Publish { message, .. } => {
+                let settled = if message.is_settled { " settled" } else { "" };
+                let place = match &message.content {
+                    Content::Inline(_) => "inline",
+                    Content::Owned(_) => "owned",
+                };
+                let n_bytes = message.content.n_bytes();
+                format!(
+                    "publish {} {}{settled} {place} {n_bytes}",
+                    message.link.0,
+                    message.id.bits()
+                )
+            }
+            LinkRequest::Settle(it) => {
+                format!("settle {} {} {:?}", it.link.0, it.position.0, it.outcome)
+            }
+            LinkRequest::Modify(it) => format!(
+                "modify {} {} failed {} undeliverable {} {}",
+                it.link.0,
+                it.position.0,
+                it.is_failed,
+                it.is_undeliverable,
+                it.annotations.len()
+            ),
+            LinkRequest::Credit(it) => format!(
+                "credit {} {}+{} drain {} echo {}",
+                it.link.0,
+                it.delivery_count.bits(),
+                it.credit,
+                it.drain,
+                it.echo
+            ),
+            LinkRequest::EndSession(channel) => format!("end {}", channel.0),
+            LinkRequest::CloseConnection => "close".to_owned(),
+        }
+    }
+
+    /// The bytes that go out.
+    pub(crate) fn bytes(&mut self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.front.take_output(START, &mut out);
+        out
+    }
+
+    /// The frames that go out, in words, without the channel if it is 0.
+    pub(crate) fn hears(&mut self) -> Vec<String> {
+        let bytes = self.bytes();
+        frames(&bytes).into_iter().map(|(channel, frame)| words(channel, &frame)).collect()
+    }
+
+    /// The performatives that go out, with their channels and payloads.
+    pub(crate) fn hears_each(&mut self, mut each: impl FnMut(u16, &Performative<'_>, &[u8])) {
+        let bytes = self.bytes();
+        for (channel, body) in frames(&bytes) {
+            let (performative, payload) = Performative::decode(&body).unwrap();
+            each(channel, &performative, payload);
+        }
+    }
+
+    pub(crate) fn takes_asked(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.asked)
+    }
+}
+
+/// The bodies of AMQP's frames; protocol headers and SASL's frames are left out.
+fn frames(mut bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {
+    let mut found = Vec::new();
+    while !bytes.is_empty() {
+        let used = if bytes.starts_with(b"AMQP") {
+            8
+        } else if bytes[5] == 1 {
+            decode_frame(bytes, FrameType::Sasl, 8192).unwrap().unwrap().1
+        } else {
+            let (frame, used) = decode_frame(bytes, FrameType::Amqp, u32::MAX).unwrap().unwrap();
+            if !frame.body.is_empty() {
+                found.push((frame.channel, frame.body.to_vec()));
+            }
+            used
+        };
+        bytes = &bytes[used..];
+    }
+    found
+}
+
+fn words(channel: u16, body: &[u8]) -> String {
+    let (performative, payload) = Performative::decode(body).unwrap();
+    let on = if channel == 0 { String::new() } else { format!(" on {channel}") };
+    let error = |error: &Option<amqp10::AmqpError<'_>>| {
+        error.map_or(String::new(), |error| {
+            let text = error.description.map_or(String::new(), |text| format!(" '{text}'"));
+            format!(" {}{text}", error.condition.0)
+        })
+    };
+    let what = match &performative {
+        Performative::Open(open) => format!("open {}", open.container_id),
+        Performative::Begin(begin) => format!("begin {:?}", begin.remote_channel),
+        Performative::Attach(it) => format!(
+            "attach {} {:?} source {} target {}",
+            it.handle,
+            it.role,
+            it.source.is_some(),
+            it.target.is_some()
+        ),
+        Performative::Flow(flow) => {
+            let link = flow.handle.map_or(String::new(), |handle| {
+                let credit = flow.link_credit.unwrap_or(0);
+                let count = flow.delivery_count.map_or(0, SerialNumber::bits);
+                let drain = if flow.drain { " drain" } else { "" };
+                format!(" link {handle} {count}+{credit}{drain}")
+            });
+            let next = flow.next_incoming_id.map_or(0, SerialNumber::bits);
+            format!("flow {next}+{}{link}", flow.incoming_window)
+        }
+        Performative::Transfer(it) => {
+            let id = it.delivery_id.map_or_else(|| "-".to_owned(), |id| id.bits().to_string());
+            let settled = if it.settled == Some(true) { " settled" } else { "" };
+            let more = if it.more { " more" } else { "" };
+            format!("transfer {} {id}{settled}{more} {}", it.handle, payload.len())
+        }
+        Performative::Disposition(it) => {
+            let last = it.last.unwrap_or(it.first).bits();
+            let state = match it.state {
+                Some(DeliveryState::Outcome(outcome)) => {
+                    let outcome = format!("{outcome:?}");
+                    outcome.split('(').next().unwrap_or_default().to_owned()
+                }
+                other => format!("{other:?}"),
+            };
+            format!("disposition {:?} {}..={last} {} {state}", it.role, it.first.bits(), it.settled)
+        }
+        Performative::Detach(it) => {
+            let closed = if it.closed { "" } else { " open" };
+            format!("detach {}{closed}{}", it.handle, error(&it.error))
+        }
+        Performative::End(it) => format!("end{}", error(&it.error)),
+        Performative::Close(it) => format!("close{}", error(&it.error)),
+    };
+    format!("{what}{on}")
+}
+
+pub(crate) fn init(mechanism: &str, response: &[u8]) -> Vec<u8> {
+    let init =
+        SaslInit { mechanism: Symbol(mechanism), initial_response: Some(response), hostname: None };
+    let mut out = Vec::new();
+    SaslPerformative::Init(init).encode_frame(&mut out);
+    out
+}
+
+pub(crate) const fn open() -> Open<'static> {
+    Open {
+        container_id: "client",
+        hostname: None,
+        max_frame_size: u32::MAX,
+        channel_max: u16::MAX,
+        idle_time_out: None,
+        outgoing_locales: Symbols::NONE,
+        incoming_locales: Symbols::NONE,
+        offered_capabilities: Symbols::NONE,
+        desired_capabilities: Symbols::NONE,
+        properties: MapRef::EMPTY,
+    }
+}
+
+pub(crate) fn begin() -> Begin<'static> {
+    Begin {
+        remote_channel: None,
+        next_outgoing_id: id(0),
+        incoming_window: 1000,
+        outgoing_window: 1000,
+        handle_max: u32::MAX,
+        offered_capabilities: Symbols::NONE,
+        desired_capabilities: Symbols::NONE,
+        properties: MapRef::EMPTY,
+    }
+}
+
+const fn attach(handle: u32, role: Role) -> Attach<'static> {
+    Attach {
+        name: "link",
+        handle,
+        role,
+        snd_settle_mode: SenderSettleMode::Mixed,
+        rcv_settle_mode: ReceiverSettleMode::First,
+        source: None,
+        target: None,
+        unsettled: MapRef::EMPTY,
+        incomplete_unsettled: false,
+        initial_delivery_count: None,
+        max_message_size: None,
+        offered_capabilities: Symbols::NONE,
+        desired_capabilities: Symbols::NONE,
+        properties: MapRef::EMPTY,
+    }
+}
+
+/// The attach of a link on which the client publishes.
+pub(crate) fn publisher(handle: u32) -> Attach<'static> {
+    let target = TargetTerminus {
+        address: Some(ValueRef::Str("/queues/q")),
+        durable: TerminusDurability::None,
+        expiry_policy: Symbol("session-end"),
+        timeout: 0,
+        dynamic: false,
+        dynamic_node_properties: MapRef::EMPTY,
+        capabilities: Symbols::NONE,
+    };
+    Attach {
+        source: Some(SourceTerminus::default()),
+        target: Some(LinkTarget::Terminus(target)),
+        initial_delivery_count: Some(id(0)),
+        ..attach(handle, Role::Sender)
+    }
+}
+
+/// The attach of a link on which the client consumes.
+pub(crate) fn consumer(handle: u32) -> Attach<'static> {
+    let source =
+        SourceTerminus { address: Some(ValueRef::Str("/queues/q")), ..SourceTerminus::default() };
+    Attach { source: Some(source), ..attach(handle, Role::Receiver) }
+}
+
+/// A transfer that is the whole of an unsettled delivery.
+pub(crate) fn whole(handle: u32, n: u32) -> Transfer<'static> {
+    Transfer {
+        handle,
+        delivery_id: Some(id(n)),
+        delivery_tag: Some(amqp10::DeliveryTag(b"t")),
+        message_format: Some(0),
+        settled: None,
+        more: false,
+        rcv_settle_mode: None,
+        state: None,
+        resume: false,
+        aborted: false,
+        batchable: false,
+    }
+}
+
+/// A flow with windows that are wide enough, from a client that has seen `n_seen` transfers and has sent
+/// `n_sent`.
+pub(crate) fn flow(n_seen: u32, n_sent: u32) -> Flow<'static> {
+    Flow::of_session(id(n_seen), 1000, id(n_sent), 1000)
+}
+
+/// The state of deliveries, as a consumer tells it.
+pub(crate) fn disposition(
+    first: u32,
+    last: u32,
+    state: Option<DeliveryState<'_>>,
+) -> Performative<'_> {
+    Performative::Disposition(Disposition {
+        role: Role::Receiver,
+        first: id(first),
+        last: Some(id(last)),
+        settled: true,
+        state,
+        batchable: false,
+    })
+}

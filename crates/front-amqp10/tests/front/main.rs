@@ -1,0 +1,15 @@
+//! Whole conversations with the front: a client made of the codec on one side, a scripted broker on the
+//! other; no sockets, no clocks.
+
+#[cfg(test)]
+mod connections;
+#[cfg(test)]
+mod consuming;
+#[cfg(test)]
+mod harness;
+#[cfg(test)]
+mod hostile;
+#[cfg(test)]
+mod pipes;
+#[cfg(test)]
+mod publishing;

@@ -1,0 +1,343 @@
+//! Links on which the client publishes.
+
+use crate::harness::{Talk, id, key, publisher, whole};
+use amqp10::{
+    Attach, Detach, Performative, ReceiverSettleMode, SenderSettleMode, SerialNumber, Transfer,
+};
+use front_amqp10::{ConnectionSettings, ProtocolFault, PublishAnswer, Refusal};
+use session::{ChannelId, Error, ErrorKind};
+
+const SESSION: ChannelId = ChannelId(0);
+
+fn attached() -> Talk {
+    attached_with(publisher(0))
+}
+
+fn attached_with(attach: Attach<'_>) -> Talk {
+    let mut talk = Talk::begun();
+    talk.says(&Performative::Attach(Box::new(attach)));
+    talk.hears();
+    talk.takes_asked();
+    talk
+}
+
+fn part(handle: u32, n: Option<u32>, more: bool) -> Transfer<'static> {
+    Transfer { delivery_id: n.map(id), more, ..whole(handle, 0) }
+}
+
+#[test]
+fn an_attach_is_answered_with_credit() {
+    let mut talk = Talk::begun();
+    let attach = Attach { initial_delivery_count: Some(id(u32::MAX)), ..publisher(3) };
+    talk.says(&Performative::Attach(Box::new(attach)));
+    assert_eq!(talk.takes_asked(), ["attach 3 link Sender"]);
+    assert_eq!(
+        talk.hears(),
+        ["attach 3 Receiver source true target true", "flow 0+400 link 3 4294967295+170"]
+    );
+}
+
+#[test]
+fn messages_are_answered_in_ranges() {
+    let mut talk = attached();
+    for n in 0..6 {
+        talk.transfers(whole(0, n), b"message");
+    }
+    talk.transfers(Transfer { settled: Some(true), ..whole(0, 6) }, b"message");
+    let asked = talk.takes_asked();
+    assert_eq!((asked.len(), &*asked[0]), (7, "publish 100 0 inline 7"));
+    assert_eq!(asked[6], "publish 100 6 settled inline 7");
+    assert!(talk.published.iter().all(|message| message == b"message"));
+    assert_eq!(talk.hears(), [""; 0]);
+    talk.front.answer(SESSION, 4, 4, &PublishAnswer::Released);
+    talk.front.answer(SESSION, 2, 3, &PublishAnswer::Accepted);
+    talk.front.answer(SESSION, 1, 1, &PublishAnswer::Accepted);
+    talk.front.answer(SESSION, 5, 7, &PublishAnswer::Accepted);
+    assert_eq!(
+        talk.hears(),
+        [
+            "disposition Receiver 0..=2 true Accepted",
+            "disposition Receiver 3..=3 true Released",
+            "disposition Receiver 4..=5 true Accepted",
+        ]
+    );
+    // An answer that comes twice has nothing to answer.
+    talk.front.answer(SESSION, 1, 7, &PublishAnswer::Accepted);
+    assert_eq!(talk.hears(), [""; 0]);
+}
+
+#[test]
+fn a_refusal_names_queue_and_reason() {
+    let mut talk = attached();
+    talk.transfers(whole(0, 0), b"m");
+    let refusal = Refusal {
+        queue: "q".to_owned(),
+        reason: "maxlen",
+        description: "queue 'q' is full".to_owned(),
+    };
+    talk.front.answer(SESSION, 1, 1, &PublishAnswer::Rejected(Box::new(refusal)));
+    let mut info = Vec::new();
+    talk.hears_each(|_, performative, _| {
+        let text = format!("{performative:?}");
+        assert!(text.contains("Rejected") && text.contains("queue 'q' is full"), "{text}");
+        let Performative::Disposition(it) = performative else { panic!("{text}") };
+        let Some(amqp10::DeliveryState::Outcome(amqp10::DeliveryOutcome::Rejected(rejected))) =
+            it.state
+        else {
+            panic!("{text}")
+        };
+        let error = rejected.error.unwrap();
+        info.push(format!("{:?} {:?}", error.info.get("queue"), error.info.get("reason")));
+    });
+    assert_eq!(info, [r#"Some(Str("q")) Some(Symbol("maxlen"))"#]);
+}
+
+#[test]
+fn deliveries_arrive_in_parts_interleaved_over_links() {
+    let mut talk = attached();
+    talk.says(&Performative::Attach(Box::new(publisher(1))));
+    talk.hears();
+    talk.transfers(part(0, Some(0), true), b"a");
+    talk.transfers(part(1, Some(1), true), b"x");
+    talk.transfers(part(0, None, true), b"b");
+    assert_eq!(talk.front.unfinished_bytes(), 3);
+    talk.transfers(part(1, Some(1), false), b"yz");
+    talk.transfers(part(0, None, false), b"");
+    assert_eq!(talk.published, [b"xyz".to_vec(), b"ab".to_vec()]);
+    assert_eq!(talk.front.unfinished_bytes(), 0);
+    talk.front.answer(SESSION, 1, 2, &PublishAnswer::Accepted);
+    assert_eq!(talk.hears(), ["disposition Receiver 0..=1 true Accepted"]);
+}
+
+#[test]
+fn an_aborted_delivery_is_dropped() {
+    let mut talk = attached();
+    talk.transfers(part(0, Some(0), true), b"a");
+    talk.transfers(Transfer { aborted: true, ..part(0, None, false) }, b"");
+    talk.transfers(whole(0, 1), b"m");
+    assert_eq!(talk.published, [b"m".to_vec()]);
+    assert_eq!(talk.front.unfinished_bytes(), 0);
+}
+
+#[test]
+fn credit_is_renewed_at_half_while_few_publishes_are_unanswered() {
+    let mut talk = attached();
+    (0..84).for_each(|n| talk.transfers(whole(0, n), b"m"));
+    assert_eq!(talk.hears(), [""; 0]);
+    talk.transfers(whole(0, 84), b"m");
+    assert_eq!(talk.hears(), ["flow 85+315 link 0 85+170"]);
+    // 170 more, and none is answered: the window of the session opens, the credit does not.
+    (85..255).for_each(|n| talk.transfers(whole(0, n), b"m"));
+    assert_eq!(talk.hears(), ["flow 200+400"]);
+    talk.transfers(whole(0, 255), b"m");
+    assert_eq!(talk.hears(), ["detach 0 amqp:link:transfer-limit-exceeded"]);
+}
+
+#[test]
+fn answers_renew_credit() {
+    let mut talk = attached();
+    (0..255).for_each(|n| talk.transfers(whole(0, n), b"m"));
+    talk.hears();
+    talk.front.answer(SESSION, 1, 85, &PublishAnswer::Accepted);
+    assert_eq!(talk.hears(), ["disposition Receiver 0..=84 true Accepted"]);
+    talk.front.answer(SESSION, 86, 86, &PublishAnswer::Accepted);
+    assert_eq!(
+        talk.hears(),
+        ["flow 255+345 link 0 255+170", "disposition Receiver 85..=85 true Accepted"]
+    );
+}
+
+#[test]
+fn faults_of_publishers() {
+    let settled = SenderSettleMode::Settled;
+    let unsettled = SenderSettleMode::Unsettled;
+    let invalid = "detach 0 amqp:invalid-field";
+    let cases: [(Attach<'_>, Transfer<'_>, String); 5] = [
+        (
+            publisher(0),
+            Transfer { delivery_id: None, ..whole(0, 0) },
+            format!("{invalid} 'the first transfer of a delivery has no delivery-id'"),
+        ),
+        (
+            Attach { snd_settle_mode: settled, ..publisher(0) },
+            whole(0, 0),
+            format!(
+                "{invalid} 'sender settle mode is 'settled' but transfer settled flag is interpreted as being 'false''"
+            ),
+        ),
+        (
+            Attach { snd_settle_mode: unsettled, ..publisher(0) },
+            Transfer { settled: Some(true), ..whole(0, 0) },
+            format!(
+                "{invalid} 'sender settle mode is 'unsettled' but transfer settled flag is interpreted as being 'true''"
+            ),
+        ),
+        (
+            publisher(0),
+            Transfer { rcv_settle_mode: Some(ReceiverSettleMode::Second), ..whole(0, 0) },
+            "detach 0 amqp:not-implemented 'rcv-settle-mode second not supported'".to_owned(),
+        ),
+        (
+            publisher(0),
+            whole(9, 0),
+            "end amqp:session:unattached-handle 'Unattached link handle: 9'".to_owned(),
+        ),
+    ];
+    for (attach, transfer, heard) in cases {
+        let mut talk = attached_with(attach);
+        talk.transfers(transfer, b"m");
+        assert_eq!(talk.hears(), [heard.as_str()]);
+        assert_eq!(talk.published.len(), 0);
+    }
+}
+
+#[test]
+fn fields_that_change_within_a_delivery_detach_the_link() {
+    for (second, text) in [
+        (part(0, Some(1), false), "the delivery-id changes within a delivery"),
+        (
+            Transfer { settled: Some(false), ..part(0, None, false) },
+            "the settled flag changes within a delivery",
+        ),
+    ] {
+        let mut talk = attached();
+        talk.transfers(Transfer { settled: Some(true), ..part(0, Some(0), true) }, b"a");
+        talk.transfers(second, b"b");
+        assert_eq!(talk.hears(), [format!("detach 0 amqp:invalid-field '{text}'")]);
+        assert_eq!(talk.takes_asked(), ["detach 100"]);
+        assert_eq!(talk.front.unfinished_bytes(), 0);
+        // What the client had sent by then is passed over, until it answers.
+        talk.transfers(whole(0, 2), b"c");
+        talk.says(&Performative::Detach(Detach { handle: 0, closed: true, error: None }));
+        assert_eq!(talk.hears(), [""; 0]);
+        talk.says(&Performative::Attach(Box::new(publisher(0))));
+        assert_eq!(talk.takes_asked(), ["attach 0 link Sender"]);
+    }
+}
+
+#[test]
+fn a_message_that_is_too_large_ends_the_session() {
+    let settings = ConnectionSettings { message_bytes_max: 100, ..ConnectionSettings::default() };
+    let mut talk = Talk::begun_with(settings, crate::harness::open(), crate::harness::begin());
+    talk.says(&Performative::Attach(Box::new(publisher(0))));
+    talk.hears();
+    talk.transfers(part(0, Some(0), true), &[0; 60]);
+    talk.transfers(part(0, None, false), &[0; 41]);
+    assert_eq!(
+        talk.hears(),
+        ["end amqp:link:message-size-exceeded \
+             'message size (101 bytes) > maximum message size (100 bytes)'"]
+    );
+    assert_eq!(talk.front.unfinished_bytes(), 0);
+}
+
+#[test]
+fn refused_attaches_have_no_terminus() {
+    let refused = ["attach 0 Receiver source true target false"];
+    let cases: [(Attach<'_>, &str); 4] = [
+        (
+            Attach { incomplete_unsettled: true, ..publisher(0) },
+            "detach 0 amqp:not-implemented 'Link recovery not supported'",
+        ),
+        (
+            Attach { rcv_settle_mode: ReceiverSettleMode::Second, ..publisher(0) },
+            "detach 0 amqp:not-implemented 'rcv-settle-mode second not supported'",
+        ),
+        (
+            Attach { initial_delivery_count: None::<SerialNumber>, ..publisher(0) },
+            "detach 0 amqp:invalid-field 'Attach refused: no initial-delivery-count'",
+        ),
+        (
+            Attach { target: None, ..publisher(0) },
+            "detach 0 amqp:invalid-field 'Attach refused: no target'",
+        ),
+    ];
+    for (attach, detach) in cases {
+        let mut talk = Talk::begun();
+        talk.says(&Performative::Attach(Box::new(attach)));
+        assert_eq!(talk.hears(), [refused[0], detach]);
+        assert_eq!(talk.takes_asked(), [""; 0]);
+    }
+}
+
+#[test]
+fn the_broker_refuses_links_and_ends_them() {
+    let mut talk = Talk::begun();
+    talk.attaches = false;
+    talk.says(&Performative::Attach(Box::new(publisher(0))));
+    assert_eq!(talk.hears(), [""; 0]);
+    let error = Error::new(ErrorKind::NotFound, "no exchange 'x' in vhost '/'");
+    let refusal = Err(ProtocolFault::of_refusal(error));
+    talk.front.attached(crate::harness::START, key(0), refusal, &mut Vec::new());
+    assert_eq!(
+        talk.hears(),
+        [
+            "attach 0 Receiver source true target false",
+            "detach 0 amqp:not-found 'no exchange 'x' in vhost '/''"
+        ]
+    );
+    // A missing permission ends the session.
+    talk.says(&Performative::Attach(Box::new(publisher(1))));
+    let error = Error::new(ErrorKind::AccessRefused, "write access refused");
+    let refusal = Err(ProtocolFault::of_refusal(error));
+    talk.takes_asked();
+    talk.front.attached(crate::harness::START, key(1), refusal, &mut Vec::new());
+    assert_eq!(talk.hears(), ["end amqp:unauthorized-access 'write access refused'"]);
+    // A link whose queue is deleted.
+    let mut talk = attached();
+    let deleted = ProtocolFault::link(amqp10::Condition::ResourceDeleted, "");
+    talk.front.broker_ends(crate::harness::START, key(0), &deleted);
+    assert_eq!(talk.hears(), ["detach 0 amqp:resource-deleted"]);
+    assert_eq!(talk.takes_asked(), [""; 0]);
+}
+
+#[test]
+fn a_handle_belongs_to_one_link() {
+    let mut talk = attached();
+    talk.says(&Performative::Attach(Box::new(publisher(0))));
+    assert_eq!(
+        talk.hears(),
+        ["end amqp:session:handle-in-use 'handle 0 is already associated with a link'"]
+    );
+    let mut talk = Talk::begun();
+    talk.says(&Performative::Attach(Box::new(publisher(256))));
+    assert_eq!(
+        talk.hears(),
+        ["end amqp:connection:framing-error \
+             'link handle value (256) exceeds maximum link handle value (255)'"]
+    );
+}
+
+#[test]
+fn a_transfer_before_the_attach_detaches_behind_it() {
+    let mut talk = Talk::begun();
+    talk.attaches = false;
+    talk.says(&Performative::Attach(Box::new(publisher(0))));
+    talk.transfers(whole(0, 0), b"m");
+    assert_eq!(talk.hears(), [""; 0]);
+    talk.attach(key(0));
+    assert_eq!(
+        talk.hears(),
+        [
+            "attach 0 Receiver source true target true",
+            "flow 1+399 link 0 0+170",
+            "detach 0 amqp:link:transfer-limit-exceeded"
+        ]
+    );
+    assert_eq!(talk.takes_asked(), ["attach 0 link Sender", "detach 100"]);
+}
+
+#[test]
+fn a_detach_before_the_attach_is_answered_behind_it() {
+    let mut talk = Talk::begun();
+    talk.attaches = false;
+    talk.says(&Performative::Attach(Box::new(publisher(0))));
+    talk.says(&Performative::Detach(Detach { handle: 0, closed: true, error: None }));
+    assert_eq!(talk.hears(), [""; 0]);
+    talk.attach(key(0));
+    assert_eq!(
+        talk.hears(),
+        ["attach 0 Receiver source true target true", "flow 0+400 link 0 0+170", "detach 0"]
+    );
+    assert_eq!(talk.takes_asked(), ["attach 0 link Sender", "detach 100"]);
+}

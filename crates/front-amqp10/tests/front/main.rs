@@ -6,6 +6,8 @@ mod connections;
 #[cfg(test)]
 mod consuming;
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod hostile;

@@ -178,8 +178,8 @@ impl Broker {
         upkeep::keep_memory_small(&self.view(), &self.classic);
         self.exchanges.save_seen_at_times(storage.disk(), &storage.wal, now.monotonic_ms.get());
         self.undo.expire(now.unix_ms.get());
-        upkeep::look_for_overdue(self, now.monotonic_ms.get());
-        upkeep::look_for_silent_consumers(self, now.monotonic_ms.get());
+        upkeep::look_for_overdue(self, now.monotonic_ms);
+        upkeep::look_for_silent_consumers(self, now.monotonic_ms);
     }
 
     /// Writes the definitions as of now; the commands that led to them are no longer needed.

@@ -256,7 +256,7 @@ impl Figures<'_> {
         let queues = view.queues().filter(waited_for);
         let oldest_ms =
             queues.filter_map(|queue| Diagnosis(queue).pending_since_ms(&publisher)).min()?;
-        Some(self.0.classic.storage().time.monotonic_ms().get().saturating_sub(oldest_ms))
+        Some(self.0.classic.storage().time.monotonic_ms().since(oldest_ms))
     }
 
     /// The log's figures.

@@ -11,6 +11,7 @@ use session::{Error, ErrorKind};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use stdx::MonotonicMs;
 
 /// A connection may hold one in so many parts of the memory that the node may use.
 const CONNECTION_PART: u64 = 4;
@@ -56,13 +57,13 @@ impl Holdings {
     }
 
     /// Whether unacked messages are to be counted now.
-    pub(crate) fn is_look_due(&self, now_ms: u64) -> bool {
-        now_ms >= self.next_look_ms.load(Ordering::Relaxed)
+    pub(crate) fn is_look_due(&self, now_ms: MonotonicMs) -> bool {
+        now_ms.get() >= self.next_look_ms.load(Ordering::Relaxed)
     }
 
     /// Has unacked messages counted next at `at_ms`.
-    pub(crate) fn set_next_look(&self, at_ms: u64) {
-        self.next_look_ms.store(at_ms, Ordering::Relaxed);
+    pub(crate) fn set_next_look(&self, at_ms: MonotonicMs) {
+        self.next_look_ms.store(at_ms.get(), Ordering::Relaxed);
     }
 
     pub(crate) fn connection_bytes_max(&self) -> u64 {

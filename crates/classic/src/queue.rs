@@ -91,7 +91,7 @@ impl Queue {
         let state = QueueState::new(
             (durability, is_loading),
             settings,
-            services.storage.time.monotonic_ms().get(),
+            services.storage.time.monotonic_ms(),
         );
         let state = Mutex::new(state);
         let counters = QueueCounters::default();

@@ -3,6 +3,7 @@
 use crate::{N_OPERATIONS, Piece, Work};
 use queue::{AckMode, Checkout, ConsumerKey, Fifo, MessageAttrs, QueuePolicy, Return};
 use std::hint::black_box;
+use stdx::UnixMs;
 
 pub(crate) const PIECES: &[Piece] = &[
     ("queue/auto-ack", auto_ack),
@@ -84,8 +85,14 @@ fn requeue() -> Work {
     Box::new(move || {
         fifo.enqueue(N_OPERATIONS);
         while let Some(first) = fifo.next_delivery() {
-            fifo.give_back(consumer, first.position, Return::Released, 0, &mut gone)
-                .expect("it is held");
+            fifo.give_back(
+                consumer,
+                first.position,
+                Return::Released,
+                UnixMs::from_raw(0),
+                &mut gone,
+            )
+            .expect("it is held");
             let again = fifo.next_delivery().expect("it is back");
             fifo.settle(consumer, again.position).expect("it is held");
         }
@@ -99,7 +106,7 @@ fn priorities() -> Work {
     Box::new(move || {
         for n in 0..N_OPERATIONS {
             let priority = (n * 3 % 5) as u8;
-            fifo.put(&MessageAttrs { priority, ..MessageAttrs::default() }, 0);
+            fifo.put(&MessageAttrs { priority, ..MessageAttrs::default() }, UnixMs::from_raw(0));
         }
         while let Some(assigned) = fifo.next_delivery() {
             fifo.settle(consumer, assigned.position).expect("it is held");
@@ -116,7 +123,13 @@ fn deadlines() -> Work {
         for _ in 0..N_OPERATIONS {
             now += 1;
             let deadline_ms = Some(now / 10 + 60_000);
-            fifo.put(&MessageAttrs { deadline_ms, ..MessageAttrs::default() }, now / 10);
+            fifo.put(
+                &MessageAttrs {
+                    deadline_ms: deadline_ms.map(UnixMs::from_raw),
+                    ..MessageAttrs::default()
+                },
+                UnixMs::from_raw(now / 10),
+            );
         }
         while let Some(assigned) = fifo.next_delivery() {
             fifo.settle(consumer, assigned.position).expect("it is held");
@@ -132,10 +145,16 @@ fn expire() -> Work {
         fifo.enqueue(1);
         for n in 0..N_OPERATIONS {
             let deadline_ms = Some(n * 7_919 % 10_000);
-            fifo.put(&MessageAttrs { deadline_ms, ..MessageAttrs::default() }, 0);
+            fifo.put(
+                &MessageAttrs {
+                    deadline_ms: deadline_ms.map(UnixMs::from_raw),
+                    ..MessageAttrs::default()
+                },
+                UnixMs::from_raw(0),
+            );
         }
         gone.clear();
-        fifo.messages_mut().expire(10_100, u64::MAX, &mut gone);
+        fifo.messages_mut().expire(UnixMs::from_raw(10_100), u64::MAX, &mut gone);
         black_box(&gone);
     })
 }

@@ -5,6 +5,7 @@ mod tests;
 
 use crate::{PositionRange, PositionSet};
 use std::collections::{BTreeMap, VecDeque};
+use stdx::MonotonicMs;
 
 /// Empty places beside those in use from which on the list is made shorter.
 const EMPTY_PLACES: usize = 1_024;
@@ -38,8 +39,8 @@ impl Awaiting {
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     from: u64,
-    first_ms: u64,
-    last_ms: u64,
+    first_ms: MonotonicMs,
+    last_ms: MonotonicMs,
 }
 
 /// The publishes of a queue that are to be confirmed once they have been consumed, by position.
@@ -98,7 +99,7 @@ impl ConfirmWaiters {
 
     /// From now on `awaiting`, at `position`, waits; one that waits there already is replaced.
     /// Positions rise but for those that waited before and come back.
-    pub fn wait(&mut self, position: u64, awaiting: Awaiting, now_ms: u64) {
+    pub fn wait(&mut self, position: u64, awaiting: Awaiting, now_ms: MonotonicMs) {
         self.bytes += u64::from(awaiting.bytes);
         if self.is_empty() {
             self.first = position;
@@ -147,15 +148,15 @@ impl ConfirmWaiters {
 
     /// Notes that the newest publish came at `now_ms`. A publish that comes back is as old as those about it.
     #[inline]
-    fn note_time(&mut self, position: u64, now_ms: u64) {
+    fn note_time(&mut self, position: u64, now_ms: MonotonicMs) {
         match self.marks.back_mut() {
-            Some(last) if now_ms < last.first_ms + self.mark_every_ms => last.last_ms = now_ms,
+            Some(last) if now_ms < last.first_ms.plus(self.mark_every_ms) => last.last_ms = now_ms,
             Some(_) | None => self.mark(position, now_ms),
         }
     }
 
     #[cold]
-    fn mark(&mut self, from: u64, now_ms: u64) {
+    fn mark(&mut self, from: u64, now_ms: MonotonicMs) {
         self.forget_marks();
         if self.marks.len() >= MARKS_MAX {
             self.merge_marks();
@@ -254,11 +255,12 @@ impl ConfirmWaiters {
     /// come: a tenth of a second later at most, or a part in a thousand of a long time-out.
     pub fn take_overdue(
         &mut self,
-        (now_ms, timeout_ms): (u64, u64),
+        now_ms: MonotonicMs,
+        timeout_ms: u64,
         n_max: usize,
         mut taken: impl FnMut(u64, Awaiting),
     ) {
-        let is_over = |mark: &Mark| mark.last_ms.saturating_add(timeout_ms) <= now_ms;
+        let is_over = |mark: &Mark| mark.last_ms.plus(timeout_ms) <= now_ms;
         let n_over = self.marks.partition_point(is_over);
         if n_over == 0 {
             return;
@@ -274,9 +276,9 @@ impl ConfirmWaiters {
 
     /// Time when [`ConfirmWaiters::take_overdue`] may have something to do; none if none waits.
     #[must_use]
-    pub fn next_overdue_ms(&self, timeout_ms: u64) -> Option<u64> {
+    pub fn next_overdue_ms(&self, timeout_ms: u64) -> Option<MonotonicMs> {
         let first = self.marks.front().filter(|_| !self.is_empty())?;
-        Some(first.last_ms.saturating_add(timeout_ms))
+        Some(first.last_ms.plus(timeout_ms))
     }
 
     /// Gives up the message at `position`, whose publisher was told that it waited for too long: the message
@@ -306,13 +308,13 @@ impl ConfirmWaiters {
     /// Time when the publish at `position` came, or a tenth of a second before; less exactly where some have
     /// waited for minutes.
     #[must_use]
-    pub fn came_ms(&self, position: u64) -> u64 {
+    pub fn came_ms(&self, position: u64) -> MonotonicMs {
         let n = self.marks.partition_point(|mark| mark.from <= position);
-        self.marks.get(n.saturating_sub(1)).map_or(0, |mark| mark.first_ms)
+        self.marks.get(n.saturating_sub(1)).map_or_else(MonotonicMs::default, |mark| mark.first_ms)
     }
 
     /// Time when the first publish that waits came; none if none waits.
-    pub fn oldest_ms(&self) -> Option<u64> {
+    pub fn oldest_ms(&self) -> Option<MonotonicMs> {
         self.first_position().map(|first| self.came_ms(first))
     }
 }

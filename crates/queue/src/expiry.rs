@@ -8,6 +8,7 @@ use crate::positions::{PositionRange, PositionSet};
 use crate::priorities::Priorities;
 use arbitrary::Scattered;
 use monotonic::Rising;
+use stdx::UnixMs;
 
 /// Deadlines of messages, wherever those stand.
 ///
@@ -28,8 +29,8 @@ impl Deadlines {
     pub(crate) fn push(
         &mut self,
         range: PositionRange,
-        deadline_ms: u64,
-        now_ms: u64,
+        deadline_ms: UnixMs,
+        now_ms: UnixMs,
         lanes: &Priorities,
         n_live: u64,
     ) {
@@ -46,9 +47,9 @@ impl Deadlines {
     }
 
     /// Time when a message may be due next; 0 for at once.
-    pub(crate) fn next_ms(&self) -> Option<u64> {
+    pub(crate) fn next_ms(&self) -> Option<UnixMs> {
         if !self.late.is_empty() {
-            return Some(0);
+            return Some(UnixMs::default());
         }
         [self.rising.next_ms(), self.scattered.next_ms()].into_iter().flatten().min()
     }
@@ -57,7 +58,7 @@ impl Deadlines {
     /// them.
     pub(crate) fn expire(
         &mut self,
-        now_ms: u64,
+        now_ms: UnixMs,
         limit: u64,
         lanes: &mut Priorities,
         gone: &mut Vec<PositionRange>,
@@ -74,20 +75,21 @@ impl Deadlines {
         }
     }
 
-    fn take_due(&mut self, now_ms: u64, limit: u64, due: &mut Vec<PositionRange>) -> bool {
+    fn take_due(&mut self, now_ms: UnixMs, limit: u64, due: &mut Vec<PositionRange>) -> bool {
         if let Some(position) = self.late.pop_first() {
             due.push(PositionRange::one(position));
             return true;
         }
         // In the order they are due in, whichever part knows them.
-        let scattered_ms = self.scattered.next_ms().unwrap_or(u64::MAX);
+        let scattered_ms = self.scattered.next_ms().unwrap_or(UnixMs::NEVER);
         self.rising.take_due(now_ms.min(scattered_ms), limit, due)
             || self.scattered.take_due(now_ms, limit, due)
     }
 
     /// Positions with when they are due, in that order; of some the messages are gone.
-    pub(crate) fn in_order(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let late = self.late.ranges().flat_map(|range| range.start..range.end).map(|at| (0, at));
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = (UnixMs, u64)> + '_ {
+        let late = self.late.ranges().flat_map(|range| range.start..range.end);
+        let late = late.map(|at| (UnixMs::default(), at));
         let mut rising = self.rising.in_order().peekable();
         let mut scattered = self.scattered.in_order().peekable();
         let merged = std::iter::from_fn(move || match (rising.peek(), scattered.peek()) {

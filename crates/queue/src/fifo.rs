@@ -6,6 +6,7 @@ use crate::positions::{PositionRange, PositionSet};
 use crate::queue_policy::{Gone, MessageAttrs, QueuePolicy, Reason, RecoveredMessages};
 use crate::round::Round;
 use std::collections::HashSet;
+use stdx::{MonotonicMs, UnixMs};
 
 /// The core of a classic queue: positions in, assignments out.
 ///
@@ -133,13 +134,18 @@ impl Fifo {
     /// priority, no deadline, and no size.
     pub fn enqueue(&mut self, n: u64) -> u64 {
         if self.messages.policy().is_some() {
-            return self.messages.put(n, &MessageAttrs::default(), 0, &self.consumers);
+            return self.messages.put(
+                n,
+                &MessageAttrs::default(),
+                UnixMs::default(),
+                &self.consumers,
+            );
         }
         self.messages.push(n)
     }
 
     /// Puts a message at the tail and returns its position.
-    pub fn put(&mut self, arrival: &MessageAttrs, now_ms: u64) -> u64 {
+    pub fn put(&mut self, arrival: &MessageAttrs, now_ms: UnixMs) -> u64 {
         if self.messages.policy().is_none() && arrival.deadline_ms.is_none() {
             return self.messages.push(1);
         }
@@ -148,7 +154,7 @@ impl Fifo {
 
     /// The round that is due before messages are given out one to each; none if consumers are few.
     #[must_use]
-    pub fn round(&self, now_ms: u64) -> Option<Round> {
+    pub fn round(&self, now_ms: MonotonicMs) -> Option<Round> {
         Round::due(self.consumers.n_active(), self.messages.n_ready(), now_ms)
     }
 
@@ -206,7 +212,7 @@ impl Fifo {
         consumer: ConsumerKey,
         position: u64,
         how: Return,
-        now_ms: u64,
+        now_ms: UnixMs,
         gone: &mut Vec<Gone>,
     ) -> Result<(), NotHeld> {
         self.consumers.release(consumer, |holder| holder.let_go(position)).ok_or(NotHeld)?;
@@ -221,7 +227,7 @@ impl Fifo {
         consumer: ConsumerKey,
         kept: &HashSet<u64>,
         how: Return,
-        now_ms: u64,
+        now_ms: UnixMs,
         gone: &mut Vec<Gone>,
     ) -> u64 {
         let mut held = Vec::new();
@@ -240,7 +246,7 @@ impl Fifo {
         &mut self,
         consumer: ConsumerKey,
         how: Return,
-        now_ms: u64,
+        now_ms: UnixMs,
         gone: &mut Vec<Gone>,
     ) -> Detached {
         let n_active = self.consumers.n_active();
@@ -250,7 +256,7 @@ impl Fifo {
     }
 
     /// Restores messages as they were before a restart; above those restored before.
-    pub fn restore(&mut self, stored: &RecoveredMessages, now_ms: u64) {
+    pub fn restore(&mut self, stored: &RecoveredMessages, now_ms: UnixMs) {
         self.messages.restore(stored, now_ms, &self.consumers);
     }
 

@@ -90,7 +90,7 @@ pub use bounds::{
 pub use codec::VERSION;
 pub use command::{Arrival, Attach, Command, Get, Named, NumberRange, Outcome, Put};
 pub use effects::{Activity, Answer, Assigned, Departing, Effects, Promise, Run, Stored, TimedOut};
-pub use facts::{ConsumerFacts, Facts};
+pub use facts::{ConsumerFacts, Facts, WaitingPublish};
 pub use items::{Item, Items};
 pub use settings::{DeadLetters, PendingLimits, Settings};
 
@@ -99,15 +99,16 @@ use backlog::Backlog;
 use effects::Kind;
 use holders::Holders;
 use publishers::{Numbers, Publishers, Waiter};
-use waiting::Waiting;
+use stdx::UnixMs;
+use waiting::{PublishNumber, Waiting};
 
 /// The state of a quorum queue; [the module](self) tells how it is used.
 #[derive(Clone, Debug)]
 pub struct Machine {
     settings: Settings,
     /// The latest time that a command carried.
-    clock_ms: u64,
-    last_used_ms: u64,
+    clock_ms: UnixMs,
+    last_used_ms: UnixMs,
     is_closed: bool,
     backlog: Backlog,
     consumers: Holders,
@@ -120,7 +121,7 @@ pub struct Machine {
 impl Machine {
     /// An empty queue, declared at `now_ms`.
     #[must_use]
-    pub fn new(settings: Settings, now_ms: u64) -> Self {
+    pub fn new(settings: Settings, now_ms: UnixMs) -> Self {
         Self {
             settings,
             clock_ms: now_ms,
@@ -136,7 +137,7 @@ impl Machine {
 
     /// Carries a command out at `now_ms`, or when the latest command came if that is later; `effects` gets
     /// what follows, behind what it holds.
-    pub fn apply(&mut self, now_ms: u64, command: &Command<'_>, effects: &mut Effects) {
+    pub fn apply(&mut self, now_ms: UnixMs, command: &Command<'_>, effects: &mut Effects) {
         self.clock_ms = self.clock_ms.max(now_ms);
         if !self.consumers.table.is_empty() {
             self.last_used_ms = self.clock_ms;
@@ -210,7 +211,15 @@ impl Machine {
                     .publishers_gone(|publisher| publishers.iter().any(|it| it == publisher));
             }
             Command::Close { request, if_unused, if_empty } => {
-                self.close(request, (if_unused, if_empty), effects);
+                let promise = if if_unused && self.consumers.n_attached > 0 {
+                    Promise::InUse { request }
+                } else if if_empty && self.backlog.len() > 0 {
+                    Promise::NotEmpty { request }
+                } else {
+                    self.is_closed = true;
+                    Promise::Closed { request, n_ready: self.backlog.ready.len() }
+                };
+                effects.promises.push(promise);
             }
             Command::Reopen => self.is_closed = false,
         }
@@ -235,8 +244,10 @@ impl Machine {
                 numbers.has_put(number) || id.as_ref().is_some_and(|(ids, id)| ids.has_put(*id));
             let kind = if has_put {
                 numbers.put(number);
-                let named = put.named.zip(id.as_ref()).map(|(named, (_, id))| (named.name, *id));
-                let (to, waiting) = ((put.publisher, number), &mut self.waiting);
+                let named = put.named.zip(id.as_ref());
+                let named = named.map(|(it, (_, id))| Named { name: it.name, first: *id });
+                let to = PublishNumber { publisher: put.publisher, number };
+                let waiting = &mut self.waiting;
                 if put.confirms && named.is_some_and(|it| waiting.take_over(it, to, effects)) {
                     continue;
                 }
@@ -426,18 +437,6 @@ impl Machine {
         self.consumers.set_alarms(settings.disconnected_timeout_ms);
     }
 
-    fn close(&mut self, request: u64, (if_unused, if_empty): (bool, bool), effects: &mut Effects) {
-        let n_ready = self.backlog.ready.len();
-        effects.promises.push(if if_unused && self.consumers.n_attached > 0 {
-            Promise::InUse { request }
-        } else if if_empty && self.backlog.len() > 0 {
-            Promise::NotEmpty { request }
-        } else {
-            self.is_closed = true;
-            Promise::Closed { request, n_ready }
-        });
-    }
-
     /// Gives out while anybody has credit and anything is ready.
     fn give_out(&mut self, effects: &mut Effects) {
         while let Some(consumer) = self.consumers.first_in_line() {
@@ -465,11 +464,11 @@ impl Machine {
 
     fn time_out(&mut self, room: &mut u64, effects: &mut Effects) {
         let mut positions = std::mem::take(&mut self.scratch);
-        let times = (self.clock_ms, self.settings.disconnected_timeout_ms);
+        let (now_ms, timeout_ms) = (self.clock_ms, self.settings.disconnected_timeout_ms);
         let mut goes_on = true;
         while *room > 0 && goes_on {
             let release = |position| positions.push(position);
-            goes_on = self.consumers.time_out(times, effects, release);
+            goes_on = self.consumers.time_out(now_ms, timeout_ms, effects, release);
             *room = room.saturating_sub(positions.len() as u64);
             self.settle(&mut positions, Outcome::Returned(Return::Released), effects);
             positions = std::mem::take(&mut self.scratch);
@@ -510,14 +509,14 @@ impl Machine {
     }
 
     /// Time when the queue is unused for too long: without consumers, and nobody holds its messages.
-    fn unused_ms(&self) -> Option<u64> {
+    fn unused_ms(&self) -> Option<UnixMs> {
         let expires_ms = self.settings.expires_ms.filter(|_| self.consumers.table.is_empty())?;
-        Some(self.last_used_ms.saturating_add(expires_ms))
+        Some(self.last_used_ms.plus(expires_ms))
     }
 
-    /// Time to apply the next [`Tick`](Command::Tick), in Unix milliseconds.
+    /// Time to apply the next [`Tick`](Command::Tick).
     #[must_use]
-    pub fn deadline_ms(&self) -> Option<u64> {
+    pub fn deadline_ms(&self) -> Option<UnixMs> {
         let alarm_ms = self.consumers.next_alarm_ms();
         let backlog = [self.backlog.expiry.next_ms(), self.backlog.delayed.next_ms()];
         let waiting_ms = self.waiting.next_ms(self.settings.confirm_on_ack.as_ref());

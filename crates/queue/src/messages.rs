@@ -3,6 +3,7 @@ use crate::delivery_counts::{DeliveryCounts, Return};
 use crate::policy_state::PolicyState;
 use crate::positions::{PositionRange, PositionSet};
 use crate::queue_policy::{Gone, MessageAttrs, QueuePolicy, Reason, RecoveredMessages};
+use stdx::UnixMs;
 
 /// The messages of a queue that nobody holds: ready in their order, or waiting to be tried again.
 #[derive(Clone, Debug, Default)]
@@ -107,7 +108,7 @@ impl Messages {
         &mut self,
         n: u64,
         arrival: &MessageAttrs,
-        now_ms: u64,
+        now_ms: UnixMs,
         consumers: &Consumers,
     ) -> u64 {
         let is_moot = |policy: &PolicyState| consumers.n_held() == 0 && policy.is_moot();
@@ -157,7 +158,7 @@ impl Messages {
         &mut self,
         position: u64,
         how: Return,
-        now_ms: u64,
+        now_ms: UnixMs,
         gone: &mut Vec<Gone>,
     ) {
         assert!(position < self.next_position, "what comes back was given a position");
@@ -189,7 +190,7 @@ impl Messages {
 
     /// Takes out ready messages whose time is over, wherever they stand, and not many more than `limit`;
     /// `gone` gets them. Held messages go when they come back.
-    pub fn expire(&mut self, now_ms: u64, limit: u64, gone: &mut Vec<Gone>) {
+    pub fn expire(&mut self, now_ms: UnixMs, limit: u64, gone: &mut Vec<Gone>) {
         let Some(policy) = &mut self.policy else { return };
         let mut taken = Vec::new();
         policy.expire(now_ms, limit, &mut taken);
@@ -239,7 +240,7 @@ impl Messages {
     pub(crate) fn restore(
         &mut self,
         stored: &RecoveredMessages,
-        now_ms: u64,
+        now_ms: UnixMs,
         consumers: &Consumers,
     ) {
         let RecoveredMessages { positions: range, priority, deadline_ms, bytes, returns } = *stored;

@@ -6,6 +6,7 @@ use crate::positions::{PositionRange, PositionSet};
 use crate::priorities::Priorities;
 use crate::queue_policy::{MessageAttrs, QueuePolicy, Reason};
 use crate::retry::Delayed;
+use stdx::UnixMs;
 
 /// The state of a queue's policy: priorities, deadlines, sizes, counts and waits of its messages, whoever
 /// holds them.
@@ -76,7 +77,7 @@ impl PolicyState {
     }
 
     /// Ready messages that expire: when, and their positions, the next one first.
-    pub fn by_deadline(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub fn by_deadline(&self) -> impl Iterator<Item = (UnixMs, u64)> + '_ {
         self.deadlines.in_order().filter(|(_, position)| self.priorities.is_ready(*position))
     }
 
@@ -95,7 +96,7 @@ impl PolicyState {
         &mut self,
         range: PositionRange,
         arrival: &MessageAttrs,
-        now_ms: u64,
+        now_ms: UnixMs,
         n_held: u64,
     ) {
         self.priorities.push_back(range, arrival.priority);
@@ -142,7 +143,12 @@ impl PolicyState {
     }
 
     /// A message comes back: it is ready, or waits, or is gone for the reason returned.
-    pub(crate) fn come_back(&mut self, position: u64, how: Return, now_ms: u64) -> Option<Reason> {
+    pub(crate) fn come_back(
+        &mut self,
+        position: u64,
+        how: Return,
+        now_ms: UnixMs,
+    ) -> Option<Reason> {
         let DeliveryCounts { n_failed, .. } = self.returns.note(position, how);
         if self.policy.delivery_limit.is_some_and(|limit| n_failed > limit) {
             self.forget(position);
@@ -178,13 +184,13 @@ impl PolicyState {
     /// Time when [`PolicyState::wake`] or [`Messages::expire`](crate::Messages::expire) may have something to
     /// do; 0 for at once.
     #[must_use]
-    pub fn next_deadline(&self) -> Option<u64> {
+    pub fn next_deadline(&self) -> Option<UnixMs> {
         [self.deadlines.next_ms(), self.delayed.next_ms()].into_iter().flatten().min()
     }
 
     /// Makes messages ready that have waited to be tried again, unless the host has `given_up` on them:
     /// these are gone, and returned.
-    pub fn wake(&mut self, now_ms: u64, given_up: impl Fn(u64) -> bool) -> Vec<u64> {
+    pub fn wake(&mut self, now_ms: UnixMs, given_up: impl Fn(u64) -> bool) -> Vec<u64> {
         let mut gone = Vec::new();
         while let Some(position) = self.delayed.pop_due(now_ms) {
             if given_up(position) {
@@ -197,7 +203,7 @@ impl PolicyState {
         gone
     }
 
-    pub(crate) fn expire(&mut self, now_ms: u64, limit: u64, taken: &mut Vec<PositionRange>) {
+    pub(crate) fn expire(&mut self, now_ms: UnixMs, limit: u64, taken: &mut Vec<PositionRange>) {
         let before = taken.len();
         self.deadlines.expire(now_ms, limit, &mut self.priorities, taken);
         self.returns.forget_ranges(taken.get(before..).unwrap_or_default());

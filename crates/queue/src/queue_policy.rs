@@ -73,6 +73,7 @@
 #[cfg(doc)]
 use crate::{Consumers, Fifo, Messages, PolicyState, ReadyBytes, Return, Returns, SingleActive};
 use crate::{DeliveryCounts, Limits, PositionRange, Retry};
+use stdx::UnixMs;
 
 /// The behaviour of a queue besides giving out messages in order. The default is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,8 +107,8 @@ impl QueuePolicy {
 pub struct MessageAttrs {
     /// Higher ones leave first; above the queue's highest it counts as that.
     pub priority: u8,
-    /// Time when the message expires, in Unix milliseconds.
-    pub deadline_ms: Option<u64>,
+    /// Time when the message expires.
+    pub deadline_ms: Option<UnixMs>,
     /// Size of the body.
     pub bytes: u64,
 }
@@ -120,7 +121,7 @@ pub struct RecoveredMessages {
     /// Priority as in [`MessageAttrs`].
     pub priority: u8,
     /// Deadline as in [`MessageAttrs`].
-    pub deadline_ms: Option<u64>,
+    pub deadline_ms: Option<UnixMs>,
     /// Size of all bodies together.
     pub bytes: u64,
     /// Counts of how often each message came back.

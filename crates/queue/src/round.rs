@@ -1,6 +1,8 @@
 //! Rounds: of a deep backlog each of many consumers is given several messages in its turn, each as many. A
 //! consumer that settles messages as fast as they come has longer turns, also of a shallow backlog.
 
+use stdx::MonotonicMs;
+
 /// Number of consumers from which on they are many: several messages for one cost little more than one.
 pub(crate) const MANY_CONSUMERS: usize = 64;
 /// Ready messages for each of many consumers that make a backlog deep.
@@ -18,7 +20,7 @@ const SHOWN_MS_MAX: u64 = 200;
 /// The last turn that a consumer had in a round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Turn {
-    began_ms: u64,
+    began_ms: MonotonicMs,
     /// Messages that it holds afterwards if it settles none.
     n_held: u64,
     /// Messages that it is still to be given: where they run out, the turn goes on with the next ones.
@@ -34,7 +36,7 @@ impl Turn {
     /// Takes one message of the turn of a consumer that holds `n_held` and can be given `n_room` more. True
     /// if that was not its last.
     pub(crate) fn goes_on(&mut self, n_held: u64, n_room: u64, round: &Round) -> bool {
-        let n_ms = round.now_ms.saturating_sub(self.began_ms);
+        let n_ms = round.now_ms.since(self.began_ms);
         if self.n_left == 0 || n_ms > SHOWN_MS_MAX {
             let n_settled = self.n_held.saturating_sub(n_held);
             // Twice as much as it has shown at most.
@@ -56,12 +58,12 @@ pub struct Round {
     n_messages: u64,
     /// Messages for each, but for those with longer turns.
     n_each: u64,
-    now_ms: u64,
+    now_ms: MonotonicMs,
 }
 
 impl Round {
     /// The round that is due; none if the consumers are few.
-    pub(crate) fn due(n_consumers: usize, n_ready: u64, now_ms: u64) -> Option<Self> {
+    pub(crate) fn due(n_consumers: usize, n_ready: u64, now_ms: MonotonicMs) -> Option<Self> {
         if n_consumers < MANY_CONSUMERS {
             return None;
         }
@@ -88,7 +90,7 @@ mod tests {
     use super::*;
 
     /// The length of a turn, all of which is given out.
-    fn length(turn: &mut Turn, (n_held, n_room): (u64, u64), now_ms: u64) -> u64 {
+    fn length(turn: &mut Turn, (n_held, n_room): (u64, u64), now_ms: MonotonicMs) -> u64 {
         let round = Round { n_messages: 1_000, n_each: 8, now_ms };
         1 + (1..).take_while(|_| turn.goes_on(n_held, n_room, &round)).count() as u64
     }
@@ -98,10 +100,18 @@ mod tests {
         let mut turn = Turn::default();
         let steps = [(1_000, 8), (1_010, 16), (1_060, 32), (1_160, 32), (1_360, 16), (1_561, 8)];
         for (now_ms, n) in steps {
-            assert_eq!(length(&mut turn, (0, 1_000), now_ms), n, "{now_ms}");
+            assert_eq!(length(&mut turn, (0, 1_000), MonotonicMs::from_raw(now_ms)), n, "{now_ms}");
         }
-        assert_eq!(length(&mut turn, (8, 1_000), 1_562), 8, "it holds what it was given");
-        assert_eq!(length(&mut turn, (6, 1_000), 1_572), 20, "it has settled ten");
-        assert_eq!(length(&mut turn, (0, 10), 1_582), 10, "its limit");
+        assert_eq!(
+            length(&mut turn, (8, 1_000), MonotonicMs::from_raw(1_562)),
+            8,
+            "it holds what it was given"
+        );
+        assert_eq!(
+            length(&mut turn, (6, 1_000), MonotonicMs::from_raw(1_572)),
+            20,
+            "it has settled ten"
+        );
+        assert_eq!(length(&mut turn, (0, 10), MonotonicMs::from_raw(1_582)), 10, "its limit");
     }
 }

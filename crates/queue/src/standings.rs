@@ -5,6 +5,7 @@ use crate::messages::Messages;
 use crate::positions::{PositionRange, PositionSet};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use stdx::UnixMs;
 
 /// Runs of delayed messages that are searched; messages of later runs are delayed for an unknown time.
 const DELAYED_RUNS_MAX: usize = 100_000;
@@ -16,8 +17,8 @@ pub enum Standing {
     Ready,
     /// A consumer holds it.
     Held,
-    /// The message waits to be tried again, until this time in Unix milliseconds if that is known.
-    Delayed(Option<u64>),
+    /// The message waits to be tried again, until this time if that is known.
+    Delayed(Option<UnixMs>),
     /// The message is gone, but for its dead letter.
     Departing,
 }
@@ -28,7 +29,7 @@ pub enum Standing {
 pub struct Standings {
     ready: Vec<PositionRange>,
     redelivered: Vec<PositionRange>,
-    delayed: Vec<(PositionRange, Option<u64>)>,
+    delayed: Vec<(PositionRange, Option<UnixMs>)>,
     departing: Vec<PositionRange>,
     counts: BTreeMap<u64, DeliveryCounts>,
 }
@@ -77,7 +78,7 @@ impl Standings {
     pub(crate) fn note_delayed(
         &mut self,
         positions: &Range<u64>,
-        delayed: impl Iterator<Item = (u64, PositionRange)>,
+        delayed: impl Iterator<Item = (UnixMs, PositionRange)>,
     ) {
         let within = |(due_ms, range)| Some((clipped(positions, range)?, Some(due_ms)));
         self.delayed = delayed.take(DELAYED_RUNS_MAX).filter_map(within).collect();

@@ -15,7 +15,7 @@ use quorum::{LogFigures, QuorumInspection, QuorumQueue, WaitingPublishers};
 use session::{ChannelId, Settle};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use stdx::Now;
+use stdx::{MonotonicMs, Now};
 use stream::Stream;
 
 /// A queue of any type.
@@ -226,7 +226,7 @@ impl QueueRef {
     }
 
     /// The channels that hold a message of the queue for too long.
-    pub fn overdue(&self, node_timeout_ms: Option<u64>, now_ms: u64) -> Vec<AckTimeout> {
+    pub fn overdue(&self, node_timeout_ms: Option<u64>, now_ms: MonotonicMs) -> Vec<AckTimeout> {
         match self {
             Self::Classic(queue) => queue.upkeep().overdue(node_timeout_ms, now_ms),
             Self::Quorum(queue) => queue.overdue(),
@@ -403,11 +403,9 @@ impl Diagnosis<'_> {
     /// Notes for how long each channel has held its oldest message, at least; nothing of streams.
     pub fn note_held_ms(self, now: Now, held_ms: &mut BTreeMap<Owner, u64>) {
         match self.0 {
-            QueueRef::Classic(queue) => {
-                queue.inspect().note_held_ms(now.monotonic_ms.get(), held_ms)
-            }
+            QueueRef::Classic(queue) => queue.inspect().note_held_ms(now.monotonic_ms, held_ms),
             QueueRef::Quorum(queue) => {
-                QuorumInspection::of(queue).note_held_ms(now.unix_ms.get(), held_ms);
+                QuorumInspection::of(queue).note_held_ms(now.unix_ms, held_ms);
             }
             QueueRef::Stream(_) => {}
         }
@@ -442,7 +440,7 @@ impl Diagnosis<'_> {
     }
 
     /// When this publisher's first publish came that still waits for consumers.
-    pub fn pending_since_ms(self, publisher: &Arc<Publisher>) -> Option<u64> {
+    pub fn pending_since_ms(self, publisher: &Arc<Publisher>) -> Option<MonotonicMs> {
         match self.0 {
             QueueRef::Classic(queue) => queue.inspect().pending_since_ms(publisher),
             QueueRef::Quorum(queue) => WaitingPublishers::of(queue).pending_since_ms(publisher),

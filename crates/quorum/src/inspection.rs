@@ -9,7 +9,9 @@ use queue::machine::{Command, Facts, Items, NumberRange, VERSION};
 use queue_type::{Holder, Owner};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
+use std::ops::RangeInclusive;
 use std::task::Poll;
+use stdx::UnixMs;
 use store::backlog::Lookup;
 
 /// Bytes of a body that are shown at most.
@@ -30,8 +32,8 @@ pub struct QuorumFigures {
     pub n_ready_by_priority: Vec<(u8, u64)>,
     /// Messages that wait to be tried again.
     pub n_delayed: u64,
-    /// Times until which the next and the last of the delayed messages wait, in Unix milliseconds.
-    pub delayed_span_ms: Option<(u64, u64)>,
+    /// Times until which the delayed messages wait, from the next to the last of them.
+    pub delayed_span_ms: Option<RangeInclusive<UnixMs>>,
     /// Messages that are to be dead-lettered.
     pub n_departing: u64,
     /// The version that its commands and its state are written in.
@@ -79,12 +81,12 @@ impl<'q> QuorumInspection<'q> {
     }
 
     /// Notes for how long each channel has held its oldest message, as of now in Unix milliseconds.
-    pub fn note_held_ms(&self, now_ms: u64, held_ms: &mut BTreeMap<Owner, u64>) {
+    pub fn note_held_ms(&self, now_ms: UnixMs, held_ms: &mut BTreeMap<Owner, u64>) {
         let state = stdx::lock(&self.0.state);
         for (id, owner) in state.members.owners() {
             if let Some(since_ms) = state.machine.facts().held_since_ms(id) {
                 let oldest_ms = held_ms.entry(owner).or_default();
-                *oldest_ms = now_ms.saturating_sub(since_ms).max(*oldest_ms);
+                *oldest_ms = now_ms.since(since_ms).max(*oldest_ms);
             }
         }
     }
@@ -136,7 +138,7 @@ impl<'q> QuorumInspection<'q> {
     /// Holders of the messages at these positions.
     #[must_use]
     pub fn holders(&self, positions: &BTreeSet<u64>) -> Vec<Holder> {
-        let now_ms = self.0.context.time().unix_ms().get();
+        let now_ms = self.0.context.time().unix_ms();
         let mut state = stdx::lock(&self.0.state);
         let state = &mut *state;
         let mut holders = Vec::new();
@@ -146,7 +148,7 @@ impl<'q> QuorumInspection<'q> {
             for (position, at_ms) in held.filter(|(position, _)| positions.contains(position)) {
                 let feed = state.members.feed_mut(id);
                 let consumer_tag = feed.map(|feed| feed.channel.consumer_tag.clone());
-                let held_ms = now_ms.saturating_sub(at_ms);
+                let held_ms = now_ms.since(at_ms);
                 holders.push(Holder { position, owner, consumer_tag, held_ms });
             }
         }
@@ -179,7 +181,7 @@ impl<'q> QuorumInspection<'q> {
             let waiting = positions.iter().copied().filter(waits).map(NumberRange::one);
             let waiting: Vec<NumberRange> = waiting.collect();
             if !waiting.is_empty() {
-                let until_ms = turn.now_ms.saturating_add(delay_ms);
+                let until_ms = turn.now_ms.plus(delay_ms);
                 turn.apply(&Command::Reschedule { until_ms, positions: Items::Slice(&waiting) });
             }
             waiting.len() as u64

@@ -2,25 +2,27 @@
 
 use queue::machine::{Facts, Machine, Settings};
 use std::sync::LazyLock;
+use stdx::UnixMs;
 
 /// The machine of all queues that were never used.
-static UNUSED: LazyLock<Machine> = LazyLock::new(|| Machine::new(Settings::default(), 0));
+static UNUSED: LazyLock<Machine> =
+    LazyLock::new(|| Machine::new(Settings::default(), UnixMs::default()));
 
 /// A queue's machine, perhaps yet to be made.
 #[derive(Debug)]
 pub(crate) struct LazyMachine {
     made: Option<Box<Machine>>,
-    declared_ms: u64,
+    declared_ms: UnixMs,
 }
 
 impl LazyMachine {
     /// Makes the machine of a queue declared at `declared_ms`, which has not been used.
-    pub(crate) const fn unused(declared_ms: u64) -> Self {
+    pub(crate) const fn unused(declared_ms: UnixMs) -> Self {
         Self { made: None, declared_ms }
     }
 
     pub(crate) fn of(machine: Machine) -> Self {
-        Self { made: Some(Box::new(machine)), declared_ms: 0 }
+        Self { made: Some(Box::new(machine)), declared_ms: UnixMs::default() }
     }
 
     pub(crate) const fn is_made(&self) -> bool {

@@ -7,6 +7,7 @@ use control::{ControlPlane, View};
 use log::Owner;
 use meta::QueueId;
 use std::sync::atomic::Ordering;
+use stdx::MonotonicMs;
 
 /// Segments the log may have before survivors of the oldest are moved to its end.
 const RELOCATE_FROM_SEGMENTS: u64 = 4;
@@ -18,7 +19,7 @@ const RELOCATE_ABOVE_FACTOR: u64 = 3;
 const OVERDUE_QUEUES_PER_MS: u64 = 20;
 
 /// Has channels closed that hold messages for too long, and connections that hold too many.
-pub(super) fn look_for_overdue(broker: &Broker, now_ms: u64) {
+pub(super) fn look_for_overdue(broker: &Broker, now_ms: MonotonicMs) {
     if !broker.holdings.is_look_due(now_ms) {
         return;
     }
@@ -30,13 +31,13 @@ pub(super) fn look_for_overdue(broker: &Broker, now_ms: u64) {
         }
     }
     let pause_ms = view.queues().count() as u64 / OVERDUE_QUEUES_PER_MS;
-    broker.holdings.set_next_look(now_ms + pause_ms);
+    broker.holdings.set_next_look(now_ms.plus(pause_ms));
 }
 
 /// Has connections closed that do not answer what their single active consumers are told; those that are held
 /// by an alarm cannot be heard.
-pub(super) fn look_for_silent_consumers(broker: &Broker, now_ms: u64) {
-    for id in broker.view().streams().flat_map(|stream| stream.memberships.silent(now_ms)) {
+pub(super) fn look_for_silent_consumers(broker: &Broker, now_ms: MonotonicMs) {
+    for id in broker.view().streams().flat_map(|stream| stream.memberships.silent(now_ms.get())) {
         let connection = broker.connections.get(id);
         if let Some(it) = connection.filter(|it| !it.blocked.load(Ordering::Relaxed)) {
             let reason = "a consumer update was not answered in time";

@@ -360,7 +360,7 @@ fn operators_list_and_cancel() {
     let messages = [(persistent(500), "b"), (persistent(300), "cancelled"), (delayed(400), "a")];
     client.publish_with("x", "k", &messages);
     let listed = broker.operations().held_back("/", "x", 2).unwrap();
-    let due: Vec<u64> = listed.iter().map(|held| held.due_ms).collect();
+    let due: Vec<u64> = listed.iter().map(|held| held.due_ms.get()).collect();
     assert_eq!(due, [301, 401]);
     let message = listed[0].message.as_ref().unwrap();
     assert_eq!((message.exchange.as_str(), message.routing_key.as_str()), ("x", "k"));
@@ -421,9 +421,9 @@ fn what_is_on_disk_is_listed_too() {
             let batch: u64 = message.routing_key.strip_prefix("key ").unwrap().parse().unwrap();
             let n = batch * EACH + message.body_bytes - 200;
             assert!(
-                (100_001 - n..100_100 - n).contains(&held.due_ms),
+                (100_001 - n..100_100 - n).contains(&held.due_ms.get()),
                 "{n} is due {}",
-                held.due_ms
+                held.due_ms.get()
             );
             assert_eq!((message.exchange.as_str(), message.persistent), ("x", n.is_multiple_of(2)));
             found.push(n);

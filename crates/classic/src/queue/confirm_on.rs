@@ -13,6 +13,7 @@ use queue_type::{Confirm, ConfirmRef, Incoming, PendingConfirms, Publishes, Refu
 use session::Confirmation;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use stdx::MonotonicMs;
 use store::backlog::Lookup;
 
 /// Publishes that are refused in one go because they have waited for too long.
@@ -27,11 +28,11 @@ struct ConsumerConfirms {
 }
 
 impl ConsumerConfirms {
-    fn wait(&mut self, at: u64, confirm: ConfirmRef<'_>, bytes: usize, now_ms: u64) {
+    fn wait(&mut self, at: u64, confirm: ConfirmRef<'_>, bytes: usize, now_ms: MonotonicMs) {
         self.pending.wait(at, self.answers.awaiting(confirm, bytes), now_ms);
     }
 
-    fn next_overdue_ms(&self) -> Option<u64> {
+    fn next_overdue_ms(&self) -> Option<MonotonicMs> {
         self.pending.next_overdue_ms(self.settings.timeout_ms?)
     }
 
@@ -115,7 +116,7 @@ impl Confirms {
     }
 
     /// The publishers of messages that are put in from position `first` on wait for their consumers.
-    pub(super) fn wait_for(&mut self, messages: &[Incoming<'_>], first: u64, now_ms: u64) {
+    pub(super) fn wait_for(&mut self, messages: &[Incoming<'_>], first: u64, now_ms: MonotonicMs) {
         let Some(confirming) = &mut self.0 else { return };
         for (incoming, at) in messages.iter().zip(first..) {
             if let Some(confirm) = incoming.confirm {
@@ -143,18 +144,18 @@ impl Confirms {
 
     /// Time when publishes will have waited for too long; none if none waits, or all may wait for ever.
     #[inline]
-    pub(super) fn next_overdue_ms(&self) -> Option<u64> {
+    pub(super) fn next_overdue_ms(&self) -> Option<MonotonicMs> {
         self.0.as_deref().and_then(ConsumerConfirms::next_overdue_ms)
     }
 
     /// Refuses publishes that have waited for too long as of `now_ms`, a limited number at a time. Returns
     /// the positions of their messages, and the sizes of their bodies.
-    pub(super) fn refuse_overdue(&mut self, now_ms: u64) -> Vec<(u64, u64)> {
+    pub(super) fn refuse_overdue(&mut self, now_ms: MonotonicMs) -> Vec<(u64, u64)> {
         let mut refused = Vec::new();
         let Some(confirming) = self.0.as_deref_mut() else { return refused };
         let ConsumerConfirms { settings, pending, answers, .. } = confirming;
         let Some(timeout_ms) = settings.timeout_ms else { return refused };
-        pending.take_overdue((now_ms, timeout_ms), OVERDUE_AT_A_TIME, |at, awaiting| {
+        pending.take_overdue(now_ms, timeout_ms, OVERDUE_AT_A_TIME, |at, awaiting| {
             answers.add(awaiting, Confirmation::Nack);
             refused.push((at, u64::from(awaiting.bytes)));
         });
@@ -187,7 +188,13 @@ impl Confirms {
     }
 
     /// Puts back the confirm of a message that did not go elsewhere after all.
-    pub(super) fn put_back(&mut self, at: u64, confirm: &Confirm, bytes: usize, now_ms: u64) {
+    pub(super) fn put_back(
+        &mut self,
+        at: u64,
+        confirm: &Confirm,
+        bytes: usize,
+        now_ms: MonotonicMs,
+    ) {
         self.0.get_or_insert_default().wait(at, confirm.as_ref(), bytes, now_ms);
     }
 
@@ -212,21 +219,21 @@ impl Confirms {
         }
     }
 
-    fn pending(&self, now_ms: u64) -> PendingConfirms {
+    fn pending(&self, now_ms: MonotonicMs) -> PendingConfirms {
         let Some(ConsumerConfirms { pending, .. }) = self.0.as_deref() else {
             return PendingConfirms::default();
         };
         PendingConfirms {
             n: pending.len(),
             bytes: pending.bytes(),
-            oldest_ms: pending.oldest_ms().map(|came_ms| now_ms.saturating_sub(came_ms)),
+            oldest_ms: pending.oldest_ms().map(|came_ms| now_ms.since(came_ms)),
         }
     }
 
-    fn since_ms(&self, publisher: &Arc<Publisher>) -> Option<u64> {
+    fn since_ms(&self, publisher: &Arc<Publisher>) -> Option<MonotonicMs> {
         let confirming = self.0.as_deref()?;
         let first = confirming.answers.first_of(publisher, &confirming.pending)?;
-        confirming.pending.came_ms(first).into()
+        Some(confirming.pending.came_ms(first))
     }
 }
 
@@ -253,7 +260,7 @@ impl Inspection<'_> {
     /// a message that has left meanwhile is refused: the message may be gone or not.
     pub fn put_back_confirms(self, confirms: &[(u64, Confirm)]) {
         self.0.with(|state, _| {
-            let now_ms = self.0.time().monotonic_ms().get();
+            let now_ms = self.0.time().monotonic_ms();
             for (at, confirm) in confirms {
                 let (bytes, is_gone) = match state.content.backlog.get(*at) {
                     Lookup::Here(message) => (message.body.len(), state.deleted),
@@ -271,12 +278,12 @@ impl Inspection<'_> {
     /// Publishes that wait for the queue's consumers.
     #[must_use]
     pub fn pending_confirms(self) -> PendingConfirms {
-        stdx::lock(&self.0.state).confirms.pending(self.0.time().monotonic_ms().get())
+        stdx::lock(&self.0.state).confirms.pending(self.0.time().monotonic_ms())
     }
 
-    /// Time when the publisher's first publish came that waits for consumers, by the monotonic clock.
+    /// Time when the publisher's first publish came that waits for consumers.
     #[must_use]
-    pub fn pending_since_ms(self, publisher: &Arc<Publisher>) -> Option<u64> {
+    pub fn pending_since_ms(self, publisher: &Arc<Publisher>) -> Option<MonotonicMs> {
         stdx::lock(&self.0.state).confirms.since_ms(publisher)
     }
 }

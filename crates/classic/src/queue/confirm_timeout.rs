@@ -8,6 +8,7 @@ use content::Content;
 use queue::{ConsumerKey, Fifo, PositionRange};
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
+use stdx::UnixMs;
 
 /// The parts of a queue that have to do with messages whose publishers were refused.
 pub(super) struct GivenUp<'s> {
@@ -19,7 +20,7 @@ pub(super) struct GivenUp<'s> {
 impl GivenUp<'_> {
     /// Refuses publishes that have waited for too long. Messages among them that nobody holds are gone.
     pub(super) fn refuse_overdue(&mut self, queue: &Queue) {
-        let refused = self.confirms.refuse_overdue(queue.time().monotonic_ms().get());
+        let refused = self.confirms.refuse_overdue(queue.time().monotonic_ms());
         queue.counters.n_confirm_timeouts.fetch_add(refused.len() as u64, Ordering::Relaxed);
         for (at, bytes) in refused {
             let is_ready = self.fifo.messages_mut().discard(PositionRange::one(at)) > 0;
@@ -36,7 +37,7 @@ impl GivenUp<'_> {
     }
 
     /// Makes messages ready that have waited to be tried again by `now_ms`; given-up messages are gone.
-    pub(super) fn wake(&mut self, queue: &Queue, now_ms: u64) {
+    pub(super) fn wake(&mut self, queue: &Queue, now_ms: UnixMs) {
         let Self { fifo, confirms, .. } = self;
         let Some(policy) = fifo.messages_mut().policy_mut() else { return };
         for at in policy.wake(now_ms, |at| confirms.is_given_up(at)) {

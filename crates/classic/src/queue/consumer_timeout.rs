@@ -14,6 +14,7 @@ use queue::{ConsumerKey, PositionSet};
 use queue_type::AckTimeout;
 use session::UnsettledSince;
 use std::collections::{BTreeMap, VecDeque};
+use stdx::MonotonicMs;
 
 /// Parts that an age or a time-out has: joined sets cover one part of their age at most.
 const PARTS: u64 = 8;
@@ -31,18 +32,18 @@ pub(super) struct UnackedAges(BTreeMap<ConsumerKey, Ages>);
 struct Ages {
     recorded: VecDeque<UnackedSince>,
     /// Time of the last look for messages held newly.
-    looked_ms: Option<u64>,
-    /// Delivery numbers with a time by which all deliveries up to that number were made, in milliseconds.
-    unrecorded: VecDeque<(u64, u64)>,
+    looked_ms: Option<MonotonicMs>,
+    /// Delivery numbers with a time by which all deliveries up to that number were made.
+    unrecorded: VecDeque<(u64, MonotonicMs)>,
 }
 
 /// Messages that were first seen to be held at about the same time.
 #[derive(Debug)]
 struct UnackedSince {
     /// Time before which none of the messages was held.
-    from_ms: u64,
+    from_ms: MonotonicMs,
     /// Time by which all of the messages were held.
-    since_ms: u64,
+    since_ms: MonotonicMs,
     positions: PositionSet,
 }
 
@@ -67,7 +68,7 @@ impl UnackedAges {
         core: &queue::Consumers,
         consumers: &Consumers,
         timeout_ms_of: impl Fn(Option<&ConsumerChannel>) -> Option<u64>,
-        now_ms: u64,
+        now_ms: MonotonicMs,
     ) -> Vec<AckTimeout> {
         let mut overdue = Vec::new();
         let holder = |consumer| core.get(consumer).filter(|it| it.n_held() > 0);
@@ -89,7 +90,12 @@ impl UnackedAges {
     }
 
     /// Time by which a consumer held a message that it holds now.
-    pub(super) fn seen_ms(&self, consumer: ConsumerKey, position: u64, now_ms: u64) -> u64 {
+    pub(super) fn seen_ms(
+        &self,
+        consumer: ConsumerKey,
+        position: u64,
+        now_ms: MonotonicMs,
+    ) -> MonotonicMs {
         let mut recorded = self.0.get(&consumer).into_iter().flat_map(|ages| &ages.recorded);
         let seen = recorded.find(|seen| seen.positions.contains(position));
         seen.map_or(now_ms, |seen| seen.since_ms)
@@ -101,14 +107,15 @@ impl UnackedAges {
         consumer: ConsumerKey,
         holder: &queue::Consumer,
         host: Option<&ConsumerChannel>,
-    ) -> Option<u64> {
+    ) -> Option<MonotonicMs> {
         let Ages { recorded, unrecorded, .. } = self.0.get(&consumer)?;
         let is_held = |seen: &&UnackedSince| {
             seen.positions.ranges().any(|it| (it.start..it.end).any(|at| holder.holds(at)))
         };
         let seen = recorded.iter().find(is_held);
         let oldest = host.and_then(|host| host.outbox.unsettled_since(host.link));
-        let is_older = |(upto, _): &&(u64, u64)| oldest.is_some_and(|it| it.oldest <= *upto);
+        let is_older =
+            |(upto, _): &&(u64, MonotonicMs)| oldest.is_some_and(|it| it.oldest <= *upto);
         let mark = unrecorded.iter().find(is_older);
         seen.map(|seen| seen.since_ms).into_iter().chain(mark.map(|(_, at_ms)| *at_ms)).min()
     }
@@ -116,7 +123,12 @@ impl UnackedAges {
 
 impl Ages {
     /// Whether the consumer holds something for too long.
-    fn look_at_recorded(&mut self, holder: &queue::Consumer, timeout_ms: u64, now_ms: u64) -> bool {
+    fn look_at_recorded(
+        &mut self,
+        holder: &queue::Consumer,
+        timeout_ms: u64,
+        now_ms: MonotonicMs,
+    ) -> bool {
         let sets = &mut self.recorded;
         for seen in sets.iter_mut() {
             // The first position that is still held is enough to keep the set.
@@ -125,11 +137,11 @@ impl Ages {
             }
         }
         sets.retain(|seen| !seen.positions.is_empty());
-        if sets.front().is_some_and(|oldest| now_ms >= oldest.since_ms + timeout_ms) {
+        if sets.front().is_some_and(|oldest| now_ms >= oldest.since_ms.plus(timeout_ms)) {
             return true;
         }
         let apart_ms = APART_MS.min(timeout_ms.div_ceil(PARTS));
-        if self.looked_ms.is_none_or(|looked_ms| now_ms >= looked_ms + apart_ms) {
+        if self.looked_ms.is_none_or(|looked_ms| now_ms >= looked_ms.plus(apart_ms)) {
             join_neighbours(sets, now_ms);
             let positions = held_newly(holder, sets);
             let from_ms = self.looked_ms.replace(now_ms).unwrap_or(now_ms);
@@ -141,12 +153,18 @@ impl Ages {
     }
     /// Whether the consumer has held a message for too long of which there is no record. The outbox is asked
     /// no more often than its answer can matter.
-    fn look_at_unrecorded(&mut self, host: &ConsumerChannel, timeout_ms: u64, now_ms: u64) -> bool {
+    fn look_at_unrecorded(
+        &mut self,
+        host: &ConsumerChannel,
+        timeout_ms: u64,
+        now_ms: MonotonicMs,
+    ) -> bool {
         let marks = &mut self.unrecorded;
-        let is_over =
-            |mark: Option<&(u64, u64)>| mark.is_some_and(|(_, at)| now_ms >= at + timeout_ms);
+        let is_over = |mark: Option<&(u64, MonotonicMs)>| {
+            mark.is_some_and(|(_, at)| now_ms >= at.plus(timeout_ms))
+        };
         let part_ms = timeout_ms.div_ceil(PARTS);
-        let is_time = marks.back().is_none_or(|(_, at_ms)| now_ms >= at_ms + part_ms);
+        let is_time = marks.back().is_none_or(|(_, at_ms)| now_ms >= at_ms.plus(part_ms));
         if !is_time && !is_over(marks.front()) {
             return false;
         }
@@ -166,11 +184,12 @@ impl Ages {
 }
 
 /// Joins sets that are close together for their age; the later time counts.
-fn join_neighbours(sets: &mut VecDeque<UnackedSince>, now_ms: u64) {
+fn join_neighbours(sets: &mut VecDeque<UnackedSince>, now_ms: MonotonicMs) {
     let mut joined: VecDeque<UnackedSince> = VecDeque::with_capacity(sets.len());
     for mut newer in sets.drain(..) {
-        let age_ms = now_ms.saturating_sub(newer.since_ms);
-        let is_close = |older: &mut UnackedSince| newer.since_ms - older.from_ms <= age_ms / PARTS;
+        let age_ms = now_ms.since(newer.since_ms);
+        let is_close =
+            |older: &mut UnackedSince| newer.since_ms.since(older.from_ms) <= age_ms / PARTS;
         if let Some(older) = joined.pop_back_if(is_close) {
             for at in older.positions.ranges().flat_map(|range| range.start..range.end) {
                 newer.positions.insert(at);

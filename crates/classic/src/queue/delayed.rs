@@ -6,6 +6,7 @@ use super::state::QueueState;
 use message::MessageRef;
 use queue::{Fifo, PositionRange};
 use std::collections::{HashMap, HashSet};
+use stdx::UnixMs;
 use store::backlog::{Backlog, LoadedPage, Lookup};
 use store::blob::BlobId;
 
@@ -18,8 +19,8 @@ const READ_BYTES_MAX: u64 = 128 << 20;
 pub struct Delayed {
     /// Number that names the message among those of its exchange.
     pub id: u64,
-    /// Time when the message goes on, in Unix milliseconds.
-    pub due_ms: u64,
+    /// Time when the message goes on.
+    pub due_ms: UnixMs,
     /// The message itself; none if it could not be read, or if too much would have had to be.
     pub message: Option<DelayedMessage>,
 }

@@ -66,7 +66,7 @@ impl Deliveries<'_> {
         queue.counters.tally.add(Count::Published, messages.len() as u64);
         self.gather(queue, messages.len(), arrivals.is_none() && !on_consume, wakes);
         if on_consume {
-            let now_ms = queue.time().monotonic_ms().get();
+            let now_ms = queue.time().monotonic_ms();
             self.confirms.wait_for(messages, self.fifo.messages().next_position(), now_ms);
         }
         // A message whose confirm nobody waits for and that a consumer has at once needs no place in the log.
@@ -179,7 +179,7 @@ impl Deliveries<'_> {
         wakes: &mut Wakes,
     ) -> bool {
         if giving.n_left == 0 {
-            let round = self.fifo.round(queue.time().monotonic_ms().get());
+            let round = self.fifo.round(queue.time().monotonic_ms());
             if self.consumers.is_gathering && !round.is_some_and(|round| round.is_longest()) {
                 return false;
             }

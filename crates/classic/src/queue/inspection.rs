@@ -4,6 +4,7 @@ use super::Queue;
 use queue_type::{ConsumerView, Holder, Owner};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
+use stdx::MonotonicMs;
 use store::backlog::Lookup;
 
 /// A queue as listings look into it. Each answer takes the queue's lock.
@@ -34,7 +35,7 @@ impl Inspection<'_> {
     /// Consumers that hold the messages at these positions, as far as there is a record of it.
     #[must_use]
     pub fn holders(self, positions: &BTreeSet<u64>) -> Vec<Holder> {
-        let now_ms = self.0.time().monotonic_ms().get();
+        let now_ms = self.0.time().monotonic_ms();
         stdx::lock(&self.0.state).membership().holders(positions, now_ms)
     }
 
@@ -63,7 +64,7 @@ impl Inspection<'_> {
 
     /// Notes for how long each channel has held its oldest message, at least: since a look at what its
     /// consumers held, as of now by a clock that never goes back.
-    pub fn note_held_ms(self, now_ms: u64, held_ms: &mut BTreeMap<Owner, u64>) {
+    pub fn note_held_ms(self, now_ms: MonotonicMs, held_ms: &mut BTreeMap<Owner, u64>) {
         let state = stdx::lock(&self.0.state);
         for (consumer, owner) in state.consumers.owners() {
             let holder = state.fifo.consumers().get(consumer).filter(|it| it.n_held() > 0);
@@ -71,7 +72,7 @@ impl Inspection<'_> {
             let host = state.consumers.get(consumer).filter(|_| holder.holds_unrecorded());
             let since_ms = state.ages.since_ms(consumer, holder, host).unwrap_or(now_ms);
             let oldest_ms = held_ms.entry(owner).or_default();
-            *oldest_ms = now_ms.saturating_sub(since_ms).max(*oldest_ms);
+            *oldest_ms = now_ms.since(since_ms).max(*oldest_ms);
         }
     }
 }

@@ -10,6 +10,7 @@ use queue_type::{
 use session::LinkId;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
+use stdx::{MonotonicMs, UnixMs};
 
 /// The parts of a queue that have to do with who takes messages from it, and what each holds.
 pub(super) struct Membership<'s> {
@@ -54,7 +55,7 @@ impl Membership<'_> {
     pub(super) fn detach(
         &mut self,
         consumer: ConsumerKey,
-        now_ms: u64,
+        now_ms: UnixMs,
         gone: &mut Vec<Gone>,
     ) -> Detached {
         self.ages.forget_all(consumer);
@@ -67,7 +68,7 @@ impl Membership<'_> {
     pub(super) fn detach_idle(&mut self, consumer: ConsumerKey) -> bool {
         let is_idle = self.n_held(consumer) == 0;
         if is_idle {
-            self.fifo.detach(consumer, Return::Released, 0, &mut Vec::new());
+            self.fifo.detach(consumer, Return::Released, UnixMs::default(), &mut Vec::new());
             self.ages.forget_all(consumer);
             self.consumers.forget_owner(consumer);
         }
@@ -95,13 +96,13 @@ impl Membership<'_> {
     }
 
     /// Consumers that hold the messages at these positions, as far as there is a record of it.
-    pub(super) fn holders(&self, positions: &BTreeSet<u64>, now_ms: u64) -> Vec<Holder> {
+    pub(super) fn holders(&self, positions: &BTreeSet<u64>, now_ms: MonotonicMs) -> Vec<Holder> {
         let mut holders = Vec::new();
         for (key, owner) in self.consumers.owners() {
             let Some(consumer) = self.fifo.consumers().get(key) else { continue };
             let mut note = |position| {
                 let consumer_tag = self.consumers.get(key).map(|host| host.consumer_tag.clone());
-                let held_ms = now_ms.saturating_sub(self.ages.seen_ms(key, position, now_ms));
+                let held_ms = now_ms.since(self.ages.seen_ms(key, position, now_ms));
                 holders.push(Holder { position, owner, consumer_tag, held_ms });
             };
             if consumer.n_held() < positions.len() {
@@ -118,7 +119,7 @@ impl Membership<'_> {
         &mut self,
         (consumer, at): (ConsumerKey, u64),
         how: Return,
-        now_ms: u64,
+        now_ms: UnixMs,
         gone: &mut Vec<Gone>,
     ) -> Result<(), NotHeld> {
         self.ages.forget(consumer, at);
@@ -131,7 +132,7 @@ impl Membership<'_> {
         &mut self,
         consumer: ConsumerKey,
         kept: &HashSet<u64>,
-        now_ms: u64,
+        now_ms: UnixMs,
         gone: &mut Vec<Gone>,
     ) {
         self.ages.forget_all(consumer);

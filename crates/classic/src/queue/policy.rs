@@ -143,7 +143,7 @@ pub(super) struct Policy {
 
 impl Policy {
     /// The policy of a queue that is asked to be so, which its core takes on.
-    pub(super) fn new(settings: QueueSettings, now_ms: u64, fifo: &mut Fifo) -> Self {
+    pub(super) fn new(settings: QueueSettings, now_ms: MonotonicMs, fifo: &mut Fifo) -> Self {
         if is_plain(&settings) {
             return Self::default();
         }
@@ -165,13 +165,13 @@ impl Policy {
     }
 
     /// Has the queue called when something will be due, which of confirms is at `overdue_ms`.
-    fn set_alarms(&mut self, fifo: &Fifo, overdue_ms: Option<u64>, queue: &Queue) {
+    fn set_alarms(&mut self, fifo: &Fifo, overdue_ms: Option<MonotonicMs>, queue: &Queue) {
         let expires_at_ms = self.expires_at_ms(fifo.consumers().n_active() > 0);
         let at_ms = expires_at_ms.into_iter().chain(overdue_ms).min();
         let alarms = &mut self.state.get_or_insert_default().alarms;
         let owner = AlarmOwner { me: &queue.me, context: queue };
-        alarms.set_unix(&owner, next_deadline(fifo).map(UnixMs::from_raw));
-        alarms.set_monotonic(&owner, at_ms.map(MonotonicMs::from_raw));
+        alarms.set_unix(&owner, next_deadline(fifo));
+        alarms.set_monotonic(&owner, at_ms);
     }
 
     /// An alarm has come.
@@ -256,14 +256,14 @@ impl Policy {
     }
 
     /// Time when `x-expires` deletes the queue, by the monotonic clock; never while it has consumers.
-    pub(super) fn expires_at_ms(&self, has_consumers: bool) -> Option<u64> {
+    pub(super) fn expires_at_ms(&self, has_consumers: bool) -> Option<MonotonicMs> {
         let policy = self.state.as_deref()?;
         let expires_ms = policy.settings.expires_ms.filter(|_| !has_consumers)?;
         Some(policy.last_use.expires_at_ms(expires_ms))
     }
 
     /// Milliseconds for which nobody has used the queue, if it goes when that is too long.
-    pub(super) fn unused_for_ms(&self, has_consumers: bool, now_ms: u64) -> Option<u64> {
+    pub(super) fn unused_for_ms(&self, has_consumers: bool, now_ms: MonotonicMs) -> Option<u64> {
         self.expires_at_ms(has_consumers)?;
         Some(self.state.as_deref()?.last_use.unused_for_ms(now_ms))
     }
@@ -280,7 +280,7 @@ impl Policy {
         if let Some(policy) = &mut self.state
             && policy.settings.expires_ms.is_some()
         {
-            policy.last_use = LastUse::now(queue.time().monotonic_ms().get());
+            policy.last_use = LastUse::now(queue.time().monotonic_ms());
         }
     }
 
@@ -339,9 +339,9 @@ impl Leaving<'_> {
         if is_same {
             return;
         }
-        let now_ms = queue.time().unix_ms().get();
+        let now_ms = queue.time().unix_ms();
         let counted_bytes = self.policy.state.as_deref().is_some_and(PolicyState::counts_bytes);
-        let last_use = LastUse::now(queue.time().monotonic_ms().get());
+        let last_use = LastUse::now(queue.time().monotonic_ms());
         let fresh = PolicyState { epoch, ..PolicyState::new(settings.clone(), last_use) };
         match &mut self.policy.state {
             Some(policy) => {
@@ -365,7 +365,7 @@ impl Leaving<'_> {
 }
 
 /// Time when the first message expires or is to be given out again, in Unix milliseconds.
-fn next_deadline(core: &Fifo) -> Option<u64> {
+fn next_deadline(core: &Fifo) -> Option<UnixMs> {
     core.messages().policy().and_then(queue::PolicyState::next_deadline)
 }
 

@@ -9,6 +9,7 @@ use log::SegmentCounts;
 use message::MessageRef;
 use queue::{Fifo, PositionRange, PositionSet, RecoveredMessages};
 use std::ops::Range;
+use stdx::UnixMs;
 use store::Queued;
 use store::backlog::{LoadedPage, Lookup, PageNote, Part};
 use store::blob::BlobId;
@@ -50,7 +51,7 @@ impl Restoring<'_> {
     /// Tells the core of messages of which nothing needs to be known.
     pub(super) fn unread(&mut self, note: &PageNote) {
         for range in &note.live {
-            self.fifo.restore(&unknown(range.start..range.end), 0);
+            self.fifo.restore(&unknown(range.start..range.end), UnixMs::default());
         }
     }
 
@@ -78,7 +79,7 @@ impl Restoring<'_> {
                     // Messages of the page are lost when their turn comes.
                     Some(Err(_)) | None => {
                         let ranges = wanted.ranges_from(first).into_iter();
-                        ranges.for_each(|range| fifo.restore(&unknown(range), 0));
+                        ranges.for_each(|range| fifo.restore(&unknown(range), UnixMs::default()));
                     }
                 }
                 ScanStep::Upto(end)
@@ -118,7 +119,10 @@ fn unknown(range: Range<u64>) -> RecoveredMessages {
 
 /// Tells the core of messages; the time matters only where they expire.
 fn tell(queue: &Queue, fifo: &mut Fifo, stored: &RecoveredMessages) {
-    fifo.restore(stored, stored.deadline_ms.map_or(0, |_| queue.time().unix_ms().get()));
+    fifo.restore(
+        stored,
+        stored.deadline_ms.map_or_else(UnixMs::default, |_| queue.time().unix_ms()),
+    );
 }
 
 /// A queue that is being filled after a start.

@@ -22,7 +22,7 @@ use queue_type::{
 };
 use session::{Outcome, Settle};
 use std::collections::HashSet;
-use stdx::TimeScale;
+use stdx::{MonotonicMs, TimeScale, UnixMs};
 
 /// `counts_agree` counts a queue's messages page by page; queues of more pages are not counted.
 const COUNTED_PAGES_MAX: usize = 64;
@@ -51,7 +51,7 @@ impl QueueState {
     pub(super) fn new(
         (durability, is_loading): (Durability, bool),
         settings: QueueSettings,
-        now_ms: u64,
+        now_ms: MonotonicMs,
     ) -> Self {
         let (mut fifo, mut confirms) = (Fifo::new(), Confirms::default());
         confirms.set(&mut fifo, settings.confirm);
@@ -397,7 +397,7 @@ impl QueueState {
     pub(super) fn give_back(
         &mut self,
         queue: &Queue,
-        give_back: impl FnOnce(&mut Membership<'_>, u64, &mut Vec<Gone>),
+        give_back: impl FnOnce(&mut Membership<'_>, UnixMs, &mut Vec<Gone>),
     ) {
         let now_ms = self.leaving().returned_ms(queue);
         let mut gone = Vec::new();
@@ -416,13 +416,13 @@ impl QueueState {
         if self.deleted {
             return AfterDetach::Stays;
         }
-        let now_ms = queue.time().unix_ms().get();
+        let now_ms = queue.time().unix_ms();
         self.given_up().wake(queue, now_ms);
         self.given_up().refuse_overdue(queue);
         self.leaving().enforce(queue, now_ms);
         self.deliveries().dispatch(queue, wakes);
         let has_consumers = self.fifo.consumers().n_active() > 0;
-        let is_over = |at_ms| at_ms <= queue.time().monotonic_ms().get();
+        let is_over = |at_ms| at_ms <= queue.time().monotonic_ms();
         if self.policy.expires_at_ms(has_consumers).is_some_and(is_over) {
             self.deleted = true;
             return AfterDetach::DeleteQueue;

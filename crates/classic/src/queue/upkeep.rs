@@ -9,6 +9,7 @@ use log::SegmentId;
 use queue_type::AckTimeout;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use stdx::MonotonicMs;
 
 /// A queue as the node's background work looks after it.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +49,7 @@ impl Upkeep<'_> {
         let first_undelivered =
             (!self.0.is_loading()).then(|| state.policy.first_undelivered(&state.fifo));
         let has_consumers = state.fifo.consumers().n_active() > 0;
-        let now_ms = self.0.time().monotonic_ms().get();
+        let now_ms = self.0.time().monotonic_ms();
         let unused_ms = state.policy.unused_for_ms(has_consumers, now_ms);
         StopNote { first_undelivered, unused_ms }
     }
@@ -56,7 +57,7 @@ impl Upkeep<'_> {
     /// The channels that hold a message of this queue for too long, as of now by a clock that never
     /// goes back.
     #[must_use]
-    pub fn overdue(self, node_timeout_ms: Option<u64>, now_ms: u64) -> Vec<AckTimeout> {
+    pub fn overdue(self, node_timeout_ms: Option<u64>, now_ms: MonotonicMs) -> Vec<AckTimeout> {
         if self.0.counters.n_unacked.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }

@@ -33,7 +33,7 @@ fn object(held: &Delayed) -> Value {
     let message = held.message.as_ref();
     json!({
         "id": held.id,
-        "due_ms": held.due_ms,
+        "due_ms": held.due_ms.get(),
         "exchange": message.map(|message| &message.exchange),
         "routing_key": message.map(|message| &message.routing_key),
         "body_bytes": message.map(|message| message.body_bytes),

@@ -139,7 +139,7 @@ fn head_of(at: &LookedAt<'_>) -> Map<String, Value> {
     put("redelivered", json!(seen.redelivered));
     put("deliveries", (n_returns + u32::from(is_held)).into());
     if let Standing::Delayed(Some(due_ms)) = seen.standing {
-        put("due_at", due_ms.into());
+        put("due_at", due_ms.get().into());
     }
     if let Some(at_ms) = at.chunk_timestamp_ms {
         put("offset", seen.position.into());

@@ -84,7 +84,7 @@ const COLUMNS: &[Column<Read>] = columns! {
     "incoming" [ALONE NOT_OF_TOOL] |it| it.flows(|it, def, all| it.incoming_of_queue(def, all));
     "internal" [LIST NOT_OF_TOOL] |_| some(false);
     "internal_owner" [LIST NOT_OF_TOOL] |_| some(false);
-    "last_delayed_at" [LIST] |it| some(it.quorum()?.figures().delayed_span_ms?.1);
+    "last_delayed_at" [LIST] |it| some(it.quorum()?.figures().delayed_span_ms?.end().get());
     "leader" [LIST PLAIN] |it| some(it.member()?);
     "members" [LIST PLAIN] |it| Some(json!([it.member()?]));
     "memory" [LIST NOT_OF_STREAMS] |it| some(it.stat().message_bytes);
@@ -109,7 +109,7 @@ const COLUMNS: &[Column<Read>] = columns! {
     "messages_unacknowledged_ram" [LIST NOT_OF_STREAMS] |it| some(it.stat().n_unacked);
     "messages_unconfirmed" [LIST] |it| some(it.stat().n_pending_confirms);
     "name" [LIST PLAIN] |it| some(it.def().name.as_str());
-    "next_delayed_at" [LIST] |it| some(it.quorum()?.figures().delayed_span_ms?.0);
+    "next_delayed_at" [LIST] |it| some(it.quorum()?.figures().delayed_span_ms?.start().get());
     "node" [LIST PLAIN NOT_OF_TOOL] |it| some(it.node());
     "oldest_message_age_seconds" [LIST] |it| some(it.unless_stream()?.api().history.ages.seconds_of(it.queue.id(), it.now()));
     "oldest_unconfirmed_ms" [ALONE] |it| some(it.queue.pending_confirms().oldest_ms.unwrap_or_default());

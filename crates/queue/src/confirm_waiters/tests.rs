@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use stdx::MonotonicMs;
 
 const fn awaiting(sequence: u64) -> Awaiting {
     Awaiting { publisher: 1, sequence, bytes: 10 }
@@ -19,7 +20,7 @@ proptest! {
                 0..=3 => {
                     // Positions of others lie between, sometimes very many.
                     next += if n > 390 { 5_000 } else { n % 3 };
-                    pending.wait(next, awaiting(next), now_ms);
+                    pending.wait(next, awaiting(next), MonotonicMs::from_raw(now_ms));
                     model.insert(next, (awaiting(next), now_ms));
                     next += 1;
                 }
@@ -47,7 +48,7 @@ proptest! {
                     // One that was taken comes back.
                     if let Some((position, (one, _))) = model.pop_first() {
                         prop_assert_eq!(pending.take(position), Some(one));
-                        pending.wait(position, one, now_ms);
+                        pending.wait(position, one, MonotonicMs::from_raw(now_ms));
                         model.insert(position, (one, now_ms));
                     }
                 }
@@ -78,7 +79,7 @@ proptest! {
             match op {
                 0..=2 => {
                     next += if n > 390 { 5_000 } else { n % 3 };
-                    pending.wait(next, awaiting(next), now_ms);
+                    pending.wait(next, awaiting(next), MonotonicMs::from_raw(now_ms));
                     model.insert(next, now_ms);
                     next += 1;
                 }
@@ -91,12 +92,12 @@ proptest! {
                     // One that comes back is not younger than those that came after it.
                     prop_assert!(pending.take(at).is_some());
                     model.insert(at, if pending.is_empty() { now_ms } else { came_ms });
-                    pending.wait(at, awaiting(at), now_ms);
+                    pending.wait(at, awaiting(at), MonotonicMs::from_raw(now_ms));
                 }
                 _ => {
                     let (timeout_ms, n_max) = (n * 2, if op == 5 { 3 } else { usize::MAX });
                     let mut taken = Vec::new();
-                    pending.take_overdue((now_ms, timeout_ms), n_max, |at, one| {
+                    pending.take_overdue(MonotonicMs::from_raw(now_ms), timeout_ms, n_max, |at, one| {
                         assert_eq!(one, awaiting(at));
                         taken.push(at);
                     });
@@ -108,13 +109,13 @@ proptest! {
                     prop_assert!(taken.len() == n_max || !model.values().any(is_late));
                     let next_ms = pending.next_overdue_ms(timeout_ms);
                     prop_assert_eq!(next_ms.is_some(), !model.is_empty());
-                    prop_assert!(taken.len() == n_max || next_ms.is_none_or(|next_ms| next_ms > now_ms));
+                    prop_assert!(taken.len() == n_max || next_ms.is_none_or(|next_ms| next_ms > MonotonicMs::from_raw(now_ms)));
                 }
             }
             prop_assert_eq!(pending.len(), model.len() as u64);
             let oldest_ms = model.values().min();
             let next_ms = pending.next_overdue_ms(0);
-            prop_assert!(oldest_ms.is_none_or(|at_ms| next_ms.unwrap() < at_ms + MARK_EVERY_MS));
+            prop_assert!(oldest_ms.is_none_or(|at_ms| next_ms.unwrap() < MonotonicMs::from_raw(at_ms + MARK_EVERY_MS)));
         }
     }
 }
@@ -125,17 +126,17 @@ fn long_times_are_known_to_a_part_in_a_thousand() {
     const HOURS_MS: u64 = 10 * 3_600_000;
     let mut pending = ConfirmWaiters::default();
     for position in 0..HOURS_MS / 50 {
-        pending.wait(position, awaiting(position), position * 50);
+        pending.wait(position, awaiting(position), MonotonicMs::from_raw(position * 50));
         assert!(pending.marks.len() <= MARKS_MAX);
     }
     let (mut now_ms, mut n) = (HOURS_MS, 0);
     while !pending.is_empty() {
         let late_ms = now_ms + 1 - HOURS_MS / 1_000;
-        pending.take_overdue((now_ms, HOURS_MS), usize::MAX, |position, _| {
+        pending.take_overdue(MonotonicMs::from_raw(now_ms), HOURS_MS, usize::MAX, |position, _| {
             assert!((late_ms..=now_ms).contains(&(position * 50 + HOURS_MS)), "{position}");
             n += 1;
         });
-        now_ms = pending.next_overdue_ms(HOURS_MS).unwrap_or(u64::MAX);
+        now_ms = pending.next_overdue_ms(HOURS_MS).unwrap_or(MonotonicMs::from_raw(u64::MAX)).get();
     }
     assert_eq!(n, HOURS_MS / 50);
 }
@@ -144,10 +145,10 @@ fn long_times_are_known_to_a_part_in_a_thousand() {
 fn one_that_is_given_up_is_so_until_it_leaves() {
     let mut pending = ConfirmWaiters::default();
     for position in [3, 4, 9] {
-        pending.wait(position, awaiting(position), 0);
+        pending.wait(position, awaiting(position), MonotonicMs::from_raw(0));
     }
     let mut overdue = Vec::new();
-    pending.take_overdue((10, 10), 2, |position, _| overdue.push(position));
+    pending.take_overdue(MonotonicMs::from_raw(10), 10, 2, |position, _| overdue.push(position));
     assert_eq!(overdue, [3, 4]);
     overdue.into_iter().for_each(|position| pending.give_up(position));
     assert!(pending.is_given_up(3) && !pending.is_given_up(9));
@@ -163,16 +164,16 @@ fn one_that_is_given_up_is_so_until_it_leaves() {
 fn ages_are_known_within_a_tenth_of_a_second() {
     let mut pending = ConfirmWaiters::default();
     for (position, now_ms) in [(5, 1_000), (6, 1_050), (7, 1_099), (8, 1_100), (20, 9_000)] {
-        pending.wait(position, awaiting(position), now_ms);
+        pending.wait(position, awaiting(position), MonotonicMs::from_raw(now_ms));
     }
-    assert_eq!(pending.oldest_ms(), Some(1_000));
-    assert_eq!((pending.came_ms(7), pending.came_ms(8)), (1_000, 1_100));
+    assert_eq!(pending.oldest_ms(), Some(MonotonicMs::from_raw(1_000)));
+    assert_eq!((pending.came_ms(7).get(), pending.came_ms(8).get()), (1_000, 1_100));
     assert!(pending.take(5).is_some() && pending.take(6).is_some());
-    assert_eq!(pending.oldest_ms(), Some(1_000));
+    assert_eq!(pending.oldest_ms(), Some(MonotonicMs::from_raw(1_000)));
     assert!(pending.take(7).is_some());
-    assert_eq!(pending.oldest_ms(), Some(1_100));
+    assert_eq!(pending.oldest_ms(), Some(MonotonicMs::from_raw(1_100)));
     assert!(pending.take(8).is_some());
-    assert_eq!(pending.oldest_ms(), Some(9_000));
+    assert_eq!(pending.oldest_ms(), Some(MonotonicMs::from_raw(9_000)));
     assert!(pending.take(20).is_some());
     assert_eq!(pending.oldest_ms(), None);
 }
@@ -180,9 +181,9 @@ fn ages_are_known_within_a_tenth_of_a_second() {
 #[test]
 fn one_that_is_left_behind_does_not_keep_the_places_of_those_after_it() {
     let mut pending = ConfirmWaiters::default();
-    pending.wait(0, awaiting(1), 0);
+    pending.wait(0, awaiting(1), MonotonicMs::from_raw(0));
     for position in 1..1_000_000 {
-        pending.wait(position, awaiting(position), 0);
+        pending.wait(position, awaiting(position), MonotonicMs::from_raw(0));
         assert_eq!(pending.take(position), Some(awaiting(position)));
     }
     assert!(pending.places.len() <= 2 * EMPTY_PLACES);

@@ -1,6 +1,7 @@
 use crate::positions::PositionRange;
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use stdx::UnixMs;
 
 /// A deadline is rounded up by less than this part of the time that is left until then.
 const PRECISION: u64 = 4_096;
@@ -10,7 +11,7 @@ const SWEPT_PER_ENTRY: usize = 8;
 const ENTRIES_MIN: usize = 1_024;
 
 /// Time when a bucket is due, and the upper halves of its positions.
-type Key = (u64, u32);
+type Key = (UnixMs, u32);
 
 /// Deadlines in any order, gathered in buckets: four bytes per message, and up to a hundred for a
 /// bucket. A message is due late by less than 1/4096 of its time to live, and never early.
@@ -31,17 +32,17 @@ const fn position(key: Key, low: u32) -> u64 {
 }
 
 impl Scattered {
-    pub(super) fn push(&mut self, position: u64, deadline_ms: u64, now_ms: u64) {
-        let left_ms = deadline_ms.saturating_sub(now_ms);
+    pub(super) fn push(&mut self, position: u64, deadline_ms: UnixMs, now_ms: UnixMs) {
+        let left_ms = deadline_ms.since(now_ms);
         let step_ms = (left_ms / PRECISION + 1).next_power_of_two() / 2;
-        let due_ms = deadline_ms.checked_next_multiple_of(step_ms.max(1)).unwrap_or(u64::MAX);
+        let due_ms = deadline_ms.round_up(step_ms.max(1));
         #[expect(clippy::cast_possible_truncation, reason = "the halves of a position")]
         let (high, low) = ((position >> 32) as u32, position as u32);
         self.buckets.entry((due_ms, high)).or_default().push(low);
         self.n_entries += 1;
     }
 
-    pub(super) fn next_ms(&self) -> Option<u64> {
+    pub(super) fn next_ms(&self) -> Option<UnixMs> {
         self.buckets.first_key_value().map(|((due_ms, _), _)| *due_ms)
     }
 
@@ -49,7 +50,7 @@ impl Scattered {
     /// due; false if it is not.
     pub(super) fn take_due(
         &mut self,
-        now_ms: u64,
+        now_ms: UnixMs,
         limit: u64,
         due: &mut Vec<PositionRange>,
     ) -> bool {
@@ -98,7 +99,7 @@ impl Scattered {
     }
 
     /// Positions with when they are due, in that order.
-    pub(super) fn in_order(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub(super) fn in_order(&self) -> impl Iterator<Item = (UnixMs, u64)> + '_ {
         self.buckets.iter().flat_map(|(key, lows)| {
             let key = *key;
             lows.iter().map(move |low| (key.0, position(key, *low)))

@@ -1,5 +1,6 @@
 use crate::positions::{PositionRange, PositionSet};
 use std::collections::VecDeque;
+use stdx::UnixMs;
 
 /// Steps kept: 16 bytes each.
 const STEPS_MAX: usize = 16_384;
@@ -10,7 +11,7 @@ const EXCEPTION_BLOCKS_MAX: u64 = 16_384;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Step {
     end: u64,
-    due_ms: u64,
+    due_ms: UnixMs,
 }
 
 /// Deadlines that rise with positions, as those of a queue-wide time to live do: a step for every
@@ -25,7 +26,7 @@ pub(super) struct Rising {
     start: u64,
     steps: VecDeque<Step>,
     /// The highest deadline as it was told.
-    newest_ms: u64,
+    newest_ms: UnixMs,
     /// Deadlines are rounded up to a multiple of this power of two.
     resolution_ms: u64,
     /// Positions within steps that have another deadline or none.
@@ -37,7 +38,7 @@ impl Default for Rising {
         Self {
             start: 0,
             steps: VecDeque::new(),
-            newest_ms: 0,
+            newest_ms: UnixMs::default(),
             resolution_ms: 1,
             exceptions: PositionSet::new(),
         }
@@ -48,7 +49,7 @@ impl Rising {
     /// Notes that `range`, above everything noted before, is due at `deadline_ms`; false when that
     /// does not fit in here.
     #[inline]
-    pub(super) fn push(&mut self, range: PositionRange, deadline_ms: u64) -> bool {
+    pub(super) fn push(&mut self, range: PositionRange, deadline_ms: UnixMs) -> bool {
         let Some(last) = self.steps.back().copied() else {
             *self = Self { start: range.start, newest_ms: deadline_ms, ..Self::default() };
             self.steps.push_back(Step { end: range.end, due_ms: deadline_ms });
@@ -98,11 +99,11 @@ impl Rising {
         }
     }
 
-    fn round_up(&self, deadline_ms: u64) -> u64 {
-        deadline_ms.checked_next_multiple_of(self.resolution_ms).unwrap_or(u64::MAX)
+    fn round_up(&self, deadline_ms: UnixMs) -> UnixMs {
+        deadline_ms.round_up(self.resolution_ms)
     }
 
-    pub(super) fn next_ms(&self) -> Option<u64> {
+    pub(super) fn next_ms(&self) -> Option<UnixMs> {
         self.steps.front().map(|step| step.due_ms)
     }
 
@@ -111,7 +112,7 @@ impl Rising {
     #[inline]
     pub(super) fn take_due(
         &mut self,
-        now_ms: u64,
+        now_ms: UnixMs,
         limit: u64,
         due: &mut Vec<PositionRange>,
     ) -> bool {
@@ -153,7 +154,7 @@ impl Rising {
     }
 
     /// Positions with when they are due, in that order.
-    pub(super) fn in_order(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub(super) fn in_order(&self) -> impl Iterator<Item = (UnixMs, u64)> + '_ {
         let starts = std::iter::once(self.start).chain(self.steps.iter().map(|step| step.end));
         starts.zip(&self.steps).flat_map(move |(start, step)| {
             let spoken_for = move |at: &u64| !self.exceptions.contains(*at);

@@ -1,6 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use stdx::UnixMs;
 
 const ALL: PositionRange = PositionRange { start: 0, end: u64::MAX };
 
@@ -21,13 +22,19 @@ impl Queue {
         self.lanes.push_back(range, 0);
         if let Some(deadline_ms) = deadline_ms {
             let n_live = self.lanes.n_ready();
-            self.deadlines.push(range, deadline_ms, now_ms, &self.lanes, n_live);
+            self.deadlines.push(
+                range,
+                UnixMs::from_raw(deadline_ms),
+                UnixMs::from_raw(now_ms),
+                &self.lanes,
+                n_live,
+            );
         }
     }
 
     fn expire(&mut self, now_ms: u64) -> Vec<u64> {
         let mut gone = Vec::new();
-        self.deadlines.expire(now_ms, u64::MAX, &mut self.lanes, &mut gone);
+        self.deadlines.expire(UnixMs::from_raw(now_ms), u64::MAX, &mut self.lanes, &mut gone);
         let mut gone: Vec<u64> = gone.iter().flat_map(|range| range.start..range.end).collect();
         gone.sort_unstable();
         gone
@@ -90,10 +97,10 @@ proptest! {
                         .filter(is_due).collect();
                     let next_ms = queue.deadlines.next_ms();
                     if !ready.is_empty() {
-                        prop_assert!(next_ms.is_some_and(|next| next <= now_ms));
+                        prop_assert!(next_ms.is_some_and(|next| next <= UnixMs::from_raw(now_ms)));
                     }
                     prop_assert_eq!(queue.expire(now_ms), ready);
-                    prop_assert!(queue.deadlines.next_ms().is_none_or(|next| next > now_ms));
+                    prop_assert!(queue.deadlines.next_ms().is_none_or(|next| next > UnixMs::from_raw(now_ms)));
                 }
             }
         }
@@ -178,12 +185,13 @@ fn messages_are_due_in_order() {
     for deadline_ms in [500, 100, 300, 100, 600, 300] {
         queue.put(1, Some(deadline_ms), 0);
     }
-    let in_order: Vec<(u64, u64)> = queue.deadlines.in_order().collect();
+    let in_order = queue.deadlines.in_order().map(|(due_ms, at)| (due_ms.get(), at));
+    let in_order: Vec<(u64, u64)> = in_order.collect();
     assert_eq!(in_order, [(100, 1), (100, 3), (300, 2), (300, 5), (500, 0), (600, 4)]);
     let mut gone = Vec::new();
-    queue.deadlines.expire(499, 1, &mut queue.lanes, &mut gone);
+    queue.deadlines.expire(UnixMs::from_raw(499), 1, &mut queue.lanes, &mut gone);
     assert_eq!(gone, [PositionRange::one(1)], "no more than are wanted");
-    queue.deadlines.expire(1_000, u64::MAX, &mut queue.lanes, &mut gone);
+    queue.deadlines.expire(UnixMs::from_raw(1_000), u64::MAX, &mut queue.lanes, &mut gone);
     let order: Vec<u64> = gone.iter().flat_map(|range| range.start..range.end).collect();
     assert_eq!(order, [1, 3, 2, 5, 0, 4]);
 }

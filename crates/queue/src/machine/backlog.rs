@@ -13,6 +13,7 @@ use crate::retry::Delayed;
 use crate::{DeliveryCounts, Reason, Return};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use stdx::UnixMs;
 
 /// Sizes of bodies by where their messages stand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +38,7 @@ pub(super) struct Backlog {
     pub(super) counts: Returns,
     pub(super) delayed: Delayed,
     /// Until when each delayed message waits.
-    pub(super) delayed_until: BTreeMap<u64, u64>,
+    pub(super) delayed_until: BTreeMap<u64, UnixMs>,
     pub(super) departing: DepartingMessages,
     pub(super) bytes: Bytes,
 }
@@ -86,7 +87,7 @@ impl Backlog {
     pub(super) fn push(
         &mut self,
         arrival: &Arrival,
-        now_ms: u64,
+        now_ms: UnixMs,
         queue_ttl_ms: Option<u64>,
     ) -> u64 {
         let position = self.next_position;
@@ -141,7 +142,7 @@ impl Backlog {
         &mut self,
         position: u64,
         how: Return,
-        now_ms: u64,
+        now_ms: UnixMs,
         settings: &Settings,
     ) -> Option<Reason> {
         let is_overdue = self.let_go(position);
@@ -160,7 +161,7 @@ impl Backlog {
         None
     }
 
-    fn delay(&mut self, position: u64, until_ms: u64) {
+    fn delay(&mut self, position: u64, until_ms: UnixMs) {
         let was_here = self.away.insert(position);
         assert!(was_here, "a message that is to wait is nowhere else");
         self.delayed.push(position, until_ms);
@@ -168,7 +169,7 @@ impl Backlog {
     }
 
     /// Makes a message ready that has waited to be tried again; false if none has.
-    pub(super) fn wake(&mut self, now_ms: u64) -> bool {
+    pub(super) fn wake(&mut self, now_ms: UnixMs) -> bool {
         let Some(position) = self.delayed.pop_due(now_ms) else { return false };
         let until_ms = self.delayed_until.remove(&position);
         assert!(until_ms.is_some_and(|it| it <= now_ms), "a message is woken when it is due");
@@ -178,7 +179,7 @@ impl Backlog {
     }
 
     /// Has those of some messages that wait to be tried again wait until then, or makes them ready.
-    pub(super) fn reschedule(&mut self, positions: Range<u64>, until_ms: u64, now_ms: u64) {
+    pub(super) fn reschedule(&mut self, positions: Range<u64>, until_ms: UnixMs, now_ms: UnixMs) {
         if positions.is_empty() {
             return;
         }
@@ -198,7 +199,7 @@ impl Backlog {
     /// their positions. False if nothing is due.
     pub(super) fn expire(
         &mut self,
-        now_ms: u64,
+        now_ms: UnixMs,
         n_max: u64,
         taken: &mut Vec<PositionRange>,
     ) -> bool {
@@ -287,7 +288,7 @@ impl Backlog {
 
     /// The positions of all messages, rising; the ranges do not touch.
     pub(super) fn live(&self) -> Vec<PositionRange> {
-        let departing = self.departing.iter().map(|(_, positions, _)| positions);
+        let departing = self.departing.iter().map(|run| run.positions);
         let mut live: Vec<_> =
             self.ready.ranges().chain(self.away.ranges()).chain(departing).collect();
         live.sort_unstable_by_key(|range| range.start);
@@ -308,7 +309,7 @@ impl Backlog {
         self.bytes = Bytes {
             ready: sum(&mut self.ready.ranges()).saturating_add(delayed),
             held: sum(&mut self.away.ranges()).saturating_sub(delayed),
-            departing: sum(&mut self.departing.iter().map(|(_, range, _)| range)),
+            departing: sum(&mut self.departing.iter().map(|run| run.positions)),
         };
     }
 

@@ -10,6 +10,7 @@ use super::command::{Attach, Command, Get, Named, Outcome, Put};
 use super::items::{Items, put_option, read_option};
 use super::settings::Settings;
 use crate::Return;
+use stdx::UnixMs;
 use stdx::record::{Reader, RecordError, put_bool, put_bytes, put_i64, put_u8, put_u32, put_u64};
 
 /// The version of the written forms of commands and machines.
@@ -21,9 +22,9 @@ pub(super) fn read_version(reader: &mut Reader<'_>) -> Result<(), RecordError> {
 
 impl<'a> Command<'a> {
     /// Appends the command, and when it is applied.
-    pub fn write(&self, now_ms: u64, out: &mut Vec<u8>) {
+    pub fn write(&self, now_ms: UnixMs, out: &mut Vec<u8>) {
         put_u8(out, VERSION);
-        put_u64(out, now_ms);
+        put_u64(out, now_ms.get());
         match self {
             Self::Put(put) => write_put(put, out),
             Self::Attach(terms) => {
@@ -75,7 +76,7 @@ impl<'a> Command<'a> {
                 positions.put(out);
             }
             Self::Reschedule { until_ms, positions } => {
-                put_kind(out, 18, *until_ms);
+                put_kind(out, 18, until_ms.get());
                 positions.put(out);
             }
         }
@@ -85,9 +86,9 @@ impl<'a> Command<'a> {
     ///
     /// # Errors
     /// It is no command, or one of a later version.
-    pub fn read(reader: &mut Reader<'a>) -> Result<(u64, Self), RecordError> {
+    pub fn read(reader: &mut Reader<'a>) -> Result<(UnixMs, Self), RecordError> {
         read_version(reader)?;
-        let now_ms = reader.u64()?;
+        let now_ms = UnixMs::from_raw(reader.u64()?);
         let command = match reader.u8()? {
             1 => Self::Put(read_put(reader, false)?),
             2 => Self::Attach(read_attach(reader)?),
@@ -116,7 +117,10 @@ impl<'a> Command<'a> {
             },
             16 => Self::Reopen,
             17 => Self::Remove { request: reader.u64()?, positions: Items::read(reader)? },
-            18 => Self::Reschedule { until_ms: reader.u64()?, positions: Items::read(reader)? },
+            18 => {
+                let until_ms = UnixMs::from_raw(reader.u64()?);
+                Self::Reschedule { until_ms, positions: Items::read(reader)? }
+            }
             19 => Self::Put(read_put(reader, true)?),
             0 | 20..=u8::MAX => return Err(RecordError::Invalid),
         };

@@ -3,6 +3,7 @@
 use super::items::{Item, Items};
 use super::settings::Settings;
 use crate::Return;
+use stdx::UnixMs;
 use stdx::record::{Reader, RecordError, put_u8, put_u32, put_u64};
 
 /// A command to a quorum queue. Its written form has no bodies: the host stores the records of a
@@ -57,8 +58,8 @@ pub enum Command<'a> {
     },
     /// Changes the time until which messages wait to be tried again, for an operator.
     Reschedule {
-        /// Time until which the messages wait, in Unix milliseconds; a past time is at once.
-        until_ms: u64,
+        /// Time until which the messages wait; a past time is at once.
+        until_ms: UnixMs,
         /// Positions of the messages.
         positions: Items<'a, NumberRange>,
     },

@@ -1,5 +1,6 @@
 //! Messages on their way to where dead letters go, in the order they left.
 
+use super::effects::Departing;
 use crate::positions::PositionRange;
 use crate::queue_policy::Reason;
 use std::collections::BTreeMap;
@@ -61,9 +62,13 @@ impl DepartingMessages {
         std::mem::take(&mut self.runs).into_values().map(|(positions, _)| positions)
     }
 
-    /// All of them: number, positions, reason.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, PositionRange, Reason)> + '_ {
-        self.runs.iter().map(|(number, (positions, reason))| (*number, *positions, *reason))
+    /// All of them, by number.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Departing> + '_ {
+        self.runs.iter().map(|(&first_number, &(positions, reason))| Departing {
+            first_number,
+            positions,
+            reason,
+        })
     }
 
     pub(super) const fn next_number(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! Effects of commands, for the host to carry out.
 
 use crate::{DeliveryCounts, PositionRange, Reason};
+use stdx::UnixMs;
 
 /// The effects of one command or several, in the order the host carries it out: `stored` first, then
 /// `assigned` and `answers`, `timed_out` and `active`, `departing`, `released`. Only `promises` wait until
@@ -28,8 +29,8 @@ pub struct Effects {
     pub promises: Vec<Promise>,
     /// Publishes that are refused because they have waited for consumers for too long.
     pub n_confirms_overdue: u64,
-    /// Time to apply the next [`Tick`](super::Command::Tick), in Unix milliseconds; may be in the past.
-    pub deadline_ms: Option<u64>,
+    /// Time to apply the next [`Tick`](super::Command::Tick); may be in the past.
+    pub deadline_ms: Option<UnixMs>,
 }
 
 /// Messages of a publisher that were put in.

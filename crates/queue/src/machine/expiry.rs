@@ -2,6 +2,7 @@
 
 use crate::positions::{PositionRange, PositionSet};
 use std::collections::{BTreeMap, VecDeque};
+use stdx::UnixMs;
 
 /// A deadline is rounded up by less than this part of the time to live.
 const PRECISION: u64 = 4_096;
@@ -17,7 +18,7 @@ const RUNS_MIN: usize = 1_024;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Expiry {
     /// By deadline, and in the order they came within one; none is empty.
-    pub(super) buckets: BTreeMap<u64, VecDeque<PositionRange>>,
+    pub(super) buckets: BTreeMap<UnixMs, VecDeque<PositionRange>>,
     n_runs: usize,
     /// Held, and due.
     pub(super) overdue: PositionSet,
@@ -25,15 +26,13 @@ pub(super) struct Expiry {
 
 impl Expiry {
     /// The message at `position`, above all others, expires after `ttl_ms`.
-    pub(super) fn push(&mut self, position: u64, now_ms: u64, ttl_ms: u64) {
+    pub(super) fn push(&mut self, position: u64, now_ms: UnixMs, ttl_ms: u64) {
         let step_ms = ((ttl_ms / PRECISION + 1).next_power_of_two() / 2).max(1);
-        let due_ms = now_ms.saturating_add(ttl_ms);
-        let due_ms = due_ms.checked_next_multiple_of(step_ms).unwrap_or(u64::MAX);
-        self.push_run(due_ms, PositionRange::one(position));
+        self.push_run(now_ms.plus(ttl_ms).round_up(step_ms), PositionRange::one(position));
     }
 
     /// Adds a run at the end of its bucket.
-    pub(super) fn push_run(&mut self, due_ms: u64, run: PositionRange) {
+    pub(super) fn push_run(&mut self, due_ms: UnixMs, run: PositionRange) {
         debug_assert!(!run.is_empty(), "a run has messages");
         let bucket = self.buckets.entry(due_ms).or_default();
         match bucket.back_mut() {
@@ -46,7 +45,7 @@ impl Expiry {
     }
 
     /// Time when a message may be due next.
-    pub(super) fn next_ms(&self) -> Option<u64> {
+    pub(super) fn next_ms(&self) -> Option<UnixMs> {
         self.buckets.first_key_value().map(|(due_ms, _)| *due_ms)
     }
 
@@ -57,7 +56,7 @@ impl Expiry {
     }
 
     /// The next messages that are due, at most `n_max` of them; of some that are gone, too.
-    pub(super) fn pop_due(&mut self, now_ms: u64, n_max: u64) -> Option<PositionRange> {
+    pub(super) fn pop_due(&mut self, now_ms: UnixMs, n_max: u64) -> Option<PositionRange> {
         let mut bucket = self.buckets.first_entry().filter(|bucket| *bucket.key() <= now_ms)?;
         let first = bucket.get_mut().front_mut()?;
         let due = PositionRange {

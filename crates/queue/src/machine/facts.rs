@@ -6,7 +6,8 @@ use super::effects::Departing;
 use super::holders::{Holder, Reach};
 use super::{Machine, Settings};
 use crate::{DeliveryCounts, PositionRange, Standings};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
+use stdx::UnixMs;
 
 /// Figures and lists of a quorum queue, as of now.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,17 @@ pub struct ConsumerFacts {
     pub is_active: bool,
     /// Messages that it holds.
     pub n_held: usize,
+}
+
+/// A publish that waits until its message has been consumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitingPublish {
+    /// Time of the publish.
+    pub came_ms: UnixMs,
+    /// Its publisher; none if that is gone, and known by its name alone.
+    pub publisher: Option<u64>,
+    /// Its number among those of the publisher.
+    pub number: u64,
 }
 
 impl<'a> Facts<'a> {
@@ -76,9 +88,13 @@ impl<'a> Facts<'a> {
         self.0.waiting.bytes()
     }
 
-    /// Since when they have waited, the oldest first, with their publishers and numbers.
-    pub fn waiting(self) -> impl Iterator<Item = (u64, Option<u64>, u64)> + 'a {
-        self.0.waiting.iter().map(|(_, it)| (it.came_ms, it.publisher, it.number))
+    /// The publishes that wait, the oldest first.
+    pub fn waiting(self) -> impl Iterator<Item = WaitingPublish> + 'a {
+        self.0.waiting.iter().map(|(_, it)| WaitingPublish {
+            came_ms: it.came_ms,
+            publisher: it.publisher,
+            number: it.number,
+        })
     }
 
     /// The number of the publish that waits for the message at a position.
@@ -111,21 +127,20 @@ impl<'a> Facts<'a> {
     }
 
     /// Until when messages wait to be tried again, the next one first, and their positions.
-    pub fn delayed(self) -> impl Iterator<Item = (u64, PositionRange)> + 'a {
+    pub fn delayed(self) -> impl Iterator<Item = (UnixMs, PositionRange)> + 'a {
         self.0.backlog.delayed.iter()
     }
 
-    /// Until when the next and the last of them wait.
+    /// Until when they wait, from the next to the last of them.
     #[must_use]
-    pub fn delayed_span_ms(self) -> Option<(u64, u64)> {
+    pub fn delayed_span_ms(self) -> Option<RangeInclusive<UnixMs>> {
         let delayed = &self.0.backlog.delayed;
-        Some((delayed.next_ms()?, delayed.last_ms()?))
+        Some(delayed.next_ms()?..=delayed.last_ms()?)
     }
 
     /// Messages that depart, in the order they left.
     pub fn departing(self) -> impl Iterator<Item = Departing> + 'a {
-        let runs = self.0.backlog.departing.iter();
-        runs.map(|(first_number, positions, reason)| Departing { first_number, positions, reason })
+        self.0.backlog.departing.iter()
     }
 
     /// Standings of the messages at `positions`.
@@ -134,7 +149,7 @@ impl<'a> Facts<'a> {
         let backlog = &self.0.backlog;
         let returned = backlog.ready.returned_set();
         let ready = backlog.ready.fresh().map(|(_, ready)| ready).chain([returned]);
-        let departing = backlog.departing.iter().map(|(_, positions, _)| positions);
+        let departing = backlog.departing.iter().map(|run| run.positions);
         let mut standings = Standings::begin(positions, ready, departing);
         standings.note_redelivered(positions, returned);
         let delayed = backlog.delayed_until.range(positions.clone());
@@ -170,14 +185,14 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// Time when a consumer was given the oldest message that it holds, in Unix milliseconds.
+    /// Time when a consumer was given the oldest message that it holds.
     #[must_use]
-    pub fn held_since_ms(self, consumer: u64) -> Option<u64> {
+    pub fn held_since_ms(self, consumer: u64) -> Option<UnixMs> {
         Some(self.0.consumers.table.get(&consumer)?.held.first()?.at_ms)
     }
 
     /// The positions of the messages that a consumer holds, with when it was given each.
-    pub fn held_since(self, consumer: u64) -> impl Iterator<Item = (u64, u64)> + 'a {
+    pub fn held_since(self, consumer: u64) -> impl Iterator<Item = (u64, UnixMs)> + 'a {
         let held = self.0.consumers.table.get(&consumer).into_iter().flat_map(|it| it.held.iter());
         held.map(|delivery| (delivery.position, delivery.at_ms))
     }

@@ -23,6 +23,7 @@ use crate::delivery_counts::LEVELS_MAX;
 use crate::positions::{PositionRange, PositionSet};
 use crate::unacked::Unacked;
 use crate::{DeliveryCounts, Reason};
+use stdx::UnixMs;
 use stdx::record::{Reader, RecordError, put_bool, put_bytes, put_u8, put_u32, put_u64};
 
 impl Machine {
@@ -31,8 +32,8 @@ impl Machine {
     pub fn write(&self, out: &mut Vec<u8>) {
         put_u8(out, VERSION);
         self.settings.write(out);
-        put_u64(out, self.clock_ms);
-        put_u64(out, self.last_used_ms);
+        put_u64(out, self.clock_ms.get());
+        put_u64(out, self.last_used_ms.get());
         put_bool(out, self.is_closed);
         write_backlog(&self.backlog, out);
         write_consumers(&self.consumers, out);
@@ -42,7 +43,7 @@ impl Machine {
             put_option(out, waiter.publisher);
             put_u64(out, waiter.number);
             put_u32(out, waiter.bytes);
-            put_u64(out, waiter.came_ms);
+            put_u64(out, waiter.came_ms.get());
             put_bool(out, waiter.named.is_some());
             if let Some((name, id)) = waiter.named.as_deref() {
                 put_bytes(out, name);
@@ -62,7 +63,8 @@ impl Machine {
         let reader = &mut reader;
         read_version(reader)?;
         let settings = Settings::read(reader)?;
-        let (clock_ms, last_used_ms, is_closed) = (reader.u64()?, reader.u64()?, reader.bool()?);
+        let (clock_ms, last_used_ms) = (read_time(reader)?, read_time(reader)?);
+        let is_closed = reader.bool()?;
         let mut machine = Self { last_used_ms, is_closed, ..Self::new(settings, clock_ms) };
         read_backlog(&mut machine.backlog, reader)?;
         read_consumers(&mut machine.consumers, reader)?;
@@ -90,7 +92,7 @@ fn hold_again(backlog: &mut Backlog, consumers: &Holders) -> Result<(), RecordEr
         valid(position < backlog.next_position && backlog.away.last() < Some(position))?;
         backlog.away.push_back(position, 1);
     }
-    let departing = backlog.departing.iter().map(|(_, positions, _)| positions);
+    let departing = backlog.departing.iter().map(|run| run.positions);
     let all = backlog.ready.ranges().chain(backlog.away.ranges()).chain(departing);
     let mut all: Vec<PositionRange> = all.collect();
     all.sort_unstable_by_key(|range| range.start);
@@ -110,6 +112,10 @@ fn valid(is_valid: bool) -> Result<(), RecordError> {
 fn put_range(out: &mut Vec<u8>, range: PositionRange) {
     put_u64(out, range.start);
     put_u64(out, range.end);
+}
+
+fn read_time(reader: &mut Reader<'_>) -> Result<UnixMs, RecordError> {
+    reader.u64().map(UnixMs::from_raw)
 }
 
 fn read_range(reader: &mut Reader<'_>) -> Result<PositionRange, RecordError> {
@@ -171,16 +177,16 @@ fn write_backlog(backlog: &Backlog, out: &mut Vec<u8>) {
     put_list(out, runs, put_range);
     put_list(out, backlog.delayed_until.iter(), |out, (position, until_ms)| {
         put_u64(out, *position);
-        put_u64(out, *until_ms);
+        put_u64(out, until_ms.get());
     });
     put_u64(out, backlog.departing.next_number());
-    put_list(out, backlog.departing.iter(), |out, (number, positions, reason)| {
-        put_u64(out, number);
-        put_range(out, positions);
-        put_u8(out, reason as u8);
+    put_list(out, backlog.departing.iter(), |out, run| {
+        put_u64(out, run.first_number);
+        put_range(out, run.positions);
+        put_u8(out, run.reason as u8);
     });
     put_list(out, backlog.expiry.buckets.iter(), |out, (due_ms, runs)| {
-        put_u64(out, *due_ms);
+        put_u64(out, due_ms.get());
         put_list(out, runs.iter().copied(), put_range);
     });
     put_list(out, backlog.expiry.overdue.ranges(), put_range);
@@ -225,7 +231,7 @@ fn read_backlog(backlog: &mut Backlog, reader: &mut Reader<'_>) -> Result<(), Re
     let order = (0..reader.u64()?).map(|_| read_range(reader)).collect::<Result<_, _>>()?;
     valid(backlog.ready.restore_returned(order, MESSAGES_MAX))?;
     for _ in 0..reader.u64()? {
-        let (position, until_ms) = (read_counter(reader)?, reader.u64()?);
+        let (position, until_ms) = (read_counter(reader)?, read_time(reader)?);
         valid(backlog.delayed_until.insert(position, until_ms).is_none())?;
         backlog.delayed.push(position, until_ms);
     }
@@ -239,7 +245,7 @@ fn read_backlog(backlog: &mut Backlog, reader: &mut Reader<'_>) -> Result<(), Re
     backlog.departing.restore_next(next_number);
     let mut earlier = None;
     for _ in 0..reader.u64()? {
-        let due_ms = reader.u64()?;
+        let due_ms = read_time(reader)?;
         valid(earlier < Some(due_ms))?;
         earlier = Some(due_ms);
         for _ in 0..reader.u64()? {
@@ -285,15 +291,15 @@ fn write_consumers(consumers: &Holders, out: &mut Vec<u8>) {
             Reach::GivenUp => put_u8(out, 1),
             Reach::Lost(since_ms) => {
                 put_u8(out, 2);
-                put_u64(out, since_ms);
+                put_u64(out, since_ms.get());
             }
         }
         put_option(out, consumer.turn);
-        put_option(out, consumer.alarm_ms);
+        put_option(out, consumer.alarm_ms.map(UnixMs::get));
         put_list(out, consumer.held.iter(), |out, delivery| {
             put_u64(out, delivery.number);
             put_u64(out, delivery.position);
-            put_u64(out, delivery.at_ms);
+            put_u64(out, delivery.at_ms.get());
         });
         put_list(out, consumer.timed_out.iter(), |out, number| put_u64(out, *number));
     });
@@ -320,16 +326,17 @@ fn read_consumer(reader: &mut Reader<'_>, next_number: u64) -> Result<Holder, Re
     let reach = match reader.u8()? {
         0 => Reach::Up,
         1 => Reach::GivenUp,
-        2 => Reach::Lost(reader.u64()?),
+        2 => Reach::Lost(read_time(reader)?),
         3..=u8::MAX => return Err(RecordError::Invalid),
     };
-    let (turn, alarm_ms) = (read_option(reader)?, read_option(reader)?);
+    let turn = read_option(reader)?;
+    let alarm_ms = read_option(reader)?.map(UnixMs::from_raw);
     let (mut held, mut next) = (Unacked::default(), 0);
     for _ in 0..reader.u64()? {
         let (number, position) = (reader.u64()?, read_counter(reader)?);
         valid(next <= number && number < next_number)?;
         next = number + 1;
-        held.hold(Delivery { number, position, at_ms: reader.u64()? });
+        held.hold(Delivery { number, position, at_ms: read_time(reader)? });
     }
     let timed_out = (0..reader.u64()?).map(|_| reader.u64()).collect::<Result<_, _>>()?;
     Ok(Holder { terms, came, is_cancelled, reach, held, timed_out, turn, alarm_ms })
@@ -371,7 +378,7 @@ fn read_publishers(
 
 fn read_waiter(reader: &mut Reader<'_>) -> Result<(u64, Waiter), RecordError> {
     let (position, publisher, number) = (reader.u64()?, read_option(reader)?, reader.u64()?);
-    let (bytes, came_ms) = (reader.u32()?, reader.u64()?);
+    let (bytes, came_ms) = (reader.u32()?, read_time(reader)?);
     let named = if reader.bool()? {
         let name = reader.bytes()?;
         valid(name.len() <= NAME_BYTES_MAX)?;

@@ -1,6 +1,7 @@
 //! A delivery that a consumer holds.
 
 use crate::unacked::Entry;
+use stdx::UnixMs;
 
 /// A delivery that a consumer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,8 +9,8 @@ pub(super) struct Delivery {
     pub(super) number: u64,
     /// The top bit marks a delivery that was settled out of order.
     pub(super) position: u64,
-    /// Time of the assignment, in Unix milliseconds.
-    pub(super) at_ms: u64,
+    /// Time of the assignment.
+    pub(super) at_ms: UnixMs,
 }
 
 impl Entry for Delivery {
@@ -45,7 +46,7 @@ mod tests {
             for (op, start, n) in ops {
                 if op < 2 {
                     next += n + 1;
-                    held.hold(Delivery { number: next, position: next / 2, at_ms: next });
+                    held.hold(Delivery { number: next, position: next / 2, at_ms: UnixMs::from_raw(next) });
                     model.insert(next, next / 2);
                 } else {
                     let first = model.range(start..start + n).next().map(|(number, at)| (*number, *at));

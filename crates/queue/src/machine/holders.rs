@@ -8,13 +8,14 @@ use super::held::Delivery;
 use crate::unacked::Unacked;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use stdx::UnixMs;
 
 /// Whether a consumer's node can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     Up,
-    /// The node cannot be reached since then, in Unix milliseconds; the consumer keeps the messages it holds.
-    Lost(u64),
+    /// The node cannot be reached since then; the consumer keeps the messages it holds.
+    Lost(UnixMs),
     /// The node could not be reached for so long that the consumer's messages came back.
     GivenUp,
 }
@@ -32,8 +33,8 @@ pub(super) struct Holder {
     pub(super) timed_out: BTreeSet<u64>,
     /// Place in line; none if the holder is in no line.
     pub(super) turn: Option<u64>,
-    /// Time of the next check of this holder for time-outs, in Unix milliseconds.
-    pub(super) alarm_ms: Option<u64>,
+    /// Time of the next check of this holder for time-outs.
+    pub(super) alarm_ms: Option<UnixMs>,
 }
 
 impl Holder {
@@ -57,12 +58,12 @@ impl Holder {
         self.held.len() < self.credit() as usize
     }
 
-    /// Time when a time-out of this holder is due, in Unix milliseconds.
-    fn due_ms(&self, disconnected_timeout_ms: u64) -> Option<u64> {
+    /// Time when a time-out of this holder is due.
+    fn due_ms(&self, disconnected_timeout_ms: u64) -> Option<UnixMs> {
         match self.reach {
-            Reach::Lost(since_ms) => Some(since_ms.saturating_add(disconnected_timeout_ms)),
+            Reach::Lost(since_ms) => Some(since_ms.plus(disconnected_timeout_ms)),
             Reach::Up | Reach::GivenUp => {
-                Some(self.held.first()?.at_ms.saturating_add(self.terms.timeout_ms?))
+                Some(self.held.first()?.at_ms.plus(self.terms.timeout_ms?))
             }
         }
     }
@@ -76,7 +77,7 @@ pub(super) struct Holders {
     line: BTreeSet<(Reverse<i64>, u64, u64)>,
     pub(super) n_turns: u64,
     pub(super) n_came: u64,
-    alarms: BTreeSet<(u64, u64)>,
+    alarms: BTreeSet<(UnixMs, u64)>,
     /// The number that the next delivery gets.
     pub(super) next_number: u64,
     /// Number of consumers that are not cancelled.
@@ -232,7 +233,7 @@ impl Holders {
 
     /// Gives a message to the first in line; returns the delivery's number.
     #[inline]
-    pub(super) fn give(&mut self, id: u64, position: u64, at_ms: u64) -> u64 {
+    pub(super) fn give(&mut self, id: u64, position: u64, at_ms: UnixMs) -> u64 {
         let number = self.next_number;
         debug_assert!(number < COUNTER_MAX, "numbers are never used up");
         self.next_number += 1;
@@ -262,7 +263,7 @@ impl Holders {
     }
 
     /// Gives a message to a holder that need not be a consumer; returns the delivery's number.
-    pub(super) fn take(&mut self, terms: Attach, position: u64, at_ms: u64) -> u64 {
+    pub(super) fn take(&mut self, terms: Attach, position: u64, at_ms: UnixMs) -> u64 {
         if !self.table.contains_key(&terms.consumer) {
             self.insert(terms, true);
         }
@@ -311,7 +312,7 @@ impl Holders {
     }
 
     /// Notes that a node cannot be reached since `now_ms`, or can be again.
-    pub(super) fn set_node(&mut self, node: u32, is_up: bool, now_ms: u64, timeout_ms: u64) {
+    pub(super) fn set_node(&mut self, node: u32, is_up: bool, now_ms: UnixMs, timeout_ms: u64) {
         let on_node = |consumer: &&Holder| consumer.terms.node == node;
         let ids: Vec<u64> =
             self.table.values().filter(on_node).map(|it| it.terms.consumer).collect();
@@ -346,7 +347,7 @@ impl Holders {
         ids.into_iter().for_each(|id| self.set_alarm(id, disconnected_timeout_ms));
     }
 
-    pub(super) fn next_alarm_ms(&self) -> Option<u64> {
+    pub(super) fn next_alarm_ms(&self) -> Option<UnixMs> {
         self.alarms.first().map(|it| it.0)
     }
 
@@ -354,7 +355,8 @@ impl Holders {
     /// has held for too long. False if no alarm has come.
     pub(super) fn time_out(
         &mut self,
-        (now_ms, disconnected_timeout_ms): (u64, u64),
+        now_ms: UnixMs,
+        disconnected_timeout_ms: u64,
         effects: &mut Effects,
         mut release: impl FnMut(u64),
     ) -> bool {

@@ -4,6 +4,7 @@ use super::bounds::{NAMED_PUBLISHER_BYTES, NAMED_PUBLISHERS_BYTES_MAX, REFUSED_R
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use stdx::UnixMs;
 
 /// The bytes that a key counts as.
 pub(super) trait KeyBytes {
@@ -178,7 +179,7 @@ pub(super) struct Waiter {
     /// The name and the publishing id of a named publisher.
     pub(super) named: Option<Box<(Vec<u8>, u64)>>,
     pub(super) bytes: u32,
-    pub(super) came_ms: u64,
+    pub(super) came_ms: UnixMs,
 }
 
 /// The publishers of a queue.

@@ -1,10 +1,12 @@
 //! Publishers that wait until their messages have been consumed (`x-confirm-on`).
 
+use super::command::Named;
 use super::effects::{Effects, Kind, Promise};
 use super::publishers::{Publishers, Waiter};
 use super::settings::PendingLimits;
 use crate::PositionRange;
 use std::collections::{BTreeMap, BTreeSet};
+use stdx::UnixMs;
 
 /// The publishes of a queue that are answered later, by position.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +17,13 @@ pub(super) struct Waiting {
     of_named: BTreeMap<Vec<u8>, BTreeMap<u64, u64>>,
     /// Held messages whose publishers waited for too long: nobody else is given them.
     pub(super) given_up: BTreeSet<u64>,
+}
+
+/// A publish, named as its answer names it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PublishNumber {
+    pub(super) publisher: u64,
+    pub(super) number: u64,
 }
 
 impl Waiting {
@@ -55,18 +64,18 @@ impl Waiting {
     /// it now, and who put it before is refused. False if it does not wait.
     pub(super) fn take_over(
         &mut self,
-        (name, id): (&[u8], u64),
-        (publisher, number): (u64, u64),
+        named: Named<'_>,
+        to: PublishNumber,
         effects: &mut Effects,
     ) -> bool {
-        let position = self.of_named.get(name).and_then(|of_name| of_name.get(&id));
+        let position = self.of_named.get(named.name).and_then(|ids| ids.get(&named.first));
         let Some(waiter) = position.and_then(|at| self.by_position.get_mut(at)) else {
             return false;
         };
-        if let Some(before) = waiter.publisher.replace(publisher) {
+        if let Some(before) = waiter.publisher.replace(to.publisher) {
             effects.promise(Kind::Refused, before, waiter.number);
         }
-        waiter.number = number;
+        waiter.number = to.number;
         true
     }
 
@@ -135,10 +144,10 @@ impl Waiting {
         self.bytes
     }
 
-    /// Time when the oldest publish has waited for too long, in Unix milliseconds.
-    pub(super) fn next_ms(&self, limits: Option<&PendingLimits>) -> Option<u64> {
+    /// Time when the oldest publish has waited for too long.
+    pub(super) fn next_ms(&self, limits: Option<&PendingLimits>) -> Option<UnixMs> {
         let (_, oldest) = self.by_position.first_key_value()?;
-        Some(oldest.came_ms.saturating_add(limits?.timeout_ms?))
+        Some(oldest.came_ms.plus(limits?.timeout_ms?))
     }
 
     /// The position of the oldest.

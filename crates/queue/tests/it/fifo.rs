@@ -5,6 +5,7 @@ use queue::{
     AckMode, Checkout, ConsumerKey, Detached, Fifo, NotHeld, Return, Round, UnackedTracking,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use stdx::{MonotonicMs, UnixMs};
 
 const fn acking(prefetch: Option<u32>) -> Checkout {
     Checkout { settling: AckMode::Manual, prefetch, priority: 0 }
@@ -22,11 +23,11 @@ fn deliver_all(fifo: &mut Fifo) -> Vec<(u32, u64, bool)> {
 
 /// Gives a message back that was not tried.
 fn requeue(fifo: &mut Fifo, consumer: ConsumerKey, position: u64) -> Result<(), NotHeld> {
-    fifo.give_back(consumer, position, Return::Released, 0, &mut Vec::new())
+    fifo.give_back(consumer, position, Return::Released, UnixMs::from_raw(0), &mut Vec::new())
 }
 
 fn detach(fifo: &mut Fifo, consumer: ConsumerKey) -> Detached {
-    fifo.detach(consumer, Return::Released, 0, &mut Vec::new())
+    fifo.detach(consumer, Return::Released, UnixMs::from_raw(0), &mut Vec::new())
 }
 
 #[test]
@@ -62,14 +63,14 @@ fn takers(fifo: &mut Fifo, round: &Option<Round>, n: u64) -> Vec<u32> {
 fn many_consumers_of_a_deep_backlog_get_several_messages_in_a_turn_and_as_many_each() {
     let mut fifo = many(64, None);
     fifo.enqueue(64 * 8 + 3);
-    let round = fifo.round(0);
+    let round = fifo.round(MonotonicMs::from_raw(0));
     assert_eq!(round.map(|round| round.n_messages()), Some(64 * 8));
     let given = takers(&mut fifo, &round, 64 * 8);
     assert_eq!(given, (0..64).flat_map(|consumer| [consumer; 8]).collect::<Vec<_>>());
-    let round = fifo.round(0);
+    let round = fifo.round(MonotonicMs::from_raw(0));
     assert_eq!(takers(&mut fifo, &round, 4), [0, 1, 2], "the backlog is shallow");
     fifo.enqueue(64 * 1_000);
-    let round = fifo.round(0);
+    let round = fifo.round(MonotonicMs::from_raw(0));
     assert_eq!(round.map(|round| round.n_messages()), Some(64 * 64), "a turn is not longer");
     assert_eq!(takers(&mut fifo, &round, 65), [vec![3; 64], vec![4]].concat());
     assert_eq!(takers(&mut fifo, &None, 3), [4, 5, 6], "what is left of a turn is forgotten");
@@ -80,7 +81,7 @@ fn many_consumers_of_a_deep_backlog_get_several_messages_in_a_turn_and_as_many_e
 fn give_all(fifo: &mut Fifo, n_consumers: u32, now_ms: u64) -> Vec<u64> {
     let mut given = Vec::new();
     while fifo.messages().n_ready() > 0 {
-        let round = fifo.round(now_ms);
+        let round = fifo.round(MonotonicMs::from_raw(now_ms));
         let n = round.map_or(u64::MAX, |round| round.n_messages());
         given.extend(takers(fifo, &round, n));
     }
@@ -172,10 +173,10 @@ proptest! {
 fn consumers_take_turns_of_one_message_if_they_are_few_or_the_backlog_is_shallow() {
     let mut few = many(63, None);
     few.enqueue(63 * 1_000);
-    assert!(few.round(0).is_none());
+    assert!(few.round(MonotonicMs::from_raw(0)).is_none());
     let mut many = many(64, None);
     many.enqueue(64 * 8 - 1);
-    let round = many.round(0);
+    let round = many.round(MonotonicMs::from_raw(0));
     assert_eq!(takers(&mut many, &round, 65), (0..64).chain([0]).collect::<Vec<_>>());
 }
 
@@ -184,7 +185,7 @@ fn a_turn_ends_with_the_consumer_s_credit_and_the_next_one_has_a_whole_turn() {
     let mut fifo = many(64, Some(10));
     fifo.consumers_mut().set_credit(ConsumerKey(0), 3);
     fifo.enqueue(64 * 8);
-    let round = fifo.round(0);
+    let round = fifo.round(MonotonicMs::from_raw(0));
     assert_eq!(takers(&mut fifo, &round, 12), [vec![0; 3], vec![1; 8], vec![2]].concat());
     fifo.consumers_mut().set_credit(ConsumerKey(2), 0);
     assert_eq!(takers(&mut fifo, &round, 9), [vec![3; 8], vec![4]].concat());
@@ -576,7 +577,13 @@ impl Pair {
         self.record(key, usize::MAX);
         let back = self.model.held_by(key);
         assert_eq!(
-            self.fifo.give_back_all(key, &HashSet::new(), Return::Released, 0, &mut Vec::new()),
+            self.fifo.give_back_all(
+                key,
+                &HashSet::new(),
+                Return::Released,
+                UnixMs::from_raw(0),
+                &mut Vec::new()
+            ),
             back.len() as u64
         );
         self.model.come_back(&back);

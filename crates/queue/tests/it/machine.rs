@@ -5,6 +5,7 @@ use queue::machine::{
     Outcome, PRIORITY_DEFAULT, Promise, Put, Run, Settings,
 };
 use queue::{DeliveryCounts, Limits, Machine, PositionRange, Return};
+use stdx::UnixMs;
 use stdx::record::{Reader, RecordError};
 
 /// A queue that is written and restored after each command; each command is written and read, too.
@@ -16,12 +17,12 @@ struct Queue {
 
 impl Queue {
     fn new(settings: Settings) -> Self {
-        Self { machine: Machine::new(settings, 0), now_ms: 0, next_put: 0 }
+        Self { machine: Machine::new(settings, UnixMs::from_raw(0)), now_ms: 0, next_put: 0 }
     }
 
     fn apply(&mut self, command: &Command<'_>) -> Effects {
         let mut written = Vec::new();
-        command.write(self.now_ms, &mut written);
+        command.write(UnixMs::from_raw(self.now_ms), &mut written);
         let mut reader = Reader::new(&written);
         let (now_ms, command) = Command::read(&mut reader).expect("it was written");
         assert!(reader.is_empty());
@@ -114,7 +115,7 @@ fn a_message_is_taken() {
 }
 
 fn plain(settings: Settings, n: usize, ttl_ms: Option<u64>) -> Machine {
-    let mut machine = Machine::new(settings, 0);
+    let mut machine = Machine::new(settings, UnixMs::from_raw(0));
     let arrivals = vec![Arrival { priority: PRIORITY_DEFAULT, ttl_ms, bytes: 12 }; n];
     let arrivals = Items::Slice(&arrivals);
     let put = Put {
@@ -125,7 +126,7 @@ fn plain(settings: Settings, n: usize, ttl_ms: Option<u64>) -> Machine {
         named: None,
         arrivals,
     };
-    machine.apply(0, &Command::Put(put), &mut Effects::default());
+    machine.apply(UnixMs::from_raw(0), &Command::Put(put), &mut Effects::default());
     machine
 }
 
@@ -145,23 +146,27 @@ fn a_command_takes_a_limited_number_of_messages_that_are_due() {
     let mut left = Vec::new();
     for _ in 0..2 {
         let mut effects = Effects::default();
-        machine.apply(10, &Command::Tick, &mut effects);
-        left.push((machine.facts().n_ready(), effects.deadline_ms));
+        machine.apply(UnixMs::from_raw(10), &Command::Tick, &mut effects);
+        left.push((machine.facts().n_ready(), effects.deadline_ms.map(UnixMs::get)));
     }
     assert_eq!(left, [(5, Some(10)), (0, None)]);
 
     let mut machine = plain(Settings::default(), n, None);
     let limits = Limits { messages_max: Some(1), ..Limits::default() };
     let mut effects = Effects::default();
-    machine.apply(7, &Command::Settings(Settings { limits, ..Settings::default() }), &mut effects);
-    assert_eq!((machine.facts().n_ready(), effects.deadline_ms), (5, Some(7)));
-    machine.apply(7, &Command::Tick, &mut effects);
-    assert_eq!((machine.facts().n_ready(), effects.deadline_ms), (1, None));
+    machine.apply(
+        UnixMs::from_raw(7),
+        &Command::Settings(Settings { limits, ..Settings::default() }),
+        &mut effects,
+    );
+    assert_eq!((machine.facts().n_ready(), effects.deadline_ms.map(UnixMs::get)), (5, Some(7)));
+    machine.apply(UnixMs::from_raw(7), &Command::Tick, &mut effects);
+    assert_eq!((machine.facts().n_ready(), effects.deadline_ms.map(UnixMs::get)), (1, None));
 }
 
 #[test]
 fn a_named_publisher_puts_again_over_reconnects_what_it_has_no_answer_for() {
-    let mut machine = Machine::new(Settings::default(), 0);
+    let mut machine = Machine::new(Settings::default(), UnixMs::from_raw(0));
     let arrivals = [Arrival { priority: 4, ttl_ms: None, bytes: 1 }; 3];
     let mut put = |publisher, first| {
         let named = Some(Named { name: b"orders", first });
@@ -169,7 +174,7 @@ fn a_named_publisher_puts_again_over_reconnects_what_it_has_no_answer_for() {
         let put =
             Put { publisher, first: 0, confirms: true, ignores_length: false, named, arrivals };
         let mut effects = Effects::default();
-        machine.apply(0, &Command::Put(put), &mut effects);
+        machine.apply(UnixMs::from_raw(0), &Command::Put(put), &mut effects);
         effects.promises
     };
     assert_eq!(put(1, 10), [Promise::Confirmed(Run { publisher: 1, first: 0, n: 3 })]);
@@ -183,7 +188,7 @@ fn a_named_publisher_puts_again_over_reconnects_what_it_has_no_answer_for() {
 fn named_publishers_that_come_and_go_are_bounded() {
     const KNOWN: u32 = 100;
     let settings = Settings { named_publishers_max: KNOWN, ..Settings::default() };
-    let mut machine = Machine::new(settings, 0);
+    let mut machine = Machine::new(settings, UnixMs::from_raw(0));
     let (mut effects, mut next) = (Effects::default(), 0..);
     let mut put = |machine: &mut Machine, name: u32| {
         let (name, first) = (name.to_le_bytes(), next.next().unwrap_or(0));
@@ -192,7 +197,7 @@ fn named_publishers_that_come_and_go_are_bounded() {
         effects.clear();
         let put =
             Put { publisher: 0, first, confirms: true, ignores_length: false, named, arrivals };
-        machine.apply(0, &Command::Put(put), &mut effects);
+        machine.apply(UnixMs::from_raw(0), &Command::Put(put), &mut effects);
         matches!(effects.promises.first(), Some(Promise::Duplicate(_)))
     };
     let n_names = 100_000;
@@ -211,11 +216,12 @@ fn named_publishers_that_come_and_go_are_bounded() {
 #[test]
 fn an_unused_queue_is_told_by_a_tick_alone() {
     let settings = Settings { expires_ms: Some(10), ..Settings::default() };
-    let (mut machine, mut effects) = (Machine::new(settings, 0), Effects::default());
-    machine.apply(10, &Command::Purge { request: 1 }, &mut effects);
+    let (mut machine, mut effects) =
+        (Machine::new(settings, UnixMs::from_raw(0)), Effects::default());
+    machine.apply(UnixMs::from_raw(10), &Command::Purge { request: 1 }, &mut effects);
     assert!(!effects.promises.contains(&Promise::Unused));
-    assert_eq!(effects.deadline_ms, Some(10));
-    machine.apply(10, &Command::Tick, &mut effects);
+    assert_eq!(effects.deadline_ms, Some(UnixMs::from_raw(10)));
+    machine.apply(UnixMs::from_raw(10), &Command::Tick, &mut effects);
     assert!(effects.promises.contains(&Promise::Unused));
 }
 
@@ -233,8 +239,11 @@ fn a_queue_is_used_while_messages_of_it_are_held() {
     assert_eq!(at(20, Command::Tick), None);
     let number = [NumberRange::one(0)];
     let (consumer, outcome, numbers) = (7, Outcome::Accepted, Items::Slice(&number));
-    assert_eq!(at(30, Command::Settle { consumer, outcome, numbers }), Some(40));
-    assert_eq!(at(35, Command::Detach { consumer, how: Return::Released }), Some(40));
+    assert_eq!(at(30, Command::Settle { consumer, outcome, numbers }), Some(UnixMs::from_raw(40)));
+    assert_eq!(
+        at(35, Command::Detach { consumer, how: Return::Released }),
+        Some(UnixMs::from_raw(40))
+    );
 }
 
 #[test]

@@ -12,6 +12,7 @@ use queue::machine::{
 };
 use queue::{Limits, Machine, PositionRange, Retry, RetryOn, Return};
 use std::collections::BTreeMap;
+use stdx::UnixMs;
 use stdx::record::Reader;
 
 /// A command, with what it lists.
@@ -270,7 +271,7 @@ struct Trio {
 
 impl Trio {
     fn new(settings: Settings) -> Self {
-        let machine = Machine::new(settings, 0);
+        let machine = Machine::new(settings, UnixMs::from_raw(0));
         let (restored, model) = (machine.clone(), Model::new(settings));
         Self { machine, restored, model, now_ms: 0, next_puts: BTreeMap::new() }
     }
@@ -317,7 +318,10 @@ impl Trio {
                 let range = |(start, n): &(u64, u64)| NumberRange { start: *start, end: start + n };
                 let positions: Vec<NumberRange> = positions.iter().map(range).collect();
                 let until_ms = self.now_ms.saturating_add_signed(*in_ms);
-                self.apply(&Command::Reschedule { until_ms, positions: Items::Slice(&positions) });
+                self.apply(&Command::Reschedule {
+                    until_ms: UnixMs::from_raw(until_ms),
+                    positions: Items::Slice(&positions),
+                });
             }
             Step::PublishersGone(publishers) => {
                 self.apply(&Command::PublishersGone { publishers: Items::Slice(publishers) });
@@ -328,9 +332,9 @@ impl Trio {
 
     fn apply(&mut self, command: &Command<'_>) {
         let mut log = Vec::new();
-        command.write(self.now_ms, &mut log);
+        command.write(UnixMs::from_raw(self.now_ms), &mut log);
         let (now_ms, read) = Command::read(&mut Reader::new(&log)).expect("it was written");
-        assert_eq!((now_ms, &read), (self.now_ms, command));
+        assert_eq!((now_ms, &read), (UnixMs::from_raw(self.now_ms), command));
         self.restored = Machine::restore(&written(&self.restored)).expect("it was written");
         let (mut effects, mut again) = (Effects::default(), Effects::default());
         self.machine.apply(now_ms, &read, &mut effects);
@@ -338,10 +342,11 @@ impl Trio {
         assert_eq!(effects, again);
         assert_eq!(written(&self.machine), written(&self.restored));
         let is_purge = matches!(command, Command::Purge { .. } | Command::Remove { .. });
-        let expected = sorted(self.model.apply(now_ms, command), is_purge);
+        let expected = sorted(self.model.apply(now_ms.get(), command), is_purge);
         assert_eq!(listed(&effects, is_purge), expected);
         assert!(
-            effects.deadline_ms.unwrap_or(u64::MAX) <= self.model.deadline_ms().unwrap_or(u64::MAX)
+            effects.deadline_ms.unwrap_or(UnixMs::from_raw(u64::MAX))
+                <= UnixMs::from_raw(self.model.deadline_ms().unwrap_or(u64::MAX))
         );
         self.compare();
     }

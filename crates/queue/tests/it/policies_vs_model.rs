@@ -10,6 +10,7 @@ use queue::{
     UnackedTracking,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use stdx::UnixMs;
 
 fn sorted(ranges: impl Iterator<Item = PositionRange>) -> Vec<u64> {
     let mut positions: Vec<u64> = ranges.flat_map(|range| range.start..range.end).collect();
@@ -36,7 +37,7 @@ fn note_bytes_gone(fifo: &mut Fifo, bytes: u64) {
 
 fn expired(fifo: &mut Fifo, now_ms: u64) -> Vec<u64> {
     let mut gone = Vec::new();
-    fifo.messages_mut().expire(now_ms, u64::MAX, &mut gone);
+    fifo.messages_mut().expire(UnixMs::from_raw(now_ms), u64::MAX, &mut gone);
     positions(&gone, Reason::Expired)
 }
 
@@ -156,7 +157,10 @@ impl Pair {
         let fits = fits || !model.rules.limits.refuses;
         if fits {
             let deadline_ms = ttl_ms.map(|ttl| model.now_ms + ttl);
-            let at = fifo.put(&MessageAttrs { priority, deadline_ms, bytes }, model.now_ms);
+            let at = fifo.put(
+                &MessageAttrs { priority, deadline_ms: deadline_ms.map(UnixMs::from_raw), bytes },
+                UnixMs::from_raw(model.now_ms),
+            );
             let priority = priority.min(model.rules.priority_max);
             let (state, counts) = (State::Ready, DeliveryCounts::default());
             let new = Message { state, priority, deadline_ms, bytes, counts };
@@ -239,7 +243,7 @@ impl Pair {
         self.record(key);
         let mut gone = Vec::new();
         let now_ms = self.model.now_ms;
-        self.fifo.give_back(key, at, how, now_ms, &mut gone).expect("it is held");
+        self.fifo.give_back(key, at, how, UnixMs::from_raw(now_ms), &mut gone).expect("it is held");
         let is_gone = self.model.come_back(at, how);
         assert_eq!(positions(&gone, Reason::DeliveryLimit).contains(&at), is_gone);
     }
@@ -251,7 +255,7 @@ impl Pair {
         let Self { fifo, model, .. } = self;
         let held = model.of(|message| message.state == State::Held(key));
         let mut gone = Vec::new();
-        let left = fifo.detach(key, how, model.now_ms, &mut gone);
+        let left = fifo.detach(key, how, UnixMs::from_raw(model.now_ms), &mut gone);
         assert_eq!(left.n_requeued, held.len() as u64);
         let lost: Vec<u64> = held.into_iter().filter(|at| model.come_back(*at, how)).collect();
         assert_eq!(positions(&gone, Reason::DeliveryLimit), lost);
@@ -274,7 +278,9 @@ impl Pair {
         // Every third one is one that nobody waits for any more.
         let (goes, stays): (Vec<u64>, Vec<u64>) = due.into_iter().partition(|at| at % 3 == 0);
         let policy = fifo.messages_mut().policy_mut();
-        let mut gone = policy.map(|it| it.wake(now_ms, |at| at % 3 == 0)).unwrap_or_default();
+        let mut gone = policy
+            .map(|it| it.wake(UnixMs::from_raw(now_ms), |at| at % 3 == 0))
+            .unwrap_or_default();
         gone.sort_unstable();
         assert_eq!(gone, goes);
         for at in goes {
@@ -326,7 +332,7 @@ impl Pair {
                     .messages()
                     .policy()
                     .and_then(PolicyState::next_deadline)
-                    .is_some_and(|at| at <= now_ms)
+                    .is_some_and(|at| at <= UnixMs::from_raw(now_ms))
         );
         assert_eq!(expired(fifo, now_ms), due);
         for at in due {
@@ -336,7 +342,7 @@ impl Pair {
             fifo.messages()
                 .policy()
                 .and_then(PolicyState::next_deadline)
-                .is_none_or(|at| at > now_ms)
+                .is_none_or(|at| at > UnixMs::from_raw(now_ms))
         );
     }
 
@@ -354,7 +360,7 @@ impl Pair {
             .policy()
             .into_iter()
             .flat_map(|policy| policy.delayed().iter())
-            .flat_map(|(at, range)| (range.start..range.end).map(move |p| (p, at)))
+            .flat_map(|(at, range)| (range.start..range.end).map(move |p| (p, at.get())))
             .collect();
         assert_eq!(
             delayed.len() as u64,

@@ -5,13 +5,14 @@ use queue::{
     MessageAttrs, NotHeld, PolicyState, PositionRange, PositionSet, QueuePolicy, Reason,
     RecoveredMessages, Retry, RetryOn, Return, SingleActive,
 };
+use stdx::UnixMs;
 
 const fn acking(priority: i64) -> Checkout {
     Checkout { settling: AckMode::Manual, prefetch: None, priority }
 }
 
-const fn arrival(priority: u8, deadline_ms: Option<u64>) -> MessageAttrs {
-    MessageAttrs { priority, deadline_ms, bytes: 0 }
+fn arrival(priority: u8, deadline_ms: Option<u64>) -> MessageAttrs {
+    MessageAttrs { priority, deadline_ms: deadline_ms.map(UnixMs::from_raw), bytes: 0 }
 }
 
 fn drain(fifo: &mut Fifo) -> Vec<u64> {
@@ -28,7 +29,7 @@ fn positions(gone: &[Gone], reason: Reason) -> Vec<u64> {
 
 /// Gives a message back that was not tried.
 fn requeue(fifo: &mut Fifo, consumer: ConsumerKey, position: u64) -> Result<(), NotHeld> {
-    fifo.give_back(consumer, position, Return::Released, 0, &mut Vec::new())
+    fifo.give_back(consumer, position, Return::Released, UnixMs::from_raw(0), &mut Vec::new())
 }
 
 fn note_sent(fifo: &mut Fifo, given: &Assigned, bytes: u64) {
@@ -51,7 +52,7 @@ fn ready_bytes(fifo: &Fifo) -> u64 {
 
 fn expired(fifo: &mut Fifo, now_ms: u64) -> Vec<u64> {
     let mut gone = Vec::new();
-    fifo.messages_mut().expire(now_ms, u64::MAX, &mut gone);
+    fifo.messages_mut().expire(UnixMs::from_raw(now_ms), u64::MAX, &mut gone);
     positions(&gone, Reason::Expired)
 }
 
@@ -59,7 +60,7 @@ fn expired(fifo: &mut Fifo, now_ms: u64) -> Vec<u64> {
 fn higher_priorities_leave_first_and_requeued_messages_keep_their_places() {
     let mut fifo = Fifo::with_policy(QueuePolicy { priority_max: 5, ..QueuePolicy::default() });
     for priority in [0, 9, 5, 1, 0] {
-        fifo.put(&arrival(priority, None), 0);
+        fifo.put(&arrival(priority, None), UnixMs::from_raw(0));
     }
     let consumer = fifo.consumers_mut().attach(acking(0));
     assert_eq!(drain(&mut fifo), [1, 2, 3, 0, 4]);
@@ -74,28 +75,37 @@ fn higher_priorities_leave_first_and_requeued_messages_keep_their_places() {
 fn messages_expire_in_the_middle_and_held_ones_when_they_come_back() {
     let mut fifo = Fifo::new();
     let consumer = fifo.consumers_mut().attach_passive();
-    fifo.put(&arrival(0, Some(100)), 0);
+    fifo.put(&arrival(0, Some(100)), UnixMs::from_raw(0));
     fifo.enqueue(1);
-    fifo.put(&arrival(0, Some(50)), 0);
-    fifo.put(&arrival(0, Some(200)), 0);
+    fifo.put(&arrival(0, Some(50)), UnixMs::from_raw(0));
+    fifo.put(&arrival(0, Some(200)), UnixMs::from_raw(0));
     fifo.take(consumer, AckMode::Manual).unwrap();
-    assert_eq!(fifo.messages().policy().and_then(PolicyState::next_deadline), Some(50));
+    assert_eq!(
+        fifo.messages().policy().and_then(PolicyState::next_deadline),
+        Some(UnixMs::from_raw(50))
+    );
     assert_eq!(expired(&mut fifo, 49), []);
     assert_eq!(expired(&mut fifo, 150), [2]);
     requeue(&mut fifo, consumer, 0).unwrap();
-    assert_eq!(fifo.messages().policy().and_then(PolicyState::next_deadline), Some(0));
+    assert_eq!(
+        fifo.messages().policy().and_then(PolicyState::next_deadline),
+        Some(UnixMs::from_raw(0))
+    );
     assert_eq!(expired(&mut fifo, 150), [0]);
-    assert_eq!(fifo.messages().policy().and_then(PolicyState::next_deadline), Some(200));
+    assert_eq!(
+        fifo.messages().policy().and_then(PolicyState::next_deadline),
+        Some(UnixMs::from_raw(200))
+    );
     assert_eq!(fifo.messages().n_ready(), 2);
 }
 
 #[test]
 fn a_time_to_live_of_nothing_reaches_only_who_waits() {
     let mut fifo = Fifo::new();
-    fifo.put(&arrival(0, Some(7)), 7);
+    fifo.put(&arrival(0, Some(7)), UnixMs::from_raw(7));
     assert_eq!(expired(&mut fifo, 7), [0]);
     fifo.consumers_mut().attach(acking(0));
-    fifo.put(&arrival(0, Some(7)), 7);
+    fifo.put(&arrival(0, Some(7)), UnixMs::from_raw(7));
     assert_eq!(drain(&mut fifo), [1]);
     assert_eq!(expired(&mut fifo, 7), []);
 }
@@ -106,7 +116,7 @@ fn a_full_queue_drops_the_oldest_of_the_lowest_priority() {
     let mut fifo =
         Fifo::with_policy(QueuePolicy { priority_max: 9, limits, ..QueuePolicy::default() });
     for priority in [1, 0, 0, 5] {
-        fifo.put(&arrival(priority, None), 0);
+        fifo.put(&arrival(priority, None), UnixMs::from_raw(0));
     }
     let gone: Vec<Gone> = std::iter::from_fn(|| fifo.messages_mut().drop_over_limit()).collect();
     assert_eq!(positions(&gone, Reason::MaxLen), [1, 2]);
@@ -119,7 +129,7 @@ fn a_limit_on_bytes_counts_ready_messages_only() {
     let mut fifo = Fifo::with_policy(QueuePolicy { limits, ..QueuePolicy::default() });
     let consumer = fifo.consumers_mut().attach_passive();
     let sized = |bytes| MessageAttrs { bytes, ..MessageAttrs::default() };
-    fifo.put(&sized(60), 0);
+    fifo.put(&sized(60), UnixMs::from_raw(0));
     assert_eq!(ready_bytes(&fifo), 60);
     let given = fifo.take(consumer, AckMode::Manual).unwrap();
     note_sent(&mut fifo, &given, 60);
@@ -148,7 +158,7 @@ fn a_message_whose_delivery_fails_too_often_is_gone() {
     let mut gone = Vec::new();
     for (how, n_failed) in [(Return::Failed, 1), (Return::Released, 1), (Return::Failed, 2)] {
         fifo.take(consumer, AckMode::Manual).unwrap();
-        fifo.give_back(consumer, 0, how, 0, &mut gone).unwrap();
+        fifo.give_back(consumer, 0, how, UnixMs::from_raw(0), &mut gone).unwrap();
         assert_eq!(
             fifo.messages()
                 .policy()
@@ -162,7 +172,7 @@ fn a_message_whose_delivery_fails_too_often_is_gone() {
         [(0, DeliveryCounts { n_failed: 2, n_acquired: 3 })]
     );
     fifo.take(consumer, AckMode::Manual).unwrap();
-    let left = fifo.detach(consumer, Return::Failed, 0, &mut gone);
+    let left = fifo.detach(consumer, Return::Failed, UnixMs::from_raw(0), &mut gone);
     assert_eq!((left.n_requeued, fifo.messages().n_ready()), (1, 0));
     assert_eq!(positions(&gone, Reason::DeliveryLimit), [0]);
 }
@@ -174,15 +184,15 @@ fn what_came_back_waits_before_it_is_tried_again() {
     let consumer = fifo.consumers_mut().attach(acking(0));
     fifo.enqueue(2);
     drain(&mut fifo);
-    fifo.give_back(consumer, 0, Return::Failed, 10, &mut Vec::new()).unwrap();
-    fifo.give_back(consumer, 1, Return::Released, 10, &mut Vec::new()).unwrap();
+    fifo.give_back(consumer, 0, Return::Failed, UnixMs::from_raw(10), &mut Vec::new()).unwrap();
+    fifo.give_back(consumer, 1, Return::Released, UnixMs::from_raw(10), &mut Vec::new()).unwrap();
     assert_eq!(
         (
             fifo.messages().n_ready(),
             fifo.messages().policy().map_or(0, |it| it.delayed().len()),
             fifo.messages().policy().and_then(PolicyState::next_deadline)
         ),
-        (1, 1, Some(110))
+        (1, 1, Some(UnixMs::from_raw(110)))
     );
     assert_eq!(drain(&mut fifo), [1]);
     let n_ready_at = |fifo: &mut Fifo, now_ms| {
@@ -190,7 +200,13 @@ fn what_came_back_waits_before_it_is_tried_again() {
         assert_eq!(policy.map(|it| it.wake(now_ms, |_| false)), Some(Vec::new()));
         fifo.messages().n_ready()
     };
-    assert_eq!([n_ready_at(&mut fifo, 109), n_ready_at(&mut fifo, 110)], [0, 1]);
+    assert_eq!(
+        [
+            n_ready_at(&mut fifo, UnixMs::from_raw(109)),
+            n_ready_at(&mut fifo, UnixMs::from_raw(110))
+        ],
+        [0, 1]
+    );
     assert_eq!(drain(&mut fifo), [0]);
     assert_eq!(
         fifo.messages().policy().map_or_else(DeliveryCounts::default, |it| it.returns().of(0)),
@@ -214,10 +230,10 @@ fn only_the_single_active_consumer_gets_deliveries() {
     assert_eq!(active(&fifo), Some(third));
     assert_eq!(fifo.next_delivery().map(|given| given.consumer), Some(third));
     assert_eq!(fifo.consumers().get(first).map_or(0, Consumer::n_held), 1);
-    fifo.detach(third, Return::Released, 0, &mut Vec::new());
+    fifo.detach(third, Return::Released, UnixMs::from_raw(0), &mut Vec::new());
     assert_eq!(active(&fifo), Some(second));
     assert_eq!(drain(&mut fifo), [1, 2]);
-    fifo.detach(second, Return::Released, 0, &mut Vec::new());
+    fifo.detach(second, Return::Released, UnixMs::from_raw(0), &mut Vec::new());
     assert_eq!((active(&fifo), fifo.consumers().n_active()), (None, 0));
 }
 
@@ -225,8 +241,11 @@ fn only_the_single_active_consumer_gets_deliveries() {
 fn a_queue_without_rules_is_plain_again_when_it_is_empty() {
     let mut fifo = Fifo::new();
     fifo.consumers_mut().attach(Checkout { settling: AckMode::Auto, prefetch: None, priority: 0 });
-    fifo.put(&arrival(0, Some(1_000)), 0);
-    assert_eq!(fifo.messages().policy().and_then(PolicyState::next_deadline), Some(1_000));
+    fifo.put(&arrival(0, Some(1_000)), UnixMs::from_raw(0));
+    assert_eq!(
+        fifo.messages().policy().and_then(PolicyState::next_deadline),
+        Some(UnixMs::from_raw(1_000))
+    );
     drain(&mut fifo);
     fifo.enqueue(1);
     assert_eq!(fifo.messages().policy().and_then(PolicyState::next_deadline), None);
@@ -245,17 +264,17 @@ fn what_was_stored_comes_back_with_what_is_known_about_it() {
         bytes: 30,
         returns: DeliveryCounts::default(),
     };
-    fifo.restore(&stored, 0);
+    fifo.restore(&stored, UnixMs::from_raw(0));
     let urgent = PositionRange { start: 15, end: 17 };
     fifo.restore(
         &RecoveredMessages {
             positions: urgent,
             priority: 3,
-            deadline_ms: Some(50),
+            deadline_ms: Some(UnixMs::from_raw(50)),
             returns,
             ..stored
         },
-        0,
+        UnixMs::from_raw(0),
     );
     let mut seen = PositionSet::new();
     seen.push_back(14, 2);

@@ -11,6 +11,7 @@ use queue_type::{Confirm, DeadLetter, Incoming, PendingConfirms, Wakes};
 use session::Confirmation;
 use std::ops::Range;
 use std::sync::Arc;
+use stdx::MonotonicMs;
 
 /// The publishers of a queue that wait for its consumers.
 #[derive(Debug, Default)]
@@ -26,7 +27,11 @@ impl Confirms {
     pub(crate) fn wait_for(&mut self, messages: &[Incoming<'_>], first: u64) {
         for (incoming, number) in messages.iter().zip(first..) {
             if let Some(confirm) = incoming.confirm {
-                self.by_number.wait(number, self.answers.awaiting(confirm, 0), 0);
+                self.by_number.wait(
+                    number,
+                    self.answers.awaiting(confirm, 0),
+                    MonotonicMs::default(),
+                );
             }
         }
     }
@@ -46,7 +51,7 @@ impl Confirms {
             Promise::Refused(run) => self.answer(run, Confirmation::Nack),
             Promise::Departs { number, letter, .. } => {
                 if let Some(awaiting) = self.by_number.take(number) {
-                    self.by_letter.wait(letter, awaiting, 0);
+                    self.by_letter.wait(letter, awaiting, MonotonicMs::default());
                 }
             }
             Promise::Purged { .. } => self.refuse_letters(0..u64::MAX),
@@ -89,7 +94,7 @@ impl Confirms {
         for DeadLetter { position, confirm, .. } in letters {
             if let Some(confirm) = confirm {
                 let awaiting = self.answers.awaiting(confirm.as_ref(), 0);
-                self.by_letter.wait(*position, awaiting, 0);
+                self.by_letter.wait(*position, awaiting, MonotonicMs::default());
             }
         }
     }
@@ -120,13 +125,13 @@ impl<'q> WaitingPublishers<'q> {
     /// Publishes that wait for the queue's consumers.
     #[must_use]
     pub fn pending(self) -> PendingConfirms {
-        let now_ms = self.0.context.time().unix_ms().get();
+        let now_ms = self.0.context.time().unix_ms();
         let state = stdx::lock(&self.0.state);
         let facts = state.machine.facts();
         PendingConfirms {
             n: facts.n_waiting(),
             bytes: facts.waiting_bytes(),
-            oldest_ms: facts.waiting().next().map(|(came_ms, ..)| now_ms.saturating_sub(came_ms)),
+            oldest_ms: facts.waiting().next().map(|it| now_ms.since(it.came_ms)),
         }
     }
 
@@ -151,21 +156,23 @@ impl<'q> WaitingPublishers<'q> {
             for (at, confirm) in back {
                 let awaiting = confirms.answers.awaiting(confirm.as_ref(), 0);
                 match facts.waiting_at(*at) {
-                    Some(number) => confirms.by_number.wait(number, awaiting, 0),
+                    Some(number) => {
+                        confirms.by_number.wait(number, awaiting, MonotonicMs::default())
+                    }
                     None => confirms.answers.add(awaiting, Confirmation::Nack),
                 }
             }
         });
     }
 
-    /// Time when the publisher's first publish came that waits for consumers, by the monotonic clock.
+    /// Time when the publisher's first publish came that waits for consumers.
     #[must_use]
-    pub fn pending_since_ms(self, publisher: &Arc<Publisher>) -> Option<u64> {
+    pub fn pending_since_ms(self, publisher: &Arc<Publisher>) -> Option<MonotonicMs> {
         let time = self.0.context.time();
         let state = stdx::lock(&self.0.state);
         let confirms = state.publishing.confirms.as_ref()?;
         let first = confirms.answers.first_of(publisher, &confirms.by_number)?;
-        let (came_ms, ..) = state.machine.facts().waiting().find(|(.., it)| *it == first)?;
-        Some(time.monotonic_ms().get().saturating_sub(time.unix_ms().get().saturating_sub(came_ms)))
+        let waiting = state.machine.facts().waiting().find(|it| it.number == first)?;
+        Some(time.monotonic_ms().minus(time.unix_ms().since(waiting.came_ms)))
     }
 }

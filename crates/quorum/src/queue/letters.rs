@@ -6,6 +6,7 @@ use delivery::{CopiedLetters, DepartingMessage, Sending};
 use queue::machine::{DeadLetters, Facts, NumberRange};
 use queue_type::{DeadLetterTo, LetterBatch, LostAt, TriedLetter};
 use std::sync::Arc;
+use stdx::UnixMs;
 use store::backlog::{Backlog, Lookup};
 
 /// A queue's dead letters, and the state of sending them by the thread of rules.
@@ -38,7 +39,7 @@ impl Letters {
     }
 
     /// Time when letters are tried again.
-    pub(crate) fn due_ms(&self) -> Option<u64> {
+    pub(crate) fn due_ms(&self) -> Option<UnixMs> {
         self.undelivered.as_ref()?.retry_at_ms()
     }
 
@@ -89,7 +90,7 @@ impl Letters {
     pub(crate) fn note_tried(
         &mut self,
         tried: Vec<TriedLetter>,
-        now_ms: u64,
+        now_ms: UnixMs,
     ) -> (Vec<NumberRange>, Option<LostAt>) {
         self.sending = Sending::Idle;
         let undelivered = self.undelivered.get_or_insert_default();

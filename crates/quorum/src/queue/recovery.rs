@@ -96,7 +96,7 @@ impl QuorumQueue {
         services: Arc<Services>,
         (logged, seen_below): (LoggedMachine, Option<u64>),
     ) -> Arc<Self> {
-        let state = QueueState::new(settings, services.storage.time.unix_ms().get());
+        let state = QueueState::new(settings, services.storage.time.unix_ms());
         let queue = Self::of(def, services, state);
         queue.counters.set_confirm_on(confirm_on(settings));
         if let Some((machine, log)) = logged.retain(&queue) {

@@ -11,6 +11,7 @@ use content::{Content, Paging};
 use delivery::{QueueAlarms, dead_letter_to};
 use meta::QueueSettings;
 use queue::machine::Settings;
+use stdx::UnixMs;
 
 /// The state under a queue's lock.
 pub(crate) struct QueueState {
@@ -55,7 +56,7 @@ impl std::fmt::Debug for QueueState {
 
 impl QueueState {
     /// The state of a new queue.
-    pub(crate) fn new(settings: &QueueSettings, now_ms: u64) -> Self {
+    pub(crate) fn new(settings: &QueueSettings, now_ms: UnixMs) -> Self {
         Self::of(LazyMachine::unused(now_ms), CommandLog::default(), settings)
     }
 

@@ -24,7 +24,7 @@ pub(crate) struct Turn<'t> {
     pub(crate) state: &'t mut QueueState,
     pub(crate) work: Box<Work>,
     pub(crate) wakes: &'t mut Wakes,
-    pub(crate) now_ms: u64,
+    pub(crate) now_ms: UnixMs,
 }
 
 impl<'t> Turn<'t> {
@@ -34,7 +34,7 @@ impl<'t> Turn<'t> {
         wakes: &'t mut Wakes,
     ) -> Self {
         let work = state.work.take().unwrap_or_default();
-        let now_ms = queue.context.time().unix_ms().get();
+        let now_ms = queue.context.time().unix_ms();
         Self { queue, state, work, wakes, now_ms }
     }
 
@@ -104,7 +104,7 @@ impl<'t> Turn<'t> {
         let deadline_ms = work.effects.deadline_ms.into_iter().chain(state.letters.due_ms()).min();
         if let Some(deadline_ms) = deadline_ms.filter(|_| !state.is_deleted) {
             let owner = AlarmOwner { me: &queue.me, context };
-            state.alarms.set_unix(&owner, Some(UnixMs::from_raw(deadline_ms)));
+            state.alarms.set_unix(&owner, Some(deadline_ms));
         }
         let (deaths, to) =
             (&services.storage.deaths, state.machine.facts().settings().dead_letters);

@@ -5,6 +5,7 @@ use meta::QueueId;
 use queue::machine::NumberRange;
 use queue_type::{AwaitedLetters, LostAt, TriedLetter};
 use std::collections::BTreeMap;
+use stdx::UnixMs;
 
 /// Maximum number of a queue's letters that are on their way or wait to be tried again; RabbitMQ's number.
 pub(super) const AWAITED_MAX: usize = 32;
@@ -25,7 +26,7 @@ pub(crate) struct Undelivered {
     refused_by: Vec<QueueId>,
     /// Queues that had refused a letter before letters were tried again.
     full: Vec<QueueId>,
-    retry_at_ms: Option<u64>,
+    retry_at_ms: Option<UnixMs>,
     /// Milliseconds from the last look at full queues to the next; 0 before the first.
     look_ms: u64,
     /// Whether the operator was told why some letters go nowhere.
@@ -40,7 +41,7 @@ struct Letter {
 
 impl Undelivered {
     /// Time when letters are tried again.
-    pub(super) const fn retry_at_ms(&self) -> Option<u64> {
+    pub(super) const fn retry_at_ms(&self) -> Option<UnixMs> {
         self.retry_at_ms
     }
 
@@ -77,7 +78,7 @@ impl Undelivered {
     pub(super) fn note(
         &mut self,
         tried: Vec<TriedLetter>,
-        now_ms: u64,
+        now_ms: UnixMs,
     ) -> (Vec<NumberRange>, Option<LostAt>) {
         let (mut arrived, mut lost_at) = (Vec::new(), None);
         self.look_ms = match tried.iter().any(TriedLetter::has_arrived) {
@@ -95,7 +96,7 @@ impl Undelivered {
             let wait_ms = if letter.refused_by.is_empty() { RETRY_MS } else { self.look_ms };
             self.refused_by.extend(letter.refused_by);
             self.letters.insert(letter.number, Letter { taken_by: letter.taken_by, is_due: false });
-            let retry_at_ms = now_ms.saturating_add(wait_ms);
+            let retry_at_ms = now_ms.plus(wait_ms);
             self.retry_at_ms = Some(self.retry_at_ms.map_or(retry_at_ms, |it| it.min(retry_at_ms)));
         }
         self.refused_by.sort_unstable();

@@ -10,10 +10,11 @@ use meta::{LengthLimits, Overflow};
 use queue::{Fifo, MessageAttrs, Reason};
 use queue_type::{Any, Incoming, RefusedItem};
 use std::num::NonZeroU64;
+use stdx::UnixMs;
 
 /// The rules for messages that come in now.
 pub(in crate::queue) struct Arrivals {
-    pub(in crate::queue) now_ms: u64,
+    pub(in crate::queue) now_ms: UnixMs,
     ttl_ms: Option<u64>,
     has_priorities: bool,
     /// Whether each message stays for the delay it names, and expires by its own expiration only later.
@@ -26,7 +27,7 @@ impl Arrivals {
         let properties = message.view();
         if self.holds_back {
             let delay_ms = delay_ms_of(properties.headers()).unwrap_or_default();
-            return NonZeroU64::new(self.now_ms.saturating_add(delay_ms).max(1));
+            return NonZeroU64::new(self.now_ms.plus(delay_ms).get().max(1));
         }
         let expiration = properties.expiration();
         let own = expiration.and_then(|text| std::str::from_utf8(text).ok()?.parse::<u64>().ok());
@@ -34,7 +35,7 @@ impl Arrivals {
             (Some(of_queue), Some(own)) => of_queue.min(own),
             (one, other) => one.or(other)?,
         };
-        NonZeroU64::new(self.now_ms.saturating_add(ttl_ms).max(1))
+        NonZeroU64::new(self.now_ms.plus(ttl_ms).get().max(1))
     }
 
     /// Notes with each message when it expires.
@@ -55,7 +56,7 @@ pub(super) fn arrival(message: &MessageRef<'_>, has_priorities: bool, bytes: u64
     let priority = || message.view().priority().unwrap_or(0);
     MessageAttrs {
         priority: if has_priorities { priority() } else { 0 },
-        deadline_ms: message.annotations.deadline_ms.map(NonZeroU64::get),
+        deadline_ms: message.annotations.deadline_ms.map(|at| UnixMs::from_raw(at.get())),
         bytes,
     }
 }
@@ -69,7 +70,7 @@ impl Policy {
             return None;
         }
         Some(Arrivals {
-            now_ms: queue.time().unix_ms().get(),
+            now_ms: queue.time().unix_ms(),
             ttl_ms: policy.and_then(|policy| policy.settings.message_ttl_ms),
             has_priorities: policy.is_some_and(|policy| policy.settings.max_priority > 0),
             holds_back: policy.is_some_and(|policy| policy.settings.holds_back),

@@ -12,6 +12,7 @@ use queue::{Fifo, Gone, PositionRange, Reason};
 use queue_type::{LetterBatch, RejectedDeadLetters};
 use std::ops::Range;
 use std::sync::Arc;
+use stdx::UnixMs;
 use store::backlog::Lookup;
 
 /// Messages that expire in one go, more or less.
@@ -39,7 +40,7 @@ pub(in crate::queue) struct Leaving<'s> {
 
 impl Leaving<'_> {
     /// After messages came in or back: drops what exceeds a length limit, then what has expired.
-    pub(in crate::queue) fn enforce(&mut self, queue: &Queue, now_ms: u64) {
+    pub(in crate::queue) fn enforce(&mut self, queue: &Queue, now_ms: UnixMs) {
         if self.fifo.messages().policy().is_none() {
             return;
         }
@@ -58,7 +59,7 @@ impl Leaving<'_> {
     }
 
     /// Takes out what is over now, a limited number at a time.
-    fn expire(&mut self, queue: &Queue, now_ms: u64) {
+    fn expire(&mut self, queue: &Queue, now_ms: UnixMs) {
         if next_deadline(self.fifo).is_none_or(|deadline_ms| deadline_ms > now_ms) {
             return;
         }
@@ -191,7 +192,7 @@ impl Leaving<'_> {
     /// Expires what is over, before somebody is given something.
     pub(in crate::queue) fn look_at_time(&mut self, queue: &Queue) {
         if next_deadline(self.fifo).is_some() {
-            let now_ms = queue.time().unix_ms().get();
+            let now_ms = queue.time().unix_ms();
             self.enforce(queue, now_ms);
         }
     }
@@ -200,13 +201,14 @@ impl Leaving<'_> {
     pub(in crate::queue) fn after_return(&mut self, queue: &Queue, gone: &[Gone]) {
         self.leave(queue, gone);
         if self.fifo.messages().policy().is_some() {
-            self.enforce(queue, queue.time().unix_ms().get());
+            self.enforce(queue, queue.time().unix_ms());
         }
     }
 
     /// The time messages come back at, where that matters.
-    pub(in crate::queue) fn returned_ms(&self, queue: &Queue) -> u64 {
-        if self.fifo.messages().policy().is_some() { queue.time().unix_ms().get() } else { 0 }
+    pub(in crate::queue) fn returned_ms(&self, queue: &Queue) -> UnixMs {
+        let has_policy = self.fifo.messages().policy().is_some();
+        if has_policy { queue.time().unix_ms() } else { UnixMs::default() }
     }
 
     /// Counts the sizes of messages that are there already. Of those that are on disk only, an average

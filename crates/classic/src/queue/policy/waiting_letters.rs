@@ -52,7 +52,7 @@ impl RuledQueue for Queue {
                 policy.n_sending = 0;
             }
             state.content.log_settled(self);
-            state.leaving().enforce(self, self.time().unix_ms().get());
+            state.leaving().enforce(self, self.time().unix_ms());
         });
     }
 
@@ -66,7 +66,7 @@ impl RuledQueue for Queue {
 
     fn keep_letters(&self, unsent: &[DeadLetter], n: u64) {
         self.with(|state, _| {
-            let now_ms = self.time().monotonic_ms().get();
+            let now_ms = self.time().monotonic_ms();
             for DeadLetter { position, confirm, .. } in unsent {
                 let Some(confirm) = confirm else { continue };
                 let bytes = match state.content.backlog.get(*position) {

@@ -208,7 +208,7 @@ impl Model {
                 self.remove(request, &positions.iter().collect::<Vec<_>>());
             }
             Command::Reschedule { until_ms, positions } => {
-                self.reschedule(until_ms, &positions.iter().collect::<Vec<_>>());
+                self.reschedule(until_ms.get(), &positions.iter().collect::<Vec<_>>());
             }
             Command::Tick => {}
             Command::Declared => self.last_used_ms = self.clock_ms,

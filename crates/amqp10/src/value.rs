@@ -88,8 +88,18 @@ impl<'a> ValueRef<'a> {
         reader: &mut ValueCursor<'a>,
         levels: usize,
     ) -> Result<Self, DecodeError> {
+        let mut n_empty_left = collection::EMPTY_ELEMENTS_MAX;
+        Self::read_within(reader, levels, &mut n_empty_left)
+    }
+
+    /// Reads a value that is a part of another, and validates what is in it.
+    fn read_within(
+        reader: &mut ValueCursor<'a>,
+        levels: usize,
+        n_empty_left: &mut usize,
+    ) -> Result<Self, DecodeError> {
         let value = Self::read(reader, levels)?;
-        collection::validate(&value, levels)?;
+        collection::validate(&value, levels, n_empty_left)?;
         Ok(value)
     }
 

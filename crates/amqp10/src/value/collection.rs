@@ -5,9 +5,9 @@ use crate::code;
 use crate::error::DecodeError;
 use crate::reader::{ValueCursor, Width};
 
-/// The most elements of an array whose elements have no bytes of their own (nulls, zeros): as many as can be
-/// claimed in a few bytes, and would be worked off one by one.
-const EMPTY_ELEMENTS_MAX: usize = 1 << 16;
+/// The most elements that a value's arrays have together whose elements have no bytes of their own (nulls,
+/// zeros): very many can be claimed in a few bytes, and whoever reads them works them off one by one.
+pub(super) const EMPTY_ELEMENTS_MAX: usize = 1 << 16;
 
 /// A list: its values, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,15 +135,14 @@ impl<'a> ArrayRef<'a> {
         Ok(Elements { descriptor, code, reader })
     }
 
-    fn validate(&self, levels: usize) -> Result<(), DecodeError> {
+    fn validate(&self, levels: usize, n_empty_left: &mut usize) -> Result<(), DecodeError> {
         let Elements { code, mut reader, .. } = self.elements()?;
-        // Elements without bytes are all the same; one is looked at: many such arrays fit into few bytes.
-        let n_checked = if code >> 4 == 0x4 { self.n_elements.min(1) } else { self.n_elements };
-        if n_checked < self.n_elements && self.n_elements > EMPTY_ELEMENTS_MAX {
-            return Err(DecodeError::TooManyElements);
+        if code >> 4 == 0x4 {
+            *n_empty_left =
+                n_empty_left.checked_sub(self.n_elements).ok_or(DecodeError::TooManyElements)?;
         }
-        for _ in 0..n_checked {
-            validate(&ValueRef::read_as(code, &mut reader)?, levels)?;
+        for _ in 0..self.n_elements {
+            validate(&ValueRef::read_as(code, &mut reader)?, levels, n_empty_left)?;
         }
         if reader.is_empty() { Ok(()) } else { Err(DecodeError::Count) }
     }
@@ -203,24 +202,33 @@ impl<'a> DescribedRef<'a> {
 }
 
 /// Validates what is in a value.
-pub(crate) fn validate(value: &ValueRef<'_>, levels: usize) -> Result<(), DecodeError> {
+pub(super) fn validate(
+    value: &ValueRef<'_>,
+    levels: usize,
+    n_empty_left: &mut usize,
+) -> Result<(), DecodeError> {
     let inner = levels.checked_sub(1).ok_or(DecodeError::TooDeep);
     if let ValueRef::List(list) | ValueRef::Map(MapRef(list)) = value {
-        validate_items(list, inner?)
+        validate_items(list, inner?, n_empty_left)
     } else if let ValueRef::Array(array) = value {
-        array.validate(inner?)
+        array.validate(inner?, n_empty_left)
     } else if let ValueRef::Described(described) = value {
-        ValueRef::read_valid(&mut ValueCursor(described.value), inner?).map(|_| ())
+        let mut reader = ValueCursor(described.value);
+        ValueRef::read_within(&mut reader, inner?, n_empty_left).map(|_| ())
     } else {
         Ok(())
     }
 }
 
-fn validate_items(list: &ListRef<'_>, levels: usize) -> Result<(), DecodeError> {
+fn validate_items(
+    list: &ListRef<'_>,
+    levels: usize,
+    n_empty_left: &mut usize,
+) -> Result<(), DecodeError> {
     let mut reader = ValueCursor(list.items);
     for _ in 0..list.n_items {
         if !skip_plain(&mut reader)? {
-            ValueRef::read_valid(&mut reader, levels)?;
+            ValueRef::read_within(&mut reader, levels, n_empty_left)?;
         }
     }
     if reader.is_empty() { Ok(()) } else { Err(DecodeError::Count) }

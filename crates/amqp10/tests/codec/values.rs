@@ -164,6 +164,19 @@ fn bad_values_are_refused() {
     assert_eq!(ValueRef::decode(&deep), Err(DecodeError::TooDeep));
 }
 
+/// Arrays of 40,000 nulls each, in ten bytes.
+#[test]
+fn elements_without_bytes_are_counted_over_all_arrays_of_a_value() {
+    let nulls = b"\xf0\x00\x00\x00\x05\x00\x00\x9c\x40\x40";
+    assert!(ValueRef::decode(nulls).is_ok());
+    let list = [&b"\xc0\x15\x02"[..], nulls, nulls].concat();
+    assert_eq!(ValueRef::decode(&list), Err(DecodeError::TooManyElements));
+    let described = [&b"\x00\x53\x01"[..], &list].concat();
+    assert_eq!(ValueRef::decode(&described), Err(DecodeError::TooManyElements));
+    let annotations = [&b"\x00\x53\x72\xc1\x1b\x04\xa3\x01a"[..], nulls, b"\xa3\x01b", nulls];
+    assert_eq!(MessageRef::parse(&annotations.concat()), Err(DecodeError::TooManyElements));
+}
+
 #[test]
 fn a_message_has_its_sections() {
     // Header durable; a property "k"; two parts of a body.

@@ -1,6 +1,6 @@
 //! The checks of the fuzz targets on the committed corpus and on random input, without a fuzzer.
 
-use amqp10::Performative;
+use amqp10::{FrameType, MessageRef, Performative, decode_frame};
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -49,6 +49,28 @@ fn any_frames() -> impl Strategy<Value = Vec<u8>> {
 fn the_corpus_holds() {
     corpus("amqp10_frame").iter().for_each(|input| checks::frame(input));
     corpus("amqp10_value").iter().for_each(|input| checks::value(input));
+}
+
+/// Sessions of Qpid Proton, rhea and go-amqp as they were recorded: everything in them is known.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the corpus is files")]
+fn all_frames_of_recorded_clients_are_understood() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/amqp10_frame");
+    for (client, n_frames) in [("proton", 12), ("rhea", 10), ("go-amqp", 15), ("go-amqp-second", 8)]
+    {
+        let bytes = std::fs::read(dir.join(client)).expect("a recording");
+        let (mut rest, mut n) = (&bytes[..], 0);
+        while let Some((frame, used)) = decode_frame(rest, FrameType::Amqp, 8192).unwrap() {
+            let (performative, payload) = Performative::decode(frame.body).unwrap();
+            let is_transfer = matches!(performative, Performative::Transfer(_));
+            assert_eq!(is_transfer, !payload.is_empty());
+            if is_transfer {
+                assert!(MessageRef::parse(payload).is_ok(), "{client}");
+            }
+            (rest, n) = (&rest[used..], n + 1);
+        }
+        assert_eq!((rest, n), (&b""[..], n_frames), "{client}");
+    }
 }
 
 proptest! {

@@ -4,6 +4,7 @@ use crate::control_socket::{connect, socket_path};
 use crate::failure::{Failure, code};
 use crate::run_dir::{self, RunFile, RunningNode};
 use crate::verb::{Invocation, NodeAddress};
+use api::{ErrorCode, NODE_HEADER};
 use serde_json::{Map, Value};
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read, Write as _};
 use std::os::unix::net::UnixStream;
@@ -13,11 +14,6 @@ use std::time::Duration;
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
 /// Longest head of an answer, bytes.
 const HEAD_BYTES_MAX: u64 = 64 * 1024;
-
-/// Header that names the node that is meant; any other node refuses the request.
-const NODE_HEADER: &str = "leveret-node";
-/// The kind of the error for another node's name; its text is the name of the node that is there.
-const OTHER_NODE: &str = "other_node";
 
 /// Route that tells whether the node has started; also asked to see whether it answers at all.
 pub(crate) const STATE: &str = "GET /leveret/state";
@@ -38,8 +34,8 @@ pub(crate) enum Unanswered {
     Io(io::Error),
     /// The answer cannot be understood.
     Garbled,
-    /// The node refused: a kind that programs look at, and a text for people.
-    Refused { kind: String, text: String },
+    /// The node refused: a code, and a text for people. Codes that no verb decides by count as bad requests.
+    Refused { error: ErrorCode, text: String },
 }
 
 impl Client {
@@ -268,15 +264,16 @@ fn understand(answer: &[u8]) -> Result<Value, Unanswered> {
     }
     let answer: Value = serde_json::from_slice(body).map_err(|_| Unanswered::Garbled)?;
     let field = |name| answer.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    match is_refused {
-        false => Ok(answer),
-        true if field("error") == OTHER_NODE => {
-            let there = field("reason");
-            let text = format!("this socket is that of node '{there}', which was not asked");
-            Err(Unanswered::Io(io::Error::other(text)))
-        }
-        true => Err(Unanswered::Refused { kind: field("error"), text: field("reason") }),
+    if !is_refused {
+        return Ok(answer);
     }
+    let error = ErrorCode::of_name(&field("error")).unwrap_or(ErrorCode::BadRequest);
+    let text = field("reason");
+    if error == ErrorCode::OtherNode {
+        let text = format!("this socket is that of node '{text}', which was not asked");
+        return Err(Unanswered::Io(io::Error::other(text)));
+    }
+    Err(Unanswered::Refused { error, text })
 }
 
 /// The text when the node cannot be reached. Nodes that run elsewhere are listed if no node was named.
@@ -331,10 +328,10 @@ mod tests {
         assert_eq!(understand(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap(), Value::Null);
         let body = r#"{"error":"no_such_user","reason":"bob"}"#;
         let refused = format!("HTTP/1.1 404 x\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-        let Err(Unanswered::Refused { kind, text }) = understand(refused.as_bytes()) else {
+        let Err(Unanswered::Refused { error, text }) = understand(refused.as_bytes()) else {
             panic!("not refused");
         };
-        assert_eq!((kind.as_str(), text.as_str()), ("no_such_user", "bob"));
+        assert_eq!((error, text.as_str()), (ErrorCode::NoSuchUser, "bob"));
         assert!(matches!(understand(b"nonsense"), Err(Unanswered::Garbled)));
         assert!(matches!(understand(b""), Err(Unanswered::Garbled)));
     }
@@ -349,7 +346,7 @@ mod tests {
         let (address, body) = ("/api".to_owned(), "x".repeat(8 << 20));
         let question = Question { method: "POST", address, body };
         let refused = Client { stream, node: None }.ask(&question).unwrap_err();
-        assert!(matches!(refused, Unanswered::Refused { kind, .. } if kind == "a"));
+        assert!(matches!(refused, Unanswered::Refused { error: ErrorCode::BadRequest, .. }));
         refusing.join().unwrap();
     }
 }

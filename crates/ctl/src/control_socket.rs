@@ -1,19 +1,18 @@
 //! The control socket of a node, in its data directory.
 
+use api::SOCKET_FILE;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-/// The socket's name inside the data directory.
-const SOCKET: &str = "ctl.sock";
 /// Longer paths do not fit into a socket address.
 const ADDRESS_BYTES_MAX: usize = 100;
 
 /// The path of the control socket of the node with that data directory.
 pub(crate) fn socket_path(data_dir: &Path) -> PathBuf {
-    data_dir.join(SOCKET)
+    data_dir.join(SOCKET_FILE)
 }
 
 /// Connects by way of the open directory when the path is too long for a socket address.
@@ -23,7 +22,7 @@ pub(crate) fn connect(data_dir: &Path) -> io::Result<UnixStream> {
         return UnixStream::connect(path);
     }
     let directory = File::open(data_dir)?;
-    UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()))
+    UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET_FILE}", directory.as_raw_fd()))
 }
 
 /// Whether [`connect`] has failed because no node listens there.

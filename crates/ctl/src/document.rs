@@ -4,6 +4,7 @@ use crate::failure::{Failure, Invalid, code};
 use crate::fields::{number, texts};
 use crate::output::{Answer, Format};
 use crate::verb::Invocation;
+use api::DOCUMENT_BYTES_MAX;
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Write as _};
@@ -12,8 +13,6 @@ use std::path::Path;
 
 /// The file name that stands for standard input and output.
 const STANDARD: &str = "-";
-/// Longest document that is read, bytes: what a node takes.
-const DOCUMENT_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Only its owner reads and writes a file of definitions.
 const PRIVATE_MODE: u32 = 0o600;
@@ -21,7 +20,7 @@ const PRIVATE_MODE: u32 = 0o600;
 /// Reads a document from a file, or from `input` when none is named.
 pub(crate) fn read(file: &str, input: &mut dyn io::BufRead) -> Result<String, Failure> {
     let mut text = String::new();
-    let limit = DOCUMENT_BYTES_MAX + 1;
+    let limit = DOCUMENT_BYTES_MAX as u64 + 1;
     let read = match file {
         "" | STANDARD => input.take(limit).read_to_string(&mut text),
         path => File::open(path).and_then(|file| file.take(limit).read_to_string(&mut text)),
@@ -30,7 +29,7 @@ pub(crate) fn read(file: &str, input: &mut dyn io::BufRead) -> Result<String, Fa
     match read {
         Ok(0) if matches!(file, "" | STANDARD) => refused("Standard input is empty".to_owned()),
         Ok(0) => refused(format!("File {file} is zero-sized")),
-        Ok(n) if n as u64 > DOCUMENT_BYTES_MAX => {
+        Ok(n) if n > DOCUMENT_BYTES_MAX => {
             refused(format!("The document is longer than {DOCUMENT_BYTES_MAX} bytes"))
         }
         Ok(_) => Ok(text),

@@ -1,39 +1,59 @@
 //! `eval`: there is no Erlang, but some expressions are sent by tools everywhere. Each is a row here, and is
 //! answered as RabbitMQ would print it; any other is refused.
 
-use crate::client::STATE;
+use crate::client::{Question, STATE, Unanswered};
 use crate::failure::{Failure, code};
-use crate::output::Answer;
+use crate::output::{Answer, atom};
 use crate::run;
 use crate::verb::Invocation;
+use api::ErrorCode;
 use serde_json::{Map, Value};
 use stdx::RABBITMQ_VERSION;
+
+use Shape::{Call, Whole};
 
 /// Answers with the arguments of the expression, which are texts.
 type Evaluate = fn(&Invocation, &[String]) -> Result<String, Failure>;
 
-/// Expressions without blanks and texts, an underscore in the place of each text.
-const EXPRESSIONS: &[(&str, Evaluate)] = &[
-    ("rabbit_access_control:check_user_pass_login(_,_)", check_password),
-    ("rabbit_auth_backend_internal:user_login_authentication(_,[{password,_}])", check_password),
-    ("rabbit_auth_backend_internal:check_user_login(_,[{password,_}])", check_password),
-    ("application:set_env(rabbit,*)", set_environment),
-    ("node()", |invocation, _| Ok(atom(invocation.node()))),
-    ("nodes()", |_, _| Ok("[]".to_owned())),
-    ("rabbit_nodes:all()", |invocation, _| Ok(format!("[{}]", atom(invocation.node())))),
-    ("rabbit_nodes:all_running()", |invocation, _| Ok(format!("[{}]", atom(invocation.node())))),
-    ("rabbit_nodes:list_running()", |invocation, _| Ok(format!("[{}]", atom(invocation.node())))),
-    ("rabbit_nodes:list_members()", |invocation, _| Ok(format!("[{}]", atom(invocation.node())))),
-    ("rabbit_nodes:cluster_name()", cluster_name),
-    ("rabbit_misc:version()", |_, _| Ok(format!("\"{RABBITMQ_VERSION}\""))),
-    ("rabbit:product_version()", |_, _| Ok(format!("\"{RABBITMQ_VERSION}\""))),
-    ("rabbit:is_running()", |invocation, _| {
+/// The shape of expressions: without blanks and texts, an underscore in the place of each text.
+enum Shape {
+    /// The whole expression.
+    Whole(&'static str),
+    /// The beginning of a call; more arguments follow.
+    Call(&'static str),
+}
+
+/// The expressions that are answered.
+const EXPRESSIONS: &[(Shape, Evaluate)] = &[
+    (Whole("rabbit_access_control:check_user_pass_login(_,_)"), check_password),
+    (
+        Whole("rabbit_auth_backend_internal:user_login_authentication(_,[{password,_}])"),
+        check_password,
+    ),
+    (Whole("rabbit_auth_backend_internal:check_user_login(_,[{password,_}])"), check_password),
+    (Call("application:set_env(rabbit,"), set_environment),
+    (Whole("node()"), |invocation, _| Ok(atom(invocation.node()))),
+    (Whole("nodes()"), |_, _| Ok("[]".to_owned())),
+    (Whole("rabbit_nodes:all()"), |invocation, _| Ok(format!("[{}]", atom(invocation.node())))),
+    (Whole("rabbit_nodes:all_running()"), |invocation, _| {
+        Ok(format!("[{}]", atom(invocation.node())))
+    }),
+    (Whole("rabbit_nodes:list_running()"), |invocation, _| {
+        Ok(format!("[{}]", atom(invocation.node())))
+    }),
+    (Whole("rabbit_nodes:list_members()"), |invocation, _| {
+        Ok(format!("[{}]", atom(invocation.node())))
+    }),
+    (Whole("rabbit_nodes:cluster_name()"), cluster_name),
+    (Whole("rabbit_misc:version()"), |_, _| Ok(format!("\"{RABBITMQ_VERSION}\""))),
+    (Whole("rabbit:product_version()"), |_, _| Ok(format!("\"{RABBITMQ_VERSION}\""))),
+    (Whole("rabbit:is_running()"), |invocation, _| {
         let state = run::ask(invocation, STATE, Map::new())?;
         Ok(state.get("running").and_then(Value::as_bool).unwrap_or_default().to_string())
     }),
-    ("ok", |_, _| Ok("ok".to_owned())),
-    ("true", |_, _| Ok("true".to_owned())),
-    ("1+1", |_, _| Ok("2".to_owned())),
+    (Whole("ok"), |_, _| Ok("ok".to_owned())),
+    (Whole("true"), |_, _| Ok("true".to_owned())),
+    (Whole("1+1"), |_, _| Ok("2".to_owned())),
 ];
 
 /// Longest expression that is looked at.
@@ -47,12 +67,12 @@ pub(crate) fn eval(invocation: &Invocation) -> Result<Answer, Failure> {
         Failure::error(code::UNAVAILABLE, text)
     };
     let (shape, texts) = taken_apart(expression).ok_or_else(refused)?;
-    let fits = |pattern: &str| match pattern.strip_suffix("*)") {
-        Some(start) => shape.starts_with(start) && shape.ends_with(')'),
-        None => shape == pattern,
+    let fits = |expected: &Shape| match expected {
+        Call(start) => shape.starts_with(start) && shape.ends_with(')'),
+        Whole(whole) => shape == *whole,
     };
     let (_, evaluate) =
-        EXPRESSIONS.iter().find(|(pattern, _)| fits(pattern)).ok_or_else(refused)?;
+        EXPRESSIONS.iter().find(|(expected, _)| fits(expected)).ok_or_else(refused)?;
     evaluate(invocation, &texts).map(Answer::Text)
 }
 
@@ -95,14 +115,13 @@ fn check_password(invocation: &Invocation, texts: &[String]) -> Result<String, F
     let fields = fields.map(|(name, text)| (name.to_owned(), Value::from(text.as_str())));
     let route = "POST /leveret/users/{user}/authentication";
     let user = text(user);
-    match run::ask(invocation, route, fields.into_iter().collect()) {
-        Ok(_) => Ok(format!("{{ok,{{user,{user},[],[{{rabbit_auth_backend_internal,none}}]}}}}")),
-        Err(failure)
-            if failure.text.as_ref().is_some_and(|it| it.contains("invalid credentials")) =>
-        {
+    let question = Question::new(route, fields.into_iter().collect(), invocation);
+    match run::connected(invocation)?.ask(&question) {
+        Err(Unanswered::Refused { error: ErrorCode::Refused, .. }) => {
             Ok(format!("{{refused,{user},\"user '~ts' - invalid credentials\",[{user}]}}"))
         }
-        Err(failure) => Err(failure),
+        answer => run::understood(invocation, answer)
+            .map(|_| format!("{{ok,{{user,{user},[],[{{rabbit_auth_backend_internal,none}}]}}}}")),
     }
 }
 
@@ -119,12 +138,6 @@ fn cluster_name(invocation: &Invocation, _: &[String]) -> Result<String, Failure
 
 fn text(text: &str) -> String {
     format!("<<\"{}\">>", text.replace('\\', "\\\\").replace('"', "\\\""))
-}
-
-fn atom(name: &str) -> String {
-    let plain = name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '@'));
-    if plain { name.to_owned() } else { format!("'{name}'") }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod json;
 mod pretty;
 mod table;
 
+pub(crate) use erlang::atom;
 use serde_json::{Map, Value};
 use std::io::IsTerminal as _;
 use stdx::words;
@@ -76,7 +77,7 @@ pub(crate) enum Form {
 impl Rows {
     /// Brings what the node sent into the order of the columns; missing values become empty. A column is its
     /// title, or `title:source`: a path into what was sent, `a.b`, or one whose value is shown as JSON text,
-    /// `a!`, or `=a` for the word itself.
+    /// `a!`.
     pub(crate) fn new(columns: &[&'static str], objects: &Value, form: Form) -> Self {
         let row = |object: &Value| columns.iter().map(|column| value_of(column, object)).collect();
         let rows = objects.as_array().into_iter().flatten().map(row).collect();
@@ -94,9 +95,6 @@ fn value_of(column: &str, object: &Value) -> Value {
         Some(column) => (source(column), true),
         None => (source(column), false),
     };
-    if let Some(word) = source.strip_prefix('=') {
-        return word.into();
-    }
     match source.split('.').try_fold(object, |value, step| value.get(step)) {
         None | Some(Value::Null) => "".into(),
         Some(value) if is_text => value.to_string().into(),

@@ -5,7 +5,8 @@ use crate::document;
 use crate::failure::{Failure, code};
 use crate::output::{self, Answer, Form, Rows, Style};
 use crate::render;
-use crate::verb::{Action, Input, Invocation, Listing};
+use crate::verb::{Action, Banner, Input, Invocation, Listing, Wording};
+use api::ErrorCode;
 use serde_json::{Map, Value};
 use std::io::{BufRead, Write};
 
@@ -33,13 +34,7 @@ pub(crate) fn execute(
         Action::Offline(_) | Action::Follow(_) => None,
     };
     // COMPAT: a node that cannot be reached is reported before any informational line.
-    let client = match route {
-        Some(_) => Some(
-            Client::connect(&invocation.address, invocation.timeout)
-                .map_err(|error| unreachable(invocation, &error))?,
-        ),
-        None => None,
-    };
+    let client = route.map(|_| connected(invocation)).transpose()?;
     print(terminal, &banner(invocation));
     read_input(invocation, terminal)?;
     // A verb that declares `--dry-run` passes it to the node.
@@ -74,14 +69,13 @@ fn or_empty(
     answer: Result<Value, Unanswered>,
 ) -> Result<Value, Unanswered> {
     match (answer, invocation.verb.action) {
-        (Err(Unanswered::Refused { kind, .. }), Action::List(_, Listing { form, .. }))
-            if kind == "no_such_vhost" && form != Form::Whole =>
-        {
-            Ok(Value::Null)
-        }
+        (
+            Err(Unanswered::Refused { error: ErrorCode::NoSuchVhost, .. }),
+            Action::List(_, Listing { form, .. }),
+        ) if form != Form::Whole => Ok(Value::Null),
         // COMPAT: nobody is deleted without a word.
-        (Err(Unanswered::Refused { kind, .. }), _)
-            if kind == "no_such_user" && invocation.verb.name() == "delete_user" =>
+        (Err(Unanswered::Refused { error: ErrorCode::NoSuchUser, .. }), _)
+            if invocation.verb.wording == Wording::UserDeletion =>
         {
             Ok(Value::Null)
         }
@@ -112,9 +106,9 @@ fn banner(invocation: &Invocation) -> String {
     if invocation.output_less() || invocation.format.is_for_machines() {
         return String::new();
     }
-    let lines = match invocation.verb.banner_of {
-        Some(make) => make(invocation),
-        None => render::filled(invocation.verb.banner, invocation, &Value::Null),
+    let lines = match invocation.verb.banner {
+        Banner::Made(make) => make(invocation),
+        Banner::Lines(template) => render::filled(template, invocation, &Value::Null),
     };
     if lines.is_empty() { lines } else { lines + "\n" }
 }
@@ -160,9 +154,14 @@ pub(crate) fn ask(
     route: &'static str,
     fields: Map<String, Value>,
 ) -> Result<Value, Failure> {
-    let client = Client::connect(&invocation.address, invocation.timeout)
-        .map_err(|error| unreachable(invocation, &error))?;
+    let client = connected(invocation)?;
     understood(invocation, client.ask(&Question::new(route, fields, invocation)))
+}
+
+/// Connects to the node.
+pub(crate) fn connected(invocation: &Invocation) -> Result<Client, Failure> {
+    Client::connect(&invocation.address, invocation.timeout)
+        .map_err(|error| unreachable(invocation, &error))
 }
 
 /// Sends the node one request and shows the lines of its answer as they come, until no more are wanted.
@@ -171,21 +170,23 @@ pub(crate) fn follow(
     route: &'static str,
     see: &mut dyn FnMut(&str) -> bool,
 ) -> Result<(), Failure> {
-    let client = Client::connect(&invocation.address, invocation.timeout)
-        .map_err(|error| unreachable(invocation, &error))?;
+    let client = connected(invocation)?;
     let question = Question::new(route, invocation.request()?, invocation);
     understood(invocation, client.follow(&question, see))
 }
 
 /// Turns the absence of an answer into what is printed for it.
-fn understood<T>(invocation: &Invocation, answer: Result<T, Unanswered>) -> Result<T, Failure> {
+pub(crate) fn understood<T>(
+    invocation: &Invocation,
+    answer: Result<T, Unanswered>,
+) -> Result<T, Failure> {
     answer.map_err(|unanswered| match unanswered {
         Unanswered::Io(error) if is_timeout(&error) => timed_out(invocation),
         Unanswered::Io(error) => unreachable(invocation, &error),
         Unanswered::Garbled => {
             Failure::error(code::SOFTWARE, "the node's answer could not be understood")
         }
-        Unanswered::Refused { kind, text } => render::refused(invocation, &kind, &text),
+        Unanswered::Refused { error, text } => render::refused(invocation, error, &text),
     })
 }
 

@@ -72,6 +72,46 @@ pub(crate) struct Listing {
     pub(crate) headers: bool,
 }
 
+/// The lines that a verb prints before its answer.
+#[derive(Clone, Copy)]
+pub(crate) enum Banner {
+    /// A template: `{name}` stands for a parameter or one of `vhost`, `node`, `priority`.
+    Lines(&'static str),
+    /// A function, where a template is not enough.
+    Made(fn(&Invocation) -> String),
+}
+
+/// The wording of a verb's errors. COMPAT: RabbitMQ's tools word one error in several ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wording {
+    /// The words of most verbs.
+    General,
+    /// Users and virtual hosts are named plainly.
+    Permissions,
+    /// The user is named in quotes.
+    User,
+    /// A user that does not exist is no error.
+    UserDeletion,
+    /// A login that is refused names the user.
+    Authentication,
+    /// The virtual host is named in quotes.
+    VhostTags,
+    /// The error says what keeps the queue.
+    QueueDeletion,
+    /// The object that is not there is not named.
+    Object,
+    /// A queue that is not there is named without a heading.
+    Members,
+    /// The error of a queue or message that is looked at is an object in JSON.
+    Inspection,
+    /// The error of a connection that is not there names the process id.
+    Connection,
+    /// Any error says that the stream does not exist.
+    Tracking,
+    /// Any error means that the command failed.
+    SuperStream,
+}
+
 /// Validates the arguments together.
 pub(crate) type Check = fn(&Invocation) -> Result<(), Invalid>;
 
@@ -95,12 +135,10 @@ pub(crate) struct Verb {
     pub(crate) check: Option<Check>,
     /// Default of `--timeout`, milliseconds; `None` for no limit.
     pub(crate) timeout_ms: Option<u64>,
-    /// The lines printed before the answer. `{name}` stands for a parameter or one of `vhost`, `node`,
-    /// `priority`.
-    pub(crate) banner: &'static str,
-    /// The banner as a function, where a template is not enough.
-    pub(crate) banner_of: Option<fn(&Invocation) -> String>,
+    /// The lines printed before the answer.
+    pub(crate) banner: Banner,
     pub(crate) action: Action,
+    pub(crate) wording: Wording,
 }
 
 impl Verb {
@@ -136,9 +174,9 @@ pub(crate) const VERB: Verb = Verb {
     input: None,
     check: None,
     timeout_ms: None,
-    banner: "",
-    banner_of: None,
+    banner: Banner::Lines(""),
     action: Action::Do(""),
+    wording: Wording::General,
 };
 
 /// A table of verbs: `BASE USAGE, DESCRIPTION: FIELD: VALUE, ...;`, a row for each verb, with the defaults of

@@ -31,18 +31,19 @@ pub(crate) struct Column<F: 'static> {
 }
 
 /// The rows of a table of columns, sorted by name: `NAME [MARKS] READER;`, and where the command line tool
-/// shows another value, `NAME [MARKS] READER, tool READER;`.
+/// shows another value, `NAME [MARKS] READER, tool READER;`. Each column of the enum has a row.
 macro_rules! columns {
     (@tool $read:expr, $tool:expr) => { $tool };
     (@tool $read:expr) => { $read };
-    ($($name:literal [$($mark:ident)*] $read:expr $(, tool $tool:expr)?;)*) => {
+    ($columns:ident: $($name:ident [$($mark:ident)*] $read:expr $(, tool $tool:expr)?;)*) => {{
+        const _: fn($columns) = |column| match column { $($columns::$name => {})* };
         &[$($crate::columns::Column {
-            name: $name,
+            name: $columns::$name.as_str(),
             marks: 0 $(| $crate::columns::$mark)*,
             read: $read,
             read_typed: columns!(@tool $read $(, $tool)?),
         }),*]
-    };
+    }};
 }
 pub(crate) use columns;
 

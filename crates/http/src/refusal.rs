@@ -1,8 +1,9 @@
 //! Why a request is refused: status, and the two texts of RabbitMQ's answers.
 
+use api::ErrorCode;
 use axum::http::StatusCode;
 use meta::{ErrorKind as MetaErrorKind, FilterError, MetaError};
-use mgmt::{ApiError, Kind};
+use mgmt::ApiError;
 use serde_json::{Value, json};
 use session::{Error, ErrorKind};
 
@@ -45,7 +46,8 @@ impl Refusal {
     /// The fault is the node's.
     pub(crate) fn internal() -> Self {
         let text = "the request could not be answered";
-        Self::of_status(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", text)
+        let code = ErrorCode::Internal.as_str();
+        Self::of_status(StatusCode::INTERNAL_SERVER_ERROR, code, text)
     }
 
     /// A request with too few rights. COMPAT: the status is 401 as for a wrong password, spelled otherwise.
@@ -69,7 +71,7 @@ impl Refusal {
 
     /// The present state differs from what the request expects.
     pub(crate) fn conflict(text: String) -> Self {
-        let refusal = Self::from(ApiError { kind: Kind::Invalid, text });
+        let refusal = Self::from(ApiError { kind: ErrorCode::Invalid, text });
         Self { status: StatusCode::CONFLICT, error: "conflict", ..refusal }
     }
 
@@ -152,30 +154,33 @@ impl Refusal {
 
     fn as_told(refused: ApiError) -> Self {
         match refused.kind {
-            Kind::NoSuchUser | Kind::NoSuchVhost | Kind::NotFound | Kind::ParameterNotFound => {
-                Self::not_found()
-            }
-            Kind::VhostProtected => {
+            ErrorCode::NoSuchUser
+            | ErrorCode::NoSuchVhost
+            | ErrorCode::NotFound
+            | ErrorCode::ParameterNotFound => Self::not_found(),
+            ErrorCode::VhostProtected => {
                 let vhost = &refused.text;
                 let text = format!(
                     "Refusing to delete virtual host '{vhost}' because it is protected from deletion"
                 );
                 Self::of_status(StatusCode::PRECONDITION_FAILED, "precondition_failed", text)
             }
-            Kind::Refused => Self::not_authorised(refused.text),
-            Kind::Ended => Self::unavailable(refused.text),
-            Kind::BadRequest
-            | Kind::OtherNode
-            | Kind::UserExists
-            | Kind::NotEmpty
-            | Kind::InUse
-            | Kind::Locked
-            | Kind::Unsupported
-            | Kind::Limit
-            | Kind::LastMember
-            | Kind::NotReplicated
-            | Kind::NodeNotRunning
-            | Kind::Invalid => Self::bad_request(refused.text),
+            ErrorCode::Refused | ErrorCode::LoginRefused => Self::not_authorised(refused.text),
+            ErrorCode::Ended => Self::unavailable(refused.text),
+            ErrorCode::Internal => Self::internal(),
+            ErrorCode::BadRequest
+            | ErrorCode::OtherNode
+            | ErrorCode::UserExists
+            | ErrorCode::NotEmpty
+            | ErrorCode::InUse
+            | ErrorCode::Locked
+            | ErrorCode::Unsupported
+            | ErrorCode::Limit
+            | ErrorCode::LastMember
+            | ErrorCode::NotReplicated
+            | ErrorCode::NodeNotRunning
+            | ErrorCode::TargetNotFound
+            | ErrorCode::Invalid => Self::bad_request(refused.text),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The fields of a request.
 
+use api::ErrorCode;
 use meta::Name;
-use mgmt::{ApiError, Course, Kind};
+use mgmt::{ApiError, Course};
 use serde_json::{Map, Value};
 
 /// The fields of a request: those of its body, its query and its address together. Queries and older tools
@@ -45,7 +46,7 @@ impl Request {
         if lacking.is_empty() {
             return Ok(());
         }
-        Err(ApiError::new(Kind::BadRequest, format!("[{}]", lacking.join(","))))
+        Err(ApiError::new(ErrorCode::BadRequest, format!("[{}]", lacking.join(","))))
     }
 
     /// A text that must be there.
@@ -54,7 +55,9 @@ impl Request {
     /// The field is missing, or no text.
     pub(crate) fn text(&self, field: &str) -> Result<&str, ApiError> {
         let text = self.require(field)?.as_str();
-        text.ok_or_else(|| ApiError::new(Kind::BadRequest, format!("{field} must be a string")))
+        text.ok_or_else(|| {
+            ApiError::new(ErrorCode::BadRequest, format!("{field} must be a string"))
+        })
     }
 
     /// A text, if it is there.
@@ -71,7 +74,7 @@ impl Request {
             (None | Some(Value::Null), _) => Ok(None),
             (Some(_), Some(number)) => Ok(Some(number)),
             (Some(_), None) => {
-                Err(ApiError::new(Kind::BadRequest, format!("{field} must be a number")))
+                Err(ApiError::new(ErrorCode::BadRequest, format!("{field} must be a number")))
             }
         }
     }
@@ -139,7 +142,7 @@ impl Request {
             Some(_) => false,
         };
         let tags = are_texts.then(|| self.names("tags"));
-        tags.ok_or_else(|| ApiError::new(Kind::BadRequest, "tags must be a list of strings"))
+        tags.ok_or_else(|| ApiError::new(ErrorCode::BadRequest, "tags must be a list of strings"))
     }
 
     pub(crate) fn names(&self, field: &str) -> Vec<Name> {

@@ -17,6 +17,7 @@ use crate::scrape;
 use crate::settings::Limits;
 use crate::web;
 use admission::Admission;
+use api::{DOCUMENT_BYTES_MAX, ErrorCode, NODE_HEADER};
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{ConnectInfo, RawPathParams, Request as AnyRequest, State};
@@ -25,7 +26,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use axum::{Extension, Router};
-use mgmt::{ApiError, Course, DOCUMENT_BYTES_MAX, Kind};
+use mgmt::{ApiError, Course};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -39,8 +40,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const OBJECTS_EVERY: u64 = 5;
 /// Time after which a request may be tried again that was one too many, seconds.
 const RETRY_AFTER_S: &str = "5";
-/// The header that names the node that an operator means.
-const NODE_HEADER: &str = "leveret-node";
 
 /// Serves the HTTP API until `until` resolves.
 pub async fn serve(entrance: Entrance, api: Arc<Api>, until: impl Future<Output = ()>) {
@@ -296,7 +295,7 @@ fn check_node(headers: &HeaderMap, own: &str) -> Result<(), Refusal> {
     if meant.is_none_or(is_it) {
         return Ok(());
     }
-    Err(ApiError { kind: Kind::OtherNode, text: own.to_owned() }.into())
+    Err(ApiError { kind: ErrorCode::OtherNode, text: own.to_owned() }.into())
 }
 
 fn refused(refusal: &Refusal, is_local: bool) -> Response {

@@ -1,6 +1,7 @@
 //! Changes of definitions that operators make: checked, applied and worded as RabbitMQ does.
 
-use crate::{ApiError, Course, Kind, Management, off_sockets};
+use crate::{ApiError, Course, Management, off_sockets};
+use api::ErrorCode;
 use broker::HalfEmptied;
 use meta::{Command, MetaError, Name, Pattern, State};
 use stdx::Now;
@@ -61,7 +62,7 @@ fn half_emptied(vhost: &Name, HalfEmptied { n_deleted, n_left, why }: HalfEmptie
         "deleted {n_deleted} exchanges and queues of virtual host '{vhost}', {n_left} remain: {why}"
     );
     tracing::warn!("{text}");
-    ApiError::new(Kind::Ended, text)
+    ApiError::new(ErrorCode::Ended, text)
 }
 
 /// Refuses regular expressions beyond the budget for those set now. Stored expressions, and those of

@@ -1,7 +1,8 @@
 //! The course of a request: whether anybody waits for its answer, and whether the node goes on. Long work
 //! checks the course after each slice, and ends with it.
 
-use crate::api_error::{ApiError, Kind};
+use crate::api_error::ApiError;
+use api::ErrorCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -42,7 +43,7 @@ impl Course {
     /// # Errors
     /// The client has disconnected, or the node is stopping.
     pub fn check(&self) -> Result<(), ApiError> {
-        self.end().map_or(Ok(()), |why| Err(ApiError::new(Kind::Ended, why)))
+        self.end().map_or(Ok(()), |why| Err(ApiError::new(ErrorCode::Ended, why)))
     }
 }
 

@@ -1,16 +1,14 @@
 //! Definitions as a document: what operators export and import, and what a node imports at its start.
 
-use crate::api_error::{ApiError, Kind};
+use crate::api_error::ApiError;
 use crate::{Course, Management, salt};
+use api::ErrorCode;
 use broker::{Broker, View};
 use meta::definitions::{
     Document, FINGERPRINT_PARAMETER, GoesOn, Import, ImportRules, Origin, Step,
 };
 use meta::{Command, HashAlgorithm, Json, MetaError, Name, State, definitions};
 use serde_json::Value;
-
-/// Longest document taken, bytes: some two million queues.
-pub const DOCUMENT_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// Changes that become durable together.
 const BATCH: usize = 1024;
@@ -203,6 +201,6 @@ pub async fn import(
     Ok(Imported { n_changes, warnings })
 }
 
-fn kind_of_end(course: &Course) -> Kind {
-    if course.end().is_some() { Kind::Ended } else { Kind::Invalid }
+fn kind_of_end(course: &Course) -> ErrorCode {
+    if course.end().is_some() { ErrorCode::Ended } else { ErrorCode::Invalid }
 }

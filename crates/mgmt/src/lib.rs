@@ -16,13 +16,11 @@ mod pids;
 mod salt;
 mod socket;
 
-pub use api_error::{ApiError, Kind};
+pub use api_error::ApiError;
 pub use certificates::{CertificateInUse, reload_certificates};
 pub use changes::foretell;
 pub use course::{Course, Waiting};
-pub use definitions_io::{
-    DOCUMENT_BYTES_MAX, ImportOptions, Imported, check_definitions, import_definitions,
-};
+pub use definitions_io::{ImportOptions, Imported, check_definitions, import_definitions};
 pub use limits::{FileDescriptors, ResourceLimits, Resources, Threshold};
 pub use logs::{Log, LogLine};
 pub use matching::{Matching, off_sockets};
@@ -30,7 +28,7 @@ pub use node_info::{ListenerInfo, NodeInfo, is_same_node, memory_used_bytes};
 pub use passwords::PasswordRule;
 pub use pids::{channel_pid, connection_of_pid, connection_pid, queue_pid};
 pub use salt::{random, salt};
-pub use socket::{ControlSocket, SOCKET_FILE, SocketFile};
+pub use socket::{ControlSocket, SocketFile};
 
 use auth::Authenticator;
 use broker::Broker;

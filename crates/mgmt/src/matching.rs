@@ -1,7 +1,8 @@
 //! Expressions matched with many names for one request: within a budget of time, in slices, off the threads
 //! that serve sockets.
 
-use crate::{ApiError, Course, Kind};
+use crate::{ApiError, Course};
+use api::ErrorCode;
 use pattern::Pattern;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
@@ -51,7 +52,7 @@ impl Matching {
                     "matching all names takes more than {} ms: simplify the regular expression",
                     MATCHING_MAX.as_millis()
                 );
-                return Err(ApiError::new(Kind::BadRequest, text));
+                return Err(ApiError::new(ErrorCode::BadRequest, text));
             }
             std::thread::yield_now();
         }
@@ -87,7 +88,7 @@ mod tests {
         let mut refused = (0..1_000_000).find_map(|_| matching.matches(&dear, &name).err());
         // A processor that needs less for a million of them has no need of a budget.
         let error = refused.take().unwrap();
-        assert_eq!(error.kind, Kind::BadRequest);
+        assert_eq!(error.kind, ErrorCode::BadRequest);
         assert!(error.text.contains("more than 1000 ms"), "{error:?}");
         let cheap = Pattern::perl("^a", &Limits::NAMES).unwrap();
         let mut matching = Matching::default();

@@ -1,6 +1,7 @@
 //! The rule for new passwords (<https://www.rabbitmq.com/docs/passwords>).
 
-use crate::api_error::{ApiError, Kind};
+use crate::api_error::ApiError;
+use api::ErrorCode;
 use meta::Pattern;
 
 /// The rule for a password that an operator gives a user.
@@ -31,7 +32,7 @@ impl PasswordRule {
             }
             Self::Anything | Self::MinLength(_) | Self::Matches(_) => return Ok(()),
         };
-        Err(ApiError::new(Kind::Invalid, text))
+        Err(ApiError::new(ErrorCode::Invalid, text))
     }
 }
 

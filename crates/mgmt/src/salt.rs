@@ -1,6 +1,7 @@
 //! Randomness.
 
-use crate::api_error::{ApiError, Kind};
+use crate::api_error::ApiError;
+use api::ErrorCode;
 use meta::Salt;
 use std::io::Read as _;
 
@@ -12,7 +13,7 @@ pub fn random<const N: usize>() -> Result<[u8; N], ApiError> {
     let mut bytes = [0; N];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
     read.map(|()| bytes).map_err(|error| {
-        ApiError::new(Kind::Invalid, format!("cannot get random numbers: {error}"))
+        ApiError::new(ErrorCode::Invalid, format!("cannot get random numbers: {error}"))
     })
 }
 

@@ -1,6 +1,7 @@
 //! The control socket in the data directory. Who can open it is trusted with everything, as is who
 //! knows RabbitMQ's Erlang cookie: only the node's own user can.
 
+use api::SOCKET_FILE;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs::{File, Permissions};
 use std::io;
@@ -9,8 +10,6 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use tokio::net::UnixListener;
 
-/// The socket's name inside the data directory.
-pub const SOCKET_FILE: &str = "ctl.sock";
 /// Read and write for the owner, nothing for others.
 const MODE: u32 = 0o600;
 /// Connections the kernel may hold before they are accepted.

@@ -2,11 +2,10 @@
 
 use crate::config::DefinitionsSource;
 use anyhow::Context as _;
+use api::DOCUMENT_BYTES_MAX;
 use broker::Broker;
 use meta::HashAlgorithm;
-use mgmt::{
-    Course, DOCUMENT_BYTES_MAX, ImportOptions, Imported, check_definitions, import_definitions,
-};
+use mgmt::{Course, ImportOptions, Imported, check_definitions, import_definitions};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &ServerArgs) -> ExitCode {
 
 fn look(args: &ServerArgs) -> Vec<Finding> {
     let checked = config::check(args.sources());
-    let is_running = UnixStream::connect(args.data_dir.join(mgmt::SOCKET_FILE)).is_ok();
+    let is_running = UnixStream::connect(args.data_dir.join(api::SOCKET_FILE)).is_ok();
     let mut findings = configuration(&checked);
     findings.push(machine::descriptors());
     findings.extend(machine::memory(&checked.config));

@@ -6,6 +6,7 @@ use crate::repository::{self, Crate};
 /// Crate, and what it may use directly; what those may use is allowed too.
 const LAYERS: &[(&str, &[&str])] = &[
     ("stdx", &[]),
+    ("api", &["stdx"]),
     ("tls", &["stdx"]),
     ("admission", &["stdx"]),
     ("command-help", &[]),
@@ -48,12 +49,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("front-stream", &["streamproto", "edge"]),
     ("front-amqp10", &["amqp10", "edge"]),
     ("net", &["front-amqp091", "front-stream", "broker", "auth", "tls", "admission"]),
-    ("mgmt", &["broker", "auth", "tls"]),
+    ("mgmt", &["api", "broker", "auth", "tls"]),
     ("metrics", &["mgmt"]),
     ("ui", &[]),
     ("client", &["amqp091", "streamproto", "tls"]),
     ("http", &["client", "metrics", "tls", "ui", "admission"]),
-    ("ctl", &["stdx", "tls", "command-help"]),
+    ("ctl", &["api", "tls", "command-help"]),
     ("perf", &["client", "sub-batch", "command-help"]),
     ("bench", &["perf"]),
     ("node", &["net", "http", "ctl", "bench"]),

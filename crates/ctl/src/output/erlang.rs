@@ -41,7 +41,7 @@ fn binary(text: &str) -> String {
 }
 
 /// An atom, in quotes unless it begins with a small letter and has only letters, digits, `_` and `@`.
-fn atom(name: &str) -> String {
+pub(crate) fn atom(name: &str) -> String {
     let is_plain = name.starts_with(|first: char| first.is_ascii_lowercase())
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '@'));
     if is_plain {

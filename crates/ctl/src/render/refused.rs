@@ -1,118 +1,109 @@
-//! The texts of the node's errors, by their kind and by the verb.
+//! The texts of the node's errors, by their codes and by the verb's wording.
 
 use crate::failure::{Failure, code};
 use crate::output::Format;
-use crate::verb::Invocation;
+use crate::verb::{Invocation, Wording};
+use api::ErrorCode;
 use serde_json::json;
 
-/// `text` is what the kind needs: a name, or a sentence.
-pub(crate) fn refused(invocation: &Invocation, kind: &str, text: &str) -> Failure {
-    let verb = invocation.verb.name();
+/// The failure of a verb that the node has refused. `text` is the error's detail: a name, or a sentence.
+pub(crate) fn refused(invocation: &Invocation, error: ErrorCode, text: &str) -> Failure {
+    let wording = invocation.verb.wording;
+    let failed = |code| Failure::error(code, text);
     if invocation.format == Format::Json
-        && let Some(message) = message_for_machines(verb, kind, text)
+        && let Some(message) = message_for_machines(wording, error, text)
     {
         let object = json!({"result": "error", "node": invocation.node(), "message": message});
         return Failure::bare(code::UNAVAILABLE, object.to_string());
     }
-    match (kind, verb) {
-        ("user_exists", _) => {
+    match (error, wording) {
+        (ErrorCode::UserExists, _) => {
             Failure::error(code::SOFTWARE, format!("User \"{text}\" already exists"))
         }
-        ("no_such_user", _) => no_such_user(verb, text),
-        ("no_such_vhost", _) => no_such_vhost(verb, text),
-        ("vhost_protected", _) => Failure::error(
+        (ErrorCode::NoSuchUser, _) => no_such_user(wording, text),
+        (ErrorCode::NoSuchVhost, _) => no_such_vhost(wording, text),
+        (ErrorCode::VhostProtected, _) => Failure::error(
             code::DATA,
             "Cannot delete this virtual host: it is protected from deletion. \
              To lift the protection, inspect and update its metadata",
         ),
-        ("refused", "authenticate_user") => Failure::error(
+        (ErrorCode::Refused | ErrorCode::LoginRefused, Wording::Authentication) => Failure::error(
             code::DATA,
             format!("Error: failed to authenticate user \"{}\"\n{text}", invocation.param("user")),
         ),
-        ("not_found", "delete_queue") => Failure::error(code::USAGE, "No such queue was found"),
-        ("not_empty", "delete_queue") => Failure::error(code::USAGE, "The queue is not empty"),
-        ("in_use", "delete_queue") => Failure::error(code::USAGE, "The queue is in use"),
-        ("locked", "delete_queue") => {
+        (ErrorCode::NotFound, Wording::QueueDeletion) => {
+            Failure::error(code::USAGE, "No such queue was found")
+        }
+        (ErrorCode::NotEmpty, Wording::QueueDeletion) => {
+            Failure::error(code::USAGE, "The queue is not empty")
+        }
+        (ErrorCode::InUse, Wording::QueueDeletion) => {
+            Failure::error(code::USAGE, "The queue is in use")
+        }
+        (ErrorCode::Locked, Wording::QueueDeletion) => {
             Failure::error(code::USAGE, "The queue is locked or protected from deletion")
         }
-        (_, "list_stream_tracking") => {
-            Failure::error(code::UNAVAILABLE, "The stream does not exist.")
+        (_, Wording::Tracking) => Failure::error(code::UNAVAILABLE, "The stream does not exist."),
+        (_, Wording::SuperStream) => failed(code::SOFTWARE),
+        (ErrorCode::NotFound, Wording::Object) => {
+            Failure::bare(code::DATA, "Object (queue, stream, exchange, etc) was not found")
         }
-        (_, "add_super_stream" | "delete_super_stream") => Failure::error(code::SOFTWARE, text),
-        (
-            "not_found",
-            "purge_queue" | "stream" | "stream_status" | "restart_stream" | "scrub_stream"
-            | "accept_stream_loss" | "add_replica" | "delete_replica",
-        ) => Failure::bare(code::DATA, "Object (queue, stream, exchange, etc) was not found"),
-        ("not_found", "quorum_status" | "add_member" | "delete_member" | "transfer_leadership") => {
-            Failure::bare(code::DATA, text)
-        }
+        (ErrorCode::NotFound, Wording::Members) => Failure::bare(code::DATA, text),
         // COMPAT: what is printed for an Erlang term that nothing else is known about.
-        ("not_found", "close_connection") => Failure::error(
+        (ErrorCode::NotFound, Wording::Connection) => Failure::error(
             code::UNAVAILABLE,
             format!("Error:\n{{:invalid_pid_syntax, \"{}\"}}", invocation.param("pid")),
         ),
-        ("parameter_not_found", _) => Failure::error(code::UNAVAILABLE, "Parameter does not exist"),
-        ("limit" | "unsupported", _) => Failure::error(code::USAGE, text),
-        ("internal_error", _) => Failure::error(code::SOFTWARE, text),
-        (_, _) => Failure::error(code::UNAVAILABLE, text),
+        (ErrorCode::ParameterNotFound, _) => {
+            Failure::error(code::UNAVAILABLE, "Parameter does not exist")
+        }
+        (ErrorCode::Limit | ErrorCode::Unsupported, _) => failed(code::USAGE),
+        (ErrorCode::Internal, _) => failed(code::SOFTWARE),
+        (_, _) => failed(code::UNAVAILABLE),
     }
 }
 
 /// The failure of a verb for a user that does not exist. COMPAT: RabbitMQ's tool words this in three ways.
-fn no_such_user(verb: &str, user: &str) -> Failure {
-    if names_users_plainly(verb) {
-        return Failure::error(code::NO_USER, format!("User {user} does not exist"));
-    }
-    match verb {
-        "change_password" | "set_user_tags" => {
-            Failure::error(code::NO_USER, format!("User \"{user}\" does not exist"))
+fn no_such_user(wording: Wording, user: &str) -> Failure {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others show the Erlang term")]
+    match wording {
+        Wording::Permissions => {
+            Failure::error(code::NO_USER, format!("User {user} does not exist"))
         }
+        Wording::User => Failure::error(code::NO_USER, format!("User \"{user}\" does not exist")),
         _ => Failure::error(code::UNAVAILABLE, format!("{{:no_such_user, \"{user}\"}}")),
     }
 }
 
-fn no_such_vhost(verb: &str, vhost: &str) -> Failure {
-    if names_users_plainly(verb) {
-        return Failure::error(code::UNAVAILABLE, format!("Virtual host {vhost} does not exist"));
-    }
-    match verb {
-        "set_vhost_tags" => {
+fn no_such_vhost(wording: Wording, vhost: &str) -> Failure {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others show the text alone")]
+    match wording {
+        Wording::Permissions => {
+            Failure::error(code::UNAVAILABLE, format!("Virtual host {vhost} does not exist"))
+        }
+        Wording::VhostTags => {
             Failure::error(code::DATA, format!("Virtual host \"{vhost}\" does not exist"))
         }
         _ => Failure::bare(code::DATA, format!("Virtual host '{vhost}' does not exist")),
     }
 }
 
-fn names_users_plainly(verb: &str) -> bool {
-    matches!(
-        verb,
-        "set_permissions"
-            | "set_permissions_globally"
-            | "clear_permissions"
-            | "set_topic_permissions"
-            | "clear_topic_permissions"
-    )
-}
-
-/// The verbs whose errors are objects when JSON is asked for.
-fn message_for_machines(verb: &str, kind: &str, text: &str) -> Option<String> {
-    match (kind, verb) {
-        ("user_exists", _) => Some(format!("User {text} already exists")),
-        ("invalid", "peek" | "reclaim_quorum_memory") => Some(match text.starts_with("Target") {
-            true => text.to_owned(),
-            false => format!("Failed to perform the operation: {text}"),
-        }),
-        ("no_such_user", "change_password" | "set_user_tags") => {
-            Some(format!("User {text} does not exists"))
+/// The message of an error that is an object when JSON is asked for.
+fn message_for_machines(wording: Wording, error: ErrorCode, text: &str) -> Option<String> {
+    match (error, wording) {
+        (ErrorCode::UserExists, _) => Some(format!("User {text} already exists")),
+        (ErrorCode::TargetNotFound, _) => Some(text.to_owned()),
+        (ErrorCode::Invalid, Wording::Inspection) => {
+            Some(format!("Failed to perform the operation: {text}"))
         }
-        ("no_such_user", _) if names_users_plainly(verb) => {
+        (ErrorCode::NoSuchUser, Wording::User) => Some(format!("User {text} does not exists")),
+        (ErrorCode::NoSuchUser, Wording::Permissions) => {
             Some(format!("User {text} does not exist"))
         }
-        ("no_such_vhost", _) if names_users_plainly(verb) => {
+        (ErrorCode::NoSuchVhost, Wording::Permissions) => {
             Some(format!("Virtual host {text} does not exist"))
         }
-        ("no_such_vhost", "set_vhost_tags") => {
+        (ErrorCode::NoSuchVhost, Wording::VhostTags) => {
             Some(format!("Virtual host \"{text}\" does not exists"))
         }
         (_, _) => None,

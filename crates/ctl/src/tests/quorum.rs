@@ -14,9 +14,9 @@ fn a_message_is_shown_as_keys_and_values() {
     let object = json!({"result": "ok", "message": {"exchange": "", "header.n": 1}});
     assert_eq!(serde_json::from_str::<Value>(&ran.output).unwrap(), object);
     let none = "Target queue does not have a message at that position";
-    let ran = told(&["peek", "q", "2", "-q"], &refusal("invalid", none));
+    let ran = told(&["peek", "q", "2", "-q"], &refusal("target_not_found", none));
     assert_eq!((ran.code, ran.error), (69, format!("Error:\n{none}")));
-    let ran = told(&["peek", "q", "2", "--formatter", "json"], &refusal("invalid", none));
+    let ran = told(&["peek", "q", "2", "--formatter", "json"], &refusal("target_not_found", none));
     assert!(
         ran.code == 69 && ran.error.contains(&format!("\"message\":\"{none}\"")),
         "{}",

@@ -144,7 +144,6 @@ impl Invocation {
         }
         if self.verb.columns().is_some() {
             let columns = self.columns.iter().map(|column| output::source(column));
-            let columns = columns.filter(|source| !source.starts_with('='));
             request.insert("columns".to_owned(), columns.collect::<Vec<_>>().into());
         }
         for switch in self.verb.switches {

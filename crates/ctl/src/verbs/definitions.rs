@@ -2,6 +2,7 @@
 
 use crate::document;
 use crate::options::{flag, text};
+use crate::verb::Banner::Made;
 use crate::verb::{Action, Input, Section, VERB, Verb, verbs};
 
 const DEFINITIONS: Verb = Verb { section: Section::Definitions, ..VERB };
@@ -10,7 +11,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
     DEFINITIONS "export_definitions <file_path | \"-\"> [--format json] [--vhost <vhost>]",
         "Exports definitions to a file or standard output":
         params: &["file"], switches: &[text("format", None), text("vhost", Some('p'))],
-        check: Some(document::check_export), banner_of: Some(document::export_banner),
+        check: Some(document::check_export), banner: Made(document::export_banner),
         action: Action::Ask("GET /definitions/{vhost}", document::exported);
     DEFINITIONS "import_definitions [<file_path> | \"-\"] [--format json] [--skip-if-unchanged] \
         [--strict] [--vhost <vhost>]",
@@ -24,6 +25,6 @@ pub(super) const VERBS: &[Verb] = verbs! {
             text("vhost", Some('p')),
         ],
         input: Some(Input::Document), check: Some(document::check_import),
-        banner_of: Some(document::import_banner),
+        banner: Made(document::import_banner),
         action: Action::Ask("POST /definitions/{vhost}", document::imported);
 };

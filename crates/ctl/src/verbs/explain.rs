@@ -5,6 +5,7 @@ use crate::fields::texts;
 use crate::options::{flag, number, text};
 use crate::output::{Answer, Format};
 use crate::render;
+use crate::verb::Banner::Lines;
 use crate::verb::{Action, Invocation, Section, VERB, Verb, verbs};
 use serde_json::Value;
 
@@ -31,7 +32,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
         "Shows a queue's effective settings and their origins, or which policies match and why":
         section: Section::Queues, params: &["name"],
         switches: &[flag("policies", None), flag("operator-policies", None)],
-        banner: "Explaining queue \"{name}\" in vhost \"{vhost}\" ...",
+        banner: Lines("Explaining queue \"{name}\" in vhost \"{vhost}\" ..."),
         action: Action::Ask("GET /explain/queue/{vhost}/{name}", |invocation, told| {
             Ok(if invocation.flag("policies") {
                 rows(invocation, &told, "policies", STANDINGS)
@@ -44,7 +45,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
     POLICIES "why [--vhost <vhost>] [--consumers] <name>",
         "Explains why messages wait in a queue, or lists its consumers' unacknowledged messages":
         section: Section::Queues, params: &["name"], switches: &[flag("consumers", None)],
-        banner: "Explaining why messages wait in queue \"{name}\" in vhost \"{vhost}\" ...",
+        banner: Lines("Explaining why messages wait in queue \"{name}\" in vhost \"{vhost}\" ..."),
         action: Action::Ask("GET /explain/why/{vhost}/{name}", |invocation, told| {
             if invocation.flag("consumers") || invocation.format == Format::Json {
                 return Ok(rows(invocation, &told, "consumers", CONSUMERS));
@@ -54,19 +55,19 @@ pub(super) const VERBS: &[Verb] = verbs! {
     POLICIES "explain_policy [--vhost <vhost>] [--priority <priority>] [--apply-to <apply-to>] \
         <name> <pattern> <definition>",
         "Shows the changes a policy would make, without setting it":
-        banner: "Explaining policy \"{name}\" for vhost \"{vhost}\" ...",
+        banner: Lines("Explaining policy \"{name}\" for vhost \"{vhost}\" ..."),
         action: Action::Ask("POST /explain/policy/{vhost}/{name}", changes);
     POLICIES "explain_operator_policy [--vhost <vhost>] [--priority <priority>] [--apply-to \
         <apply-to>] <name> <pattern> <definition>",
         "Shows the changes an operator policy would make, without setting it":
-        banner: "Explaining operator policy \"{name}\" for vhost \"{vhost}\" ...",
+        banner: Lines("Explaining operator policy \"{name}\" for vhost \"{vhost}\" ..."),
         action: Action::Ask("POST /explain/operator-policy/{vhost}/{name}", changes);
     POLICIES "explain_permission [--vhost <vhost>] [--kind <queue|exchange>] [--routing-key \
         <routing-key>] <user> <operation> <name>",
         "Shows whether a user may configure, write or read a name, and the pattern that decides":
         section: Section::Access, params: &["user", "operation", "name"],
         switches: &[text("kind", None), text("routing-key", None)],
-        banner: "Explaining permissions of user \"{user}\" in vhost \"{vhost}\" ...",
+        banner: Lines("Explaining permissions of user \"{user}\" in vhost \"{vhost}\" ..."),
         action: Action::Ask("GET /explain/permission/{vhost}/{user}", |invocation, told| {
             let told = serde_json::json!({"reasons": [told]});
             Ok(rows(invocation, &told, "reasons", "allowed, reason, pattern"))

@@ -6,6 +6,7 @@ use crate::failure::Invalid;
 use crate::offline;
 use crate::options::text;
 use crate::render;
+use crate::verb::Banner::{Lines, Made};
 use crate::verb::{Action, Section, VERB, Verb, verbs};
 
 const HEALTH: Verb = Verb { section: Section::Monitoring, ..VERB };
@@ -13,7 +14,7 @@ const HEALTH: Verb = Verb { section: Section::Monitoring, ..VERB };
 pub(super) const VERBS: &[Verb] = verbs! {
     HEALTH "ping", "Checks that the node's process responds":
         timeout_ms: Some(60_000),
-        banner_of: Some(|invocation| {
+        banner: Made(|invocation| {
             format!(
                 "Will ping {}. This only checks if the OS process answers on its control socket \
                  {}. Timeout: {} ms.",
@@ -24,25 +25,25 @@ pub(super) const VERBS: &[Verb] = verbs! {
         }),
         action: Action::Offline(offline::ping);
     HEALTH "check_running", "Checks that the node has started (exit code)":
-        banner: "Checking if RabbitMQ is running on node {node} ...",
+        banner: Lines("Checking if RabbitMQ is running on node {node} ..."),
         action: Action::Ask(STATE, render::check_running);
     HEALTH "is_running", "Shows whether the node is running":
-        banner: "Asking node {node} for its status ...",
+        banner: Lines("Asking node {node} for its status ..."),
         action: Action::Ask(STATE, render::is_running);
     HEALTH "is_booting", "Shows whether the node is starting":
-        banner: "Asking node {node} for its boot status ...",
+        banner: Lines("Asking node {node} for its boot status ..."),
         action: Action::Ask(STATE, render::is_booting);
     HEALTH "alarms", "Lists active alarms":
-        banner: "Asking node {node} to report any known resource alarms ...",
+        banner: Lines("Asking node {node} to report any known resource alarms ..."),
         action: Action::Ask("GET /leveret/alarms", render::alarms);
     HEALTH "check_alarms", "Checks that no alarm is active in the cluster (exit code)":
-        banner: "Asking node {node} to report any local resource alarms ...",
+        banner: Lines("Asking node {node} to report any local resource alarms ..."),
         action: Action::Ask("GET /leveret/alarms", render::check_alarms);
     HEALTH "check_local_alarms", "Checks that no alarm is active on the node (exit code)":
-        banner: "Asking node {node} to report any local resource alarms ...",
+        banner: Lines("Asking node {node} to report any local resource alarms ..."),
         action: Action::Ask("GET /leveret/alarms", render::check_local_alarms);
     HEALTH "listeners", "Lists the node's listeners":
-        banner: "Asking node {node} to report its protocol listeners ...",
+        banner: Lines("Asking node {node} to report its protocol listeners ..."),
         action: Action::Ask("GET /leveret/listeners", render::listeners);
     HEALTH "check_port_listener <port>", "Checks that the node listens on a port (exit code)":
         params: &["port"],
@@ -52,17 +53,17 @@ pub(super) const VERBS: &[Verb] = verbs! {
                 Err(Invalid::BadArgument("Argument must be a positive integer".to_owned()))
             }
         }),
-        banner: "Asking node {node} if there's an active listener on port {port} ...",
+        banner: Lines("Asking node {node} if there's an active listener on port {port} ..."),
         action: Action::Ask("GET /leveret/listeners", render::check_port_listener);
     HEALTH "check_protocol_listener <protocol>",
         "Checks that the node has a listener for a protocol (exit code)":
         params: &["protocol"],
-        banner: "Asking node {node} if there's an active listener for protocol {protocol} ...",
+        banner: Lines("Asking node {node} if there's an active listener for protocol {protocol} ..."),
         action: Action::Ask("GET /leveret/listeners", render::check_protocol_listener);
     HEALTH "check_port_connectivity [--address <target address>]",
         "Checks that every listener of the node accepts connections (exit code)":
         switches: &[text("address", Some('a'))], timeout_ms: Some(30_000),
-        banner_of: Some(|invocation| match invocation.text("address") {
+        banner: Made(|invocation| match invocation.text("address") {
             Some(address) => format!(
                 "Testing TCP connections to all active listeners on node {} using {address} \
                  for node IP address ...",
@@ -76,15 +77,15 @@ pub(super) const VERBS: &[Verb] = verbs! {
         }),
         action: Action::Ask("GET /leveret/listeners", offline::check_port_connectivity);
     HEALTH "check_virtual_hosts", "Checks that every virtual host is running (exit code)":
-        banner: "Checking if all vhosts are running on node {node} ...",
+        banner: Lines("Checking if all vhosts are running on node {node} ..."),
         action: Action::Ask("GET /health/checks/virtual-hosts", render::check_virtual_hosts);
     HEALTH "server_version", "Shows the node's version":
-        banner: "Asking node {node} for its RabbitMQ version...",
+        banner: Lines("Asking node {node} for its RabbitMQ version..."),
         action: Action::Ask("GET /version", render::server_version);
     VERB "node_health_check", "No-op; use a health check":
         section: Section::Deprecated,
-        banner: "This command is DEPRECATED and is a no-op. It will be removed in a future \
+        banner: Lines("This command is DEPRECATED and is a no-op. It will be removed in a future \
             version. \nUse one of the options covered in \
-            https://www.rabbitmq.com/monitoring.html#health-checks instead.",
+            https://www.rabbitmq.com/monitoring.html#health-checks instead."),
         action: Action::Do(STATE);
 };

@@ -9,6 +9,7 @@ use crate::fields;
 use crate::options::{Switch, flag, number, text};
 use crate::output::{Answer, Format};
 use crate::run;
+use crate::verb::Banner::Lines;
 use crate::verb::{Action, Input, Invocation, Section, VERB, Verb, verbs};
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -108,23 +109,23 @@ pub(super) const VERBS: &[Verb] = verbs! {
     IMPORT "import_messages [--vhost <vhost>] --user <user> <queue> [<file_path> | \"-\"]",
         "Publishes messages from NDJSON to a queue, as the given user":
         params: &["queue", "file?"], switches: &[text("user", None)],
-        banner: "Importing messages to queue \"{queue}\" in vhost \"{vhost}\" ...",
+        banner: Lines("Importing messages to queue \"{queue}\" in vhost \"{vhost}\" ..."),
         action: Action::Ask("POST /queues/{vhost}/{queue}/import", imported);
     UNDO "list_undo", "Lists purges, deletions and removals that can be undone":
-        banner: "Listing undoable operations ...",
+        banner: Lines("Listing undoable operations ..."),
         action: list("GET /undo", "id, what, vhost, queue, user, messages, left_out, until, state");
     UNDO "undo <id>", "Undoes a purge, deletion or removal, by its id":
-        params: &["id"], banner: "Undoing operation {id} ...",
+        params: &["id"], banner: Lines("Undoing operation {id} ..."),
         action: Action::Ask("POST /undo/{id}", begun);
     UNDO "forget_undo <id>", "Deletes the undo data of a purge, deletion or removal for good":
-        params: &["id"], banner: "Deleting the undo data of operation {id} ...",
+        params: &["id"], banner: Lines("Deleting the undo data of operation {id} ..."),
         action: Action::Do("DELETE /undo/{id}");
     IMPORT "import_messages_to_exchange [--vhost <vhost>] [--routing-key <routing-key>] --user \
         <user> <exchange> [<file_path> | \"-\"]",
         "Publishes messages from NDJSON to an exchange, as the given user, with each line's \
             routing key or one for all":
         params: &["exchange", "file?"], switches: &[text("user", None), text("routing-key", None)],
-        banner: "Importing messages to exchange \"{exchange}\" in vhost \"{vhost}\" ...",
+        banner: Lines("Importing messages to exchange \"{exchange}\" in vhost \"{vhost}\" ..."),
         action: Action::Ask("POST /exchanges/{vhost}/{exchange}/import", imported);
 };
 

@@ -11,6 +11,7 @@ use crate::output::{Answer, Form};
 use crate::render;
 use crate::report;
 use crate::units::UNITS;
+use crate::verb::Banner::{Lines, Made};
 use crate::verb::{Action, Invocation, Section, VERB, Verb, verbs};
 
 const HELP: Verb = Verb { section: Section::Help, ..VERB };
@@ -47,7 +48,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
             }
         }),
         timeout_ms: Some(300_000),
-        banner: "Will wait for at least {count} nodes to join the cluster of {node} ...",
+        banner: Lines("Will wait for at least {count} nodes to join the cluster of {node} ..."),
         action: Action::Offline(offline::await_online_nodes);
     NODES "wait [<pidfile>] [--pid|-P <pid>]",
         "Waits until the node with a process id or pid file has started":
@@ -65,7 +66,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
     NODES "stop [--idempotent] [<pidfile>]",
         "Stops the node; with a pid file, waits for its process to exit":
         params: &["pidfile?"], switches: &[flag("idempotent", None)],
-        banner_of: Some(|invocation| {
+        banner: Made(|invocation| {
             let node = invocation.node();
             if !invocation.params.contains_key("pidfile") {
                 return format!("Stopping and halting node {node} ...");
@@ -78,60 +79,60 @@ pub(super) const VERBS: &[Verb] = verbs! {
         switches: &[flag("wait", None)], timeout_ms: Some(120_000),
         action: Action::Offline(offline::shutdown);
     NODES "start_app", "Accepts client connections again, after stop_app":
-        banner: "Starting node {node} ...", action: Action::Do("POST /leveret/listeners");
+        banner: Lines("Starting node {node} ..."), action: Action::Do("POST /leveret/listeners");
     NODES "stop_app",
         "Closes all client connections and rejects new ones; the node's process stays":
-        banner: "Stopping rabbit application on node {node} ...",
+        banner: Lines("Stopping rabbit application on node {node} ..."),
         action: Action::Offline(offline::stop_app);
     NODES "eval <expression>", "Answers the Erlang expressions that common tools send; others fail":
         params: &["expression"], action: Action::Offline(eval::eval);
     VERB "status [--unit <unit>]", "Shows the node's status":
         section: Section::Monitoring, switches: &[text("unit", None), number("timeout", Some('t'))],
-        check: Some(is_unit), timeout_ms: Some(60_000), banner: "Status of node {node} ...",
+        check: Some(is_unit), timeout_ms: Some(60_000), banner: Lines("Status of node {node} ..."),
         action: Action::Ask("GET /leveret/status", render::status);
     VERB "memory_breakdown [--unit <unit>]", "Shows the node's memory use by category":
         section: Section::Monitoring, switches: &[text("unit", None), number("timeout", Some('t'))],
-        check: Some(is_unit), banner: "Reporting memory breakdown on node {node}...",
+        check: Some(is_unit), banner: Lines("Reporting memory breakdown on node {node}..."),
         action: Action::Ask("GET /leveret/status", render::memory_breakdown);
     VERB "metadata_store_status",
         "Shows the status of the metadata store; a node is its own leader":
-        section: Section::Monitoring, banner: "Status of metadata store on node {node} ...",
+        section: Section::Monitoring, banner: Lines("Status of metadata store on node {node} ..."),
         action: table("GET /leveret/metadata-store", STORE_STATUS, Form::Pretty);
     VERB "os_env", "Lists the node's environment variables, without secrets":
         section: Section::Configuration,
-        banner: "Listing RabbitMQ-specific environment variables defined on node {node}...",
+        banner: Lines("Listing RabbitMQ-specific environment variables defined on node {node}..."),
         action: Action::Ask("GET /leveret/os-env", render::os_env);
     VERB "environment", "Shows the effective configuration":
-        section: Section::Configuration, banner: "Application environment of node {node} ...",
+        section: Section::Configuration, banner: Lines("Application environment of node {node} ..."),
         action: Action::Ask("GET /leveret/environment", |_, answer| Ok(Answer::Settings(answer)));
     VERB "report", "Shows a full report for troubleshooting":
-        section: Section::Monitoring, banner: "Reporting server status of node {node} ...\n",
+        section: Section::Monitoring, banner: Lines("Reporting server status of node {node} ...\n"),
         action: Action::Offline(report::report);
     HELP "autocomplete [<prefix>]", "Lists the commands that start with a prefix":
         params: &["prefix?"], action: Action::Offline(offline::autocomplete);
     NODES "force_gc", "No-op: memory is freed as soon as it is unused":
-        banner: "Will ask all processes on node {node} to schedule a GC run",
+        banner: Lines("Will ask all processes on node {node} to schedule a GC run"),
         action: Action::Do(STATE);
     NODES "rotate_logs", "Reopens the node's log file, after it was moved":
         action: Action::Do("POST /leveret/log/rotation");
     VERB "suspend_listeners", "Rejects new client connections; existing ones stay":
         section: Section::Operations,
-        banner: "Will suspend client connection listeners on node {node}. The node will no longer \
-            accept client connections!",
+        banner: Lines("Will suspend client connection listeners on node {node}. The node will no longer \
+            accept client connections!"),
         action: Action::Do("DELETE /leveret/listeners");
     VERB "resume_listeners", "Accepts client connections again, after suspend_listeners":
         section: Section::Operations,
-        banner: "Will resume client connection listeners on node {node}. The node will now accept \
-            client connections",
+        banner: Lines("Will resume client connection listeners on node {node}. The node will now accept \
+            client connections"),
         action: Action::Do("POST /leveret/listeners");
     VERB "log_location [--all|-a]", "Shows the locations of the node's logs":
         section: Section::Monitoring, switches: &[flag("all", Some('a'))],
-        banner: "Log file location(s) on node {node} ...",
+        banner: Lines("Log file location(s) on node {node} ..."),
         action: Action::Ask("GET /leveret/status", render::log_location);
     VERB "list_deprecated_features [--used] [<column> ...]",
         "Lists deprecated features and their state":
         section: Section::FeatureFlags, switches: &[flag("used", None)],
-        banner_of: Some(|invocation| {
+        banner: Made(|invocation| {
             if invocation.flag("used") {
                 return "Listing deprecated features in use ...".to_owned();
             }
@@ -144,14 +145,14 @@ pub(super) const VERBS: &[Verb] = verbs! {
             "name, deprecation_phase, state",
         );
     VERB "check_if_any_deprecated_features_are_used", "Fails if a deprecated feature is in use":
-        section: Section::Monitoring, banner: "Checking if any deprecated features are used ...",
+        section: Section::Monitoring, banner: Lines("Checking if any deprecated features are used ..."),
         action: Action::Ask("GET /deprecated-features/used", render::check_deprecated_features);
     VERB "cluster_status", "Shows the nodes of the cluster":
         section: Section::Cluster, timeout_ms: Some(60_000),
-        banner: "Cluster status of node {node} ...",
+        banner: Lines("Cluster status of node {node} ..."),
         action: Action::Ask("GET /leveret/cluster", render::cluster_status);
     VERB "list_feature_flags [<column> ...]", "Lists feature flags":
-        section: Section::FeatureFlags, banner: "Listing feature flags ...",
+        section: Section::FeatureFlags, banner: Lines("Listing feature flags ..."),
         action: choice(
             "GET /feature-flags",
             Form::Whole,
@@ -162,7 +163,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
         "No-op: all feature flags are always enabled":
         section: Section::FeatureFlags, params: &["feature_flag"],
         switches: &[flag("experimental", None), flag("opt-in", None)],
-        banner_of: Some(|invocation| match invocation.param("feature_flag") {
+        banner: Made(|invocation| match invocation.param("feature_flag") {
             "all" => "Enabling all feature flags ...".to_owned(),
             name => format!("Enabling feature flag \"{name}\" ..."),
         }),

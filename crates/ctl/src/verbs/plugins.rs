@@ -2,6 +2,7 @@
 
 use crate::options::flag;
 use crate::plugins;
+use crate::verb::Banner::Made;
 use crate::verb::{Action, Section, VERB, Verb, verbs};
 
 const PLUGINS: Verb = Verb { section: Section::Plugins, ..VERB };
@@ -10,7 +11,7 @@ const CHANGE: Verb = Verb {
     params: &["plugins*"],
     switches: &[flag("online", None), flag("offline", None), flag("all", None)],
     check: Some(plugins::check_mode),
-    banner_of: Some(plugins::change_banner),
+    banner: Made(plugins::change_banner),
     action: Action::Offline(plugins::enable),
     ..PLUGINS
 };
@@ -26,7 +27,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
             flag("implicitly-enabled", Some('e')),
         ],
         check: Some(plugins::check_list), timeout_ms: Some(60_000),
-        banner_of: Some(plugins::list_banner), action: Action::Offline(plugins::list);
+        banner: Made(plugins::list_banner), action: Action::Offline(plugins::list);
     CHANGE "enable <plugin> [...] | --all [--offline] [--online]",
         "No-op; warns about plugins that are not built in and rejects unknown names";
     CHANGE "disable <plugin> [...] | --all [--offline] [--online]",
@@ -37,5 +38,5 @@ pub(super) const VERBS: &[Verb] = verbs! {
         switches: &[flag("online", None), flag("offline", None)], check: None;
     CHANGE "is_enabled <plugin> [...] [--offline] [--online]",
         "Checks that plugins are built in (exit code)":
-        banner_of: Some(plugins::is_enabled_banner), action: Action::Offline(plugins::is_enabled);
+        banner: Made(plugins::is_enabled_banner), action: Action::Offline(plugins::is_enabled);
 };

@@ -4,7 +4,8 @@ use crate::failure::{Failure, Invalid};
 use crate::fields;
 use crate::options::{flag, number, text};
 use crate::output::{Answer, Format};
-use crate::verb::{Action, Invocation, Section, VERB, Verb, verbs};
+use crate::verb::Banner::{Lines, Made};
+use crate::verb::{Action, Invocation, Section, VERB, Verb, Wording, verbs};
 use serde_json::Value;
 
 const QUEUES: Verb = Verb { section: Section::Queues, vhost: true, ..VERB };
@@ -25,7 +26,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
             "" => Err(Invalid::BadArgument("queue name cannot be an empty string".to_owned())),
             _ => Ok(()),
         }),
-        banner_of: Some(|invocation| {
+        banner: Made(|invocation| {
             let conditions: Vec<&str> = [
                 invocation.flag("if-empty").then_some("if queue is empty "),
                 invocation.flag("if-unused").then_some("if queue is unused "),
@@ -40,14 +41,14 @@ pub(super) const VERBS: &[Verb] = verbs! {
                 conditions.join("and ")
             )
         }),
-        action: Action::Say(
+        wording: Wording::QueueDeletion, action: Action::Say(
             "DELETE /queues/{vhost}/{name}",
             "Queue was successfully deleted with {messages} ready messages",
         );
     QUEUES "purge_queue [--expected <number>] <queue>", "Discards a queue's ready messages":
         params: &["name"], switches: &[number("expected", None)],
-        banner: "Purging queue '{name}' in vhost '{vhost}' ...",
-        action: Action::Do("DELETE /queues/{vhost}/{name}/contents");
+        banner: Lines("Purging queue '{name}' in vhost '{vhost}' ..."),
+        wording: Wording::Object, action: Action::Do("DELETE /queues/{vhost}/{name}/contents");
     QUEUES "delete_queues [--vhost <vhost>] [--type <type>] [--if-empty|-e] [--if-unused|-u] \
         [--expected <number>] <pattern>",
         "Deletes the queues that match, if their number is as expected":
@@ -58,28 +59,28 @@ pub(super) const VERBS: &[Verb] = verbs! {
             text("type", None),
             number("expected", None),
         ],
-        banner: "Deleting queues that match '{pattern}' in vhost '{vhost}' ...",
+        banner: Lines("Deleting queues that match '{pattern}' in vhost '{vhost}' ..."),
         action: Action::Ask("POST /bulk/queues/{vhost}/delete", done);
     QUEUES "purge_queues [--vhost <vhost>] [--type <type>] [--expected <number>] <pattern>",
         "Purges the queues that match, if their number is as expected":
         params: &["pattern"], switches: &[text("type", None), number("expected", None)],
-        banner: "Purging queues that match '{pattern}' in vhost '{vhost}' ...",
+        banner: Lines("Purging queues that match '{pattern}' in vhost '{vhost}' ..."),
         action: Action::Ask("POST /bulk/queues/{vhost}/purge", done);
     OPERATIONS "close_connections [--by <column>] [--expected <number>] <pattern> <explanation>",
         "Closes the connections that match, if their number is as expected":
         params: &["pattern", "explanation"],
         switches: &[text("by", None), number("expected", None)],
-        banner: "Closing connections that match '{pattern}' ...",
+        banner: Lines("Closing connections that match '{pattern}' ..."),
         action: Action::Ask("POST /bulk/connections", done);
     OPERATIONS "close_connection <connection pid> <explanation>",
         "Closes a connection, by its pid or name":
         params: &["pid", "explanation"],
-        banner: "Closing connection {pid}, reason: {explanation}...",
-        action: Action::Do("DELETE /connections/{pid}");
+        banner: Lines("Closing connection {pid}, reason: {explanation}..."),
+        wording: Wording::Connection, action: Action::Do("DELETE /connections/{pid}");
     OPERATIONS "cancel_consumer [--vhost <vhost>] [--channel <channel>] <queue> <tag>",
         "Cancels the consumers of a queue with a consumer tag, on all channels or one":
         params: &["queue", "tag"], switches: &[text("channel", None)], vhost: true,
-        banner: "Cancelling consumer '{tag}' of queue '{queue}' ...",
+        banner: Lines("Cancelling consumer '{tag}' of queue '{queue}' ..."),
         action: Action::Do("DELETE /leveret/consumers/{vhost}/{queue}/{tag}");
     OPERATIONS "close_all_connections [--vhost <vhost> --limit <limit>] [-n <node> --global] \
         [--per-connection-delay <delay>] <explanation>",
@@ -91,7 +92,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
             number("limit", None),
         ],
         vhost: true,
-        banner_of: Some(|invocation| {
+        banner: Made(|invocation| {
             let explanation = invocation.param("explanation");
             let vhost = invocation.vhost();
             if invocation.flag("global") {
@@ -114,7 +115,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
     OPERATIONS "close_all_user_connections <username> <explanation>",
         "Closes all connections of a user":
         params: &["user", "explanation"],
-        banner: "Closing connections of user {user}, reason: {explanation}...",
+        banner: Lines("Closing connections of user {user}, reason: {explanation}..."),
         action: Action::Do("DELETE /connections/username/{user}");
 };
 

@@ -6,7 +6,8 @@ use crate::failure::{Failure, Invalid};
 use crate::options::{Switch, flag, text};
 use crate::output::{Answer, Form, Format, Rows};
 use crate::render;
-use crate::verb::{Action, Invocation, Section, VERB, Verb, verbs};
+use crate::verb::Banner::{Lines, Made};
+use crate::verb::{Action, Invocation, Section, VERB, Verb, Wording, verbs};
 use serde_json::{Map, Value, json};
 
 const QUORUM: Verb = Verb { section: Section::Queues, ..VERB };
@@ -47,7 +48,8 @@ fn is_growth(invocation: &Invocation) -> Result<(), Invalid> {
 
 pub(super) const VERBS: &[Verb] = verbs! {
     OF_QUEUE "quorum_status [--vhost <vhost>] <queue>", "Displays the quorum status of a queue":
-        params: &["name"], banner: "Status of queue {name} on node {node} ...",
+        params: &["name"], banner: Lines("Status of queue {name} on node {node} ..."),
+        wording: Wording::Members,
         action: table("GET /queues/quorum/{vhost}/{name}/status", STATUS, Form::Pretty);
     OF_QUEUE "peek [--vhost <vhost>] <queue> <position>",
         "Shows a quorum queue's message at a position (the first is 1)":
@@ -58,31 +60,36 @@ pub(super) const VERBS: &[Verb] = verbs! {
                 Err(Invalid::Other("position value must be a positive integer".to_owned()))
             }
         }),
-        banner: "Peeking at quorum queue {name} at position {position} on node {node} ...",
+        banner: Lines("Peeking at quorum queue {name} at position {position} on node {node} ..."),
+        wording: Wording::Inspection,
         action: Action::Ask("GET /leveret/queues/{vhost}/{name}/messages/{position}", peeked);
     OF_QUEUE "reclaim_quorum_memory [--vhost <vhost>] <quorum queue>",
         "Takes a snapshot of a quorum queue, so that its log can be truncated":
-        params: &["name"], banner: "Will garbage collect quorum queue {name} ...",
+        params: &["name"], banner: Lines("Will garbage collect quorum queue {name} ..."),
+        wording: Wording::Inspection,
         action: Action::Do("POST /leveret/queues/{vhost}/{name}/checkpoint");
     OF_QUEUE "add_member [--vhost <vhost>] <queue> <node> [--membership <promotable|voter>]",
         "Adds a queue member/replica on the given node":
         params: &["name", "node"], switches: &[MEMBERSHIP], check: Some(is_membership),
-        banner: "Adding a member for queue {name} on node {node}...",
+        banner: Lines("Adding a member for queue {name} on node {node}..."),
+        wording: Wording::Members,
         action: Action::Do("POST /queues/quorum/{vhost}/{name}/replicas/add");
     OF_QUEUE "delete_member [--vhost <vhost>] <queue> <node>",
         "Removes a queue member (replica) on the given node":
-        params: &["name", "node"], banner: "Removing a replica of queue {name} on node {node}...",
+        params: &["name", "node"], banner: Lines("Removing a replica of queue {name} on node {node}..."),
+        wording: Wording::Members,
         action: Action::Do("DELETE /queues/quorum/{vhost}/{name}/replicas/delete");
     OF_QUEUE "transfer_leadership [--vhost <vhost>] <queue> <node>",
         "Transfers the leadership of a quorum queue to the given node":
         params: &["name", "node"],
-        banner: "Transferring leadership of quorum queue {name} to node {node}...",
+        banner: Lines("Transferring leadership of quorum queue {name} to node {node}..."),
+        wording: Wording::Members,
         action: Action::Do("PUT /leveret/queues/{vhost}/{name}/leader/{node}");
     QUORUM "grow <node> <all | even> [--vhost-pattern <pattern>] [--queue-pattern <pattern>] \
         [--membership <promotable|voter>]",
         "Adds members on the given node to all matching quorum queues":
         params: &["node", "strategy"], switches: GROWTH, check: Some(is_growth),
-        banner: "Growing {strategy} queues on {node}...",
+        banner: Lines("Growing {strategy} queues on {node}..."),
         action: table("POST /queues/quorum/replicas/on/{node}/grow", MEMBERS, Form::Whole);
     QUORUM "grow_to_count <node_count> <all | even> [--vhost-pattern <pattern>] [--queue-pattern \
         <pattern>] [--membership <promotable|voter>]",
@@ -92,10 +99,10 @@ pub(super) const VERBS: &[Verb] = verbs! {
             count if count.parse::<i64>().is_ok_and(|count| count > 0) => is_growth(invocation),
             count => Err(Invalid::Other(format!("node count '{count}' must be greater than 0."))),
         }),
-        banner: "Growing {strategy} quorum queues on {node_count} nodes...",
+        banner: Lines("Growing {strategy} quorum queues on {node_count} nodes..."),
         action: table("POST /leveret/queues/growth", MEMBERS, Form::Whole);
     QUORUM "shrink <node> [--errors-only]", "Removes the members of all queues on the given node":
-        params: &["node"], switches: &[ERRORS_ONLY], banner: "Shrinking queues on {node}...",
+        params: &["node"], switches: &[ERRORS_ONLY], banner: Lines("Shrinking queues on {node}..."),
         action: table("DELETE /queues/quorum/replicas/on/{node}/shrink", MEMBERS, Form::Whole);
     QUORUM "rebalance <all | quorum | stream> [--vhost-pattern <pattern>] [--queue-pattern <pattern>]",
         "Spreads queue leaders evenly over the nodes":
@@ -106,16 +113,16 @@ pub(super) const VERBS: &[Verb] = verbs! {
                 "type {other} is not supported. Try one of all, quorum, stream."
             ))),
         }),
-        banner: "Re-balancing leaders of {type} queues...",
+        banner: Lines("Re-balancing leaders of {type} queues..."),
         action: Action::Ask("POST /rebalance/queues", rebalanced);
     QUORUM "force_checkpoint [--vhost-pattern <pattern>] [--queue-pattern <pattern>]",
         "Takes checkpoints of all matching quorum queues":
         switches: &[VHOST_PATTERN, QUEUE_PATTERN, ERRORS_ONLY],
-        banner: "Forcing checkpoint for all matching quorum queues...",
+        banner: Lines("Forcing checkpoint for all matching quorum queues..."),
         action: table("POST /leveret/queues/checkpoint", "vhost, name, result", Form::Whole);
     CHECK "check_if_new_quorum_queue_replicas_have_finished_initial_sync",
         "Always passes: no queue has other replicas":
-        banner: "Checking if node {node} runs promotable replicas of any queues ...",
+        banner: Lines("Checking if node {node} runs promotable replicas of any queues ..."),
         action: Action::Ask(STATE, |invocation, _| {
             let text =
                 format!("Node {} reported no queues with promotable replicas", invocation.node());
@@ -125,7 +132,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
         [--across-all-vhosts] <pattern>",
         "Checks that all matching quorum queues have leaders (exit code)":
         params: &["pattern"], switches: &[flag("across-all-vhosts", None)], vhost: true,
-        banner_of: Some(|invocation| {
+        banner: Made(|invocation| {
             let pattern = invocation.param("pattern");
             let whose = "Checking leader replicas of quorum queues matching";
             if invocation.flag("across-all-vhosts") {

@@ -9,7 +9,8 @@ use crate::output::{Answer, Form, Rows};
 use crate::run;
 use crate::tail;
 use crate::units::bytes_of;
-use crate::verb::{Action, Check, Invocation, Section, VERB, Verb, verbs};
+use crate::verb::Banner::Lines;
+use crate::verb::{Action, Check, Invocation, Section, VERB, Verb, Wording, verbs};
 use serde_json::{Map, Value, json};
 
 const STREAMS: Verb = Verb { section: Section::Streams, vhost: true, ..VERB };
@@ -58,7 +59,7 @@ const NAMES_REFERENCE: Option<Check> = Some(|invocation| {
 
 pub(super) const VERBS: &[Verb] = verbs! {
     STREAMS "list_stream_connections [<column> ...]", "Lists stream connections":
-        switches: &[VERBOSE], vhost: false, banner: "Listing stream connections ...",
+        switches: &[VERBOSE], vhost: false, banner: Lines("Listing stream connections ..."),
         action: choice(
             "GET /stream/connections?typed=true",
             Form::Pretty,
@@ -67,7 +68,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
         );
     STREAMS "list_stream_consumers [--vhost <vhost>] [<column> ...]",
         "Lists all stream consumers for a vhost":
-        switches: &[VERBOSE], banner: "Listing stream consumers ...",
+        switches: &[VERBOSE], banner: Lines("Listing stream consumers ..."),
         action: choice(
             "GET /stream/consumers/{vhost}?typed=true",
             Form::Pretty,
@@ -76,7 +77,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
         );
     STREAMS "list_stream_publishers [--vhost <vhost>] [<column> ...]",
         "Lists all stream publishers for a vhost":
-        switches: &[VERBOSE], banner: "Listing stream publishers ...",
+        switches: &[VERBOSE], banner: Lines("Listing stream publishers ..."),
         action: choice(
             "GET /stream/publishers/{vhost}?typed=true",
             Form::Pretty,
@@ -85,13 +86,13 @@ pub(super) const VERBS: &[Verb] = verbs! {
         );
     STREAMS "list_stream_consumer_groups [--vhost <vhost>] [<column> ...]",
         "Lists groups of stream single active consumers for a vhost":
-        switches: &[VERBOSE], banner: "Listing stream consumer groups ...",
+        switches: &[VERBOSE], banner: Lines("Listing stream consumer groups ..."),
         action: choice("GET /leveret/stream-groups/{vhost}", Form::Pretty, GROUP, GROUP);
     STREAMS "list_stream_group_consumers --stream <stream> --reference <reference> [--vhost \
         <vhost>] [<column> ...]",
         "Lists the consumers of a group of stream single active consumers":
         switches: &[VERBOSE, STREAM, REFERENCE], check: NAMES_REFERENCE,
-        banner: "Listing group consumers ...",
+        banner: Lines("Listing group consumers ..."),
         action: choice(
             "GET /leveret/streams/{vhost}/{stream}/groups/{reference}",
             Form::Pretty,
@@ -101,12 +102,12 @@ pub(super) const VERBS: &[Verb] = verbs! {
     STREAMS "activate_stream_consumer --stream <stream> --reference <reference> [--vhost <vhost>]",
         "Elects the active consumer of a group again":
         switches: &[STREAM, REFERENCE], check: NAMES_REFERENCE,
-        banner: "Activating a consumer in the group ...",
+        banner: Lines("Activating a consumer in the group ..."),
         action: Action::Say("POST /leveret/streams/{vhost}/{stream}/groups/{reference}", "OK");
     STREAMS "reset_offset --stream <stream> --reference <reference> [--vhost <vhost>]",
         "Resets the stored offset for a consumer name on a stream":
         switches: &[STREAM, REFERENCE], check: NAMES_REFERENCE,
-        banner: "Resetting stored offset ...",
+        banner: Lines("Resetting stored offset ..."),
         action: Action::Ask(
             "DELETE /leveret/streams/{vhost}/{stream}/offsets/{reference}",
             |invocation, _| {
@@ -126,34 +127,39 @@ pub(super) const VERBS: &[Verb] = verbs! {
             }
             Ok(())
         }),
-        banner: "Listing tracking information for stream {name} ...",
+        banner: Lines("Listing tracking information for stream {name} ..."),
+        wording: Wording::Tracking,
         action: Action::Ask("GET /leveret/streams/{vhost}/{name}/tracking", tracked);
     STREAMS "stream_status [--vhost <vhost>] [--tracking] <stream>",
         "Displays the status of a stream":
         params: &["name"], switches: &[flag("tracking", None)],
-        banner: "Status of stream {name} on node {node} ...",
+        banner: Lines("Status of stream {name} on node {node} ..."),
+        wording: Wording::Object,
         action: Action::Ask("GET /leveret/streams/{vhost}/{name}", |invocation, answer| {
             let tracking = invocation.flag("tracking");
             let columns = if tracking { "type, reference, value" } else { STATUS };
             Ok(Answer::Rows(Rows::of(columns, &answer, Form::Pretty)))
         });
     STREAMS "coordinator_status", "Displays the status of the stream coordinator":
-        vhost: false, banner: "Status of stream coordinator ...",
+        vhost: false, banner: Lines("Status of stream coordinator ..."),
         action: boxed("GET /leveret/stream-coordinator", COORDINATOR);
     STREAMS "restart_stream [--vhost <vhost>] <stream> [--preferred-leader-node <node>]",
         "Restarts a stream; its publishers and consumers reconnect":
         params: &["name"], switches: &[text("preferred-leader-node", None)],
-        banner: "Restarting stream {name}...",
+        banner: Lines("Restarting stream {name}..."),
+        wording: Wording::Object,
         action: Action::Ask("POST /leveret/streams/{vhost}/{name}/restart", |_, node| {
             Ok(Answer::Text(node.as_str().unwrap_or_default().to_owned()))
         });
     STREAMS "accept_stream_loss [--vhost <vhost>] <stream>",
         "Opens a stream with missing or damaged data, and gives that data up":
-        params: &["name"], banner: "Accepting the data loss of stream {name} ...",
+        params: &["name"], banner: Lines("Accepting the data loss of stream {name} ..."),
+        wording: Wording::Object,
         action: Action::Ask("POST /leveret/streams/{vhost}/{name}/accept-loss", loss_accepted);
     STREAMS "scrub_stream [--vhost <vhost>] <stream>",
         "Verifies all chunks of a stream against their checksums and index":
-        params: &["name"], banner: "Scrubbing stream {name} ...",
+        params: &["name"], banner: Lines("Scrubbing stream {name} ..."),
+        wording: Wording::Object,
         action: Action::Ask("POST /leveret/streams/{vhost}/{name}/scrub", scrubbed);
     STREAMS "stream tail <stream> [--offset <offset>] [--count <count>] [--follow] [--vhost <vhost>]",
         "Shows messages of a stream, one JSON object per line":
@@ -168,14 +174,16 @@ pub(super) const VERBS: &[Verb] = verbs! {
             ("tail", Some(_)) => Err(Invalid::Other("The count must not be negative".to_owned())),
             _ => Err(Invalid::Other("The command for a stream is `tail`".to_owned())),
         }),
-        action: Action::Follow(tail::tail);
+        wording: Wording::Object, action: Action::Follow(tail::tail);
     STREAMS "add_replica [--vhost <vhost>] <stream> <node>",
         "Adds a stream replica on the given node":
-        params: &["name", "node"], banner: "Adding a replica for stream {name} on node {node}...",
+        params: &["name", "node"], banner: Lines("Adding a replica for stream {name} on node {node}..."),
+        wording: Wording::Object,
         action: Action::Do("POST /leveret/streams/{vhost}/{name}/replicas/{node}");
     STREAMS "delete_replica [--vhost <vhost>] <queue> <node>",
         "Removes a stream queue replica on the given node":
-        params: &["name", "node"], banner: "Removing a replica of queue {name} on node {node}...",
+        params: &["name", "node"], banner: Lines("Removing a replica of queue {name} on node {node}..."),
+        wording: Wording::Object,
         action: Action::Do("DELETE /leveret/streams/{vhost}/{name}/replicas/{node}");
     STREAMS "add_super_stream <name> [--vhost <vhost>] [--partitions <partitions>] \
         [--binding-keys <binding-keys>] [--max-length-bytes <size>] [--max-age <duration>] \
@@ -195,10 +203,11 @@ pub(super) const VERBS: &[Verb] = verbs! {
             number("stream-initial-offset", None),
         ],
         check: Some(|invocation| super_stream(invocation).map(|_| ())),
-        banner: "Adding a super stream...", action: Action::Offline(add_super_stream);
+        wording: Wording::SuperStream,
+        banner: Lines("Adding a super stream..."), action: Action::Offline(add_super_stream);
     STREAMS "delete_super_stream <name> [--vhost <vhost>]", "Deletes a super stream":
-        params: &["name"], banner: "Deleting a super stream...",
-        action: Action::Say(
+        params: &["name"], banner: Lines("Deleting a super stream..."),
+        wording: Wording::SuperStream, action: Action::Say(
             "DELETE /leveret/super-streams/{vhost}/{name}",
             "Super stream {name} has been deleted",
         );

@@ -5,6 +5,7 @@ use crate::failure::{Failure, Invalid};
 use crate::options::{flag, number, text};
 use crate::output::Answer;
 use crate::render;
+use crate::verb::Banner::Lines;
 use crate::verb::{Action, Invocation, Section, VERB, Verb, verbs};
 use std::fs::{File, create_dir_all};
 use std::io::Write as _;
@@ -15,7 +16,7 @@ const TLS: Verb = Verb { section: Section::Monitoring, ..VERB };
 
 pub(super) const VERBS: &[Verb] = verbs! {
     TLS "certificates", "Lists the certificates of all TLS listeners":
-        banner: "Certificates of node {node} ...",
+        banner: Lines("Certificates of node {node} ..."),
         action: list(
             "GET /leveret/tls/certificates",
             "options, file, subject, issuer, serial_number, validity",
@@ -30,7 +31,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
                 unit(invocation)
             ))),
         }),
-        banner: "Checking certificate expiration on node {node} ...",
+        banner: Lines("Checking certificate expiration on node {node} ..."),
         action: Action::Ask("GET /leveret/tls/certificates", |invocation, certificates| {
             let within = invocation.number("within").unwrap_or(4);
             render::check_certificate_expiration(
@@ -42,7 +43,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
         });
     TLS "reload_certificates",
         "Reloads certificates, keys and revocation lists; on an error, the current ones stay in use":
-        banner: "Reloading the certificates of node {node} ...",
+        banner: Lines("Reloading the certificates of node {node} ..."),
         action: Action::Do("POST /leveret/tls/certificates");
     TLS "cipher_suites [--format <openssl>] [--all]",
         "Lists cipher suites supported (but not necessarily allowed) on the target node":
@@ -51,18 +52,18 @@ pub(super) const VERBS: &[Verb] = verbs! {
             None | Some("openssl") => Ok(()),
             Some(_) => Err(Invalid::Other("Format must be openssl".to_owned())),
         }),
-        banner: "Listing available cipher suites in OpenSSL format",
+        banner: Lines("Listing available cipher suites in OpenSSL format"),
         action: Action::Ask("GET /leveret/tls/cipher-suites", |invocation, names| {
             render::lines(invocation, "cipher_suites", &names)
         });
     TLS "tls_versions",
         "Lists TLS versions supported (but not necessarily allowed) on the target node":
-        banner: "Listing all TLS versions supported by the runtime...",
+        banner: Lines("Listing all TLS versions supported by the runtime..."),
         action: Action::Ask("GET /leveret/tls/versions", |invocation, names| {
             render::lines(invocation, "versions", &names)
         });
     TLS "list_tls_failures", "Lists the number of failed TLS handshakes by reason":
-        banner: "Listing failed TLS handshakes on node {node} ...",
+        banner: Lines("Listing failed TLS handshakes on node {node} ..."),
         action: list("GET /leveret/tls/failures", "options, reason, count");
     VERB "generate_certificates [--host <host>] [--user <user>] <directory>",
         "Creates a test CA with a server and a client certificate":

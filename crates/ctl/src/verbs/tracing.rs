@@ -1,6 +1,7 @@
 //! The firehose.
 
 use crate::options::text;
+use crate::verb::Banner::Made;
 use crate::verb::{Action, Invocation, Section, VERB, Verb, verbs};
 
 const TRACING: Verb =
@@ -9,10 +10,10 @@ const TRACING: Verb =
 pub(super) const VERBS: &[Verb] = verbs! {
     TRACING "trace_on [--vhost <vhost>] [--user <user>]",
         "Copies published and delivered messages to the exchange amq.rabbitmq.trace":
-        banner_of: Some(|invocation| told(invocation, "Starting")),
+        banner: Made(|invocation| told(invocation, "Starting")),
         action: Action::Do("PUT /leveret/vhosts/{vhost}/tracing");
     TRACING "trace_off [--vhost <vhost>] [--user <user>]", "Stops tracing, after trace_on":
-        banner_of: Some(|invocation| told(invocation, "Stopping")),
+        banner: Made(|invocation| told(invocation, "Stopping")),
         action: Action::Do("DELETE /leveret/vhosts/{vhost}/tracing");
 };
 

@@ -3,6 +3,7 @@
 use crate::client::STATE;
 use crate::output::Answer;
 use crate::render;
+use crate::verb::Banner::{Lines, Made};
 use crate::verb::{Action, Section, VERB, Verb, verbs};
 use serde_json::json;
 
@@ -25,17 +26,17 @@ const OF_CLUSTERS: Verb = Verb {
 pub(super) const VERBS: &[Verb] = verbs! {
     UPGRADE "drain",
         "Puts the node into maintenance mode: closes client connections and rejects new ones":
-        banner: "Will put node {node} into maintenance mode. The node will no longer serve any \
-            client traffic!",
+        banner: Lines("Will put node {node} into maintenance mode. The node will no longer serve any \
+            client traffic!"),
         action: Action::Do("PUT /leveret/maintenance");
     UPGRADE "revive", "Ends maintenance mode: accepts client connections again":
-        banner: "Will put node {node} back into regular operating mode. The node will again serve \
-            client traffic and host primary queue replicas.",
+        banner: Lines("Will put node {node} back into regular operating mode. The node will again serve \
+            client traffic and host primary queue replicas."),
         action: Action::Do("DELETE /leveret/maintenance");
     UPGRADE "post_upgrade", "No-op: there are no replicas to rebalance":
-        banner: "Executing post upgrade tasks...", action: Action::Do(STATE);
+        banner: Lines("Executing post upgrade tasks..."), action: Action::Do(STATE);
     OF_CLUSTERS "await_online_quorum_plus_one", "No-op: no queue has other replicas":
-        banner_of: Some(|invocation| {
+        banner: Made(|invocation| {
             format!(
                 "Will wait for a quorum + 1 of nodes to be online for all quorum queues and \
                  streams for {} seconds...",
@@ -44,7 +45,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
         });
     OF_CLUSTERS "await_online_synchronized_mirror", "No-op: mirrored queues do not exist";
     UPGRADE "check_if_node_is_quorum_critical", "Always passes: no queue has other replicas":
-        banner: "Checking if node {node} is critical for quorum of any queues/streams ...",
+        banner: Lines("Checking if node {node} is critical for quorum of any queues/streams ..."),
         action: Action::Ask(STATE, |invocation, _| {
             let only =
                 "seems to be the only one in a single node cluster, the check does not apply";

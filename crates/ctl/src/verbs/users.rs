@@ -6,7 +6,8 @@ use crate::offline;
 use crate::options::{flag, text};
 use crate::output::{Answer, Format};
 use crate::render;
-use crate::verb::{Action, Input, Invocation, Section, VERB, Verb, verbs};
+use crate::verb::Banner::{Lines, Made};
+use crate::verb::{Action, Input, Invocation, Section, VERB, Verb, Wording, verbs};
 use serde_json::{Value, json};
 
 /// Most tags of a user, as in RabbitMQ.
@@ -25,25 +26,26 @@ pub(super) const VERBS: &[Verb] = verbs! {
             }
             Ok(())
         }),
-        banner: "Adding user \"{user}\" ...",
+        banner: Lines("Adding user \"{user}\" ..."),
         action: Action::Ask("POST /leveret/users/{user}", added);
     USERS "delete_user <username>", "Deletes a user":
-        params: &["user"], banner: "Deleting user \"{user}\" ...",
-        action: Action::Do("DELETE /users/{user}");
+        params: &["user"], banner: Lines("Deleting user \"{user}\" ..."),
+        wording: Wording::UserDeletion, action: Action::Do("DELETE /users/{user}");
     USERS "list_users [--no-table-headers]", "Lists users and their tags":
-        banner: "Listing users ...", action: list("GET /users", "user:name, tags");
+        banner: Lines("Listing users ..."), action: list("GET /users", "user:name, tags");
     USERS "change_password <username> <password>", "Changes a user's password":
         params: &["user", "password?"],
         input: Some(Input::Secret { param: "password", code: code::SOFTWARE }),
-        banner: "Changing password for user \"{user}\" ...",
-        action: Action::Do("PUT /leveret/users/{user}/password");
+        banner: Lines("Changing password for user \"{user}\" ..."),
+        wording: Wording::User, action: Action::Do("PUT /leveret/users/{user}/password");
     USERS "clear_password <username>", "Removes a user's password, which disables password login":
-        params: &["user"], banner: "Clearing password for user \"{user}\" ...",
+        params: &["user"], banner: Lines("Clearing password for user \"{user}\" ..."),
         action: Action::Do("DELETE /leveret/users/{user}/password");
     USERS "authenticate_user <username> <password>", "Checks a user's password (exit code)":
         params: &["user", "password?"],
         input: Some(Input::Secret { param: "password", code: code::SOFTWARE }),
-        banner: "Authenticating user \"{user}\" ...",
+        banner: Lines("Authenticating user \"{user}\" ..."),
+        wording: Wording::Authentication,
         action: Action::Say("POST /leveret/users/{user}/authentication", "Success");
     USERS "set_user_tags <username> <tag> [...]", "Replaces a user's tags":
         params: &["user", "tags*"],
@@ -53,13 +55,13 @@ pub(super) const VERBS: &[Verb] = verbs! {
             ))),
             _ => Ok(()),
         }),
-        banner: "Setting tags for user \"{user}\" to [{tags}] ...",
-        action: Action::Do("PUT /leveret/users/{user}/tags");
+        banner: Lines("Setting tags for user \"{user}\" to [{tags}] ..."),
+        wording: Wording::User, action: Action::Do("PUT /leveret/users/{user}/tags");
     USERS "hash_password <cleartext_password> [--hashing-algorithm <algorithm>]",
         "Prints the salted hash of a password":
         params: &["password?"], switches: &[text("hashing-algorithm", None)],
         check: Some(offline::check_hash_password),
-        banner_of: Some(|invocation| {
+        banner: Made(|invocation| {
             match invocation.params.get("password").and_then(Value::as_str) {
                 Some(password) => format!("Will hash password {password}"),
                 None => "Will hash provided password".to_owned(),
@@ -70,12 +72,12 @@ pub(super) const VERBS: &[Verb] = verbs! {
     USERS "set_user_limits <username> <definition>",
         "Sets limits on a user's connections and channels":
         params: &["user", "definition"],
-        banner: "Setting user limits to \"{definition}\" for user \"{user}\" ...",
+        banner: Lines("Setting user limits to \"{definition}\" for user \"{user}\" ..."),
         action: Action::Do("PUT /leveret/users/{user}/limits");
     USERS "clear_user_limits <username> <limit_type> | all",
         "Removes one or all of a user's limits":
         params: &["user", "limit"],
-        banner_of: Some(|invocation| match invocation.param("limit") {
+        banner: Made(|invocation| match invocation.param("limit") {
             "all" => format!("Clearing all limits for user \"{}\" ...", invocation.param("user")),
             limit => {
                 format!("Clearing \"{limit}\" limit for user \"{}\" ...", invocation.param("user"))
@@ -84,7 +86,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
         action: Action::Do("DELETE /user-limits/{user}/{limit}");
     USERS "list_user_limits [--user <username>] [--global]", "Lists the limits of one or all users":
         switches: &[flag("global", None), text("user", None)],
-        banner_of: Some(|invocation| {
+        banner: Made(|invocation| {
             if invocation.flag("global") {
                 return "Listing limits for all users ...".to_owned();
             }

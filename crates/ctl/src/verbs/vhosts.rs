@@ -6,7 +6,8 @@ use crate::failure::Invalid;
 use crate::options::{flag, text};
 use crate::output::{Answer, Form, Format};
 use crate::render;
-use crate::verb::{Action, Invocation, Section, VERB, Verb, verbs};
+use crate::verb::Banner::{Lines, Made};
+use crate::verb::{Action, Invocation, Section, VERB, Verb, Wording, verbs};
 
 const VHOSTS: Verb = Verb { section: Section::Vhosts, ..VERB };
 
@@ -20,19 +21,19 @@ pub(super) const VERBS: &[Verb] = verbs! {
             text("tags", None),
             text("default-queue-type", None),
         ],
-        check: Some(check_queue_type), banner: "Adding vhost \"{vhost}\" ...",
+        check: Some(check_queue_type), banner: Lines("Adding vhost \"{vhost}\" ..."),
         action: Action::Do("POST /leveret/vhosts/{vhost}");
     VHOSTS "delete_vhost <vhost>", "Deletes a virtual host with its queues, exchanges and messages":
-        params: &["vhost"], banner: "Deleting vhost \"{vhost}\" ...",
+        params: &["vhost"], banner: Lines("Deleting vhost \"{vhost}\" ..."),
         action: Action::Do("DELETE /vhosts/{vhost}");
     VHOSTS "restart_vhost [--vhost <vhost>]", "No-op: a virtual host runs whenever its node does":
-        vhost: true, banner: "Trying to restart vhost '{vhost}' on node '{node}' ...",
+        vhost: true, banner: Lines("Trying to restart vhost '{vhost}' on node '{node}' ..."),
         action: Action::Say(
             "POST /vhosts/{vhost}/start/{node}",
             "Vhost '{vhost}' is already running on node '{node}'",
         );
     VHOSTS "list_vhosts [--no-table-headers] [<column> ...]", "Lists virtual hosts":
-        section: Section::Access, banner: "Listing vhosts ...",
+        section: Section::Access, banner: Lines("Listing vhosts ..."),
         action: choice(
             "GET /vhosts",
             Form::Whole,
@@ -41,12 +42,12 @@ pub(super) const VERBS: &[Verb] = verbs! {
             "name",
         );
     VHOSTS "reconcile_vhosts", "No-op: a virtual host runs whenever its node does":
-        banner: "Will try to initiate virtual host reconciliation on all reachable cluster nodes...",
+        banner: Lines("Will try to initiate virtual host reconciliation on all reachable cluster nodes..."),
         action: Action::Do(STATE);
     VHOSTS "set_vhost_tags <vhost> <tag> [...]", "Replaces a virtual host's tags":
         params: &["vhost", "tags*"],
-        banner: "Setting tags for virtual host \"{vhost}\" to [{tags}] ...",
-        action: Action::Do("PUT /leveret/vhosts/{vhost}/metadata");
+        banner: Lines("Setting tags for virtual host \"{vhost}\" to [{tags}] ..."),
+        wording: Wording::VhostTags, action: Action::Do("PUT /leveret/vhosts/{vhost}/metadata");
     VHOSTS "update_vhost_metadata <vhost> [--description=<description>] \
         [--tags=\"<tag1>,<tag2>,<...>\"] [--default-queue-type=<quorum|classic|stream>] \
         [--protected-from-deletion=<true|false>]",
@@ -65,28 +66,28 @@ pub(super) const VERBS: &[Verb] = verbs! {
             }
             check_queue_type(invocation)
         }),
-        banner: "Updating metadata of vhost \"{vhost}\" ...",
+        banner: Lines("Updating metadata of vhost \"{vhost}\" ..."),
         action: Action::Do("PUT /leveret/vhosts/{vhost}/metadata");
     VHOSTS "enable_vhost_deletion_protection <vhost>", "Protects a virtual host from deletion":
         params: &["vhost"],
-        banner: "Protecting virtual host \"{vhost}\" from removal by updating its metadata...",
+        banner: Lines("Protecting virtual host \"{vhost}\" from removal by updating its metadata..."),
         action: Action::Do("POST /vhosts/{vhost}/deletion/protection");
     VHOSTS "disable_vhost_deletion_protection <vhost>", "Permits the deletion of a virtual host":
         params: &["vhost"],
-        banner: "Removing deletion protection from virtual host \"{vhost}\" by updating its metadata...",
+        banner: Lines("Removing deletion protection from virtual host \"{vhost}\" by updating its metadata..."),
         action: Action::Do("DELETE /vhosts/{vhost}/deletion/protection");
     VHOSTS "set_vhost_limits [--vhost <vhost>] <definition>",
         "Sets limits on a virtual host's connections and queues":
         params: &["definition"], vhost: true,
-        banner: "Setting vhost limits to \"{definition}\" for vhost \"{vhost}\" ...",
+        banner: Lines("Setting vhost limits to \"{definition}\" for vhost \"{vhost}\" ..."),
         action: Action::Do("PUT /leveret/vhosts/{vhost}/limits");
     VHOSTS "clear_vhost_limits [--vhost <vhost>]", "Removes a virtual host's limits":
-        vhost: true, banner: "Clearing vhost \"{vhost}\" limits ...",
+        vhost: true, banner: Lines("Clearing vhost \"{vhost}\" limits ..."),
         action: Action::Do("DELETE /leveret/vhosts/{vhost}/limits");
     VHOSTS "list_vhost_limits [--vhost <vhost>] [--global] [--no-table-headers]",
         "Lists the limits of one or all virtual hosts":
         switches: &[flag("global", None)], vhost: true,
-        banner_of: Some(|invocation| {
+        banner: Made(|invocation| {
             if invocation.flag("global") {
                 return "Listing limits for all vhosts ...".to_owned();
             }

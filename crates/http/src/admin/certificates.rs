@@ -2,7 +2,8 @@
 
 use super::Reply;
 use crate::request::Request;
-use mgmt::{ApiError, CertificateInUse, Kind, Management, reload_certificates};
+use api::ErrorCode;
+use mgmt::{ApiError, CertificateInUse, Management, reload_certificates};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ pub(crate) fn versions(_: &Management, _: &Request) -> Reply {
 /// Reads certificates again because an operator wants it.
 pub(crate) fn reload(management: &Management, _: &Request) -> Reply {
     if management.tls.is_empty() {
-        return Err(ApiError::new(Kind::NotFound, "no TLS listener"));
+        return Err(ApiError::new(ErrorCode::NotFound, "no TLS listener"));
     }
     // Every certificate is tried, also after one that fails.
     let tried = management.tls.iter().filter_map(|tls| reload_certificates(tls).err());

@@ -9,11 +9,12 @@ pub(crate) use limits::{
 };
 
 use crate::request::Request;
+use api::ErrorCode;
 use meta::{
     ApplyTo, Command, HashAlgorithm, Json, MetaError, Name, PasswordHash, PolicyScope, PolicySpec,
     QueueKind, Salt, State, Vhost, VhostMetadata,
 };
-use mgmt::{ApiError, Kind, Management, PasswordRule, salt};
+use mgmt::{ApiError, Management, PasswordRule, salt};
 use serde_json::{Value, json};
 
 /// The present, which a change is made of.
@@ -62,7 +63,7 @@ pub(crate) fn delete_user(_: &Present<'_>, request: &Request) -> Commands {
 pub(crate) fn delete_users(now: &Present<'_>, request: &Request) -> Commands {
     request.require("users")?;
     if !request.value("users").is_some_and(Value::is_array) {
-        return Err(ApiError::new(Kind::BadRequest, "users must be a list"));
+        return Err(ApiError::new(ErrorCode::BadRequest, "users must be a list"));
     }
     let known = request.names("users").into_iter().filter(|user| now.state.user(user).is_some());
     Ok(known.map(|user| Command::DeleteUser { user }).collect())
@@ -120,7 +121,7 @@ impl Present<'_> {
 }
 
 fn invalid_request(text: &str) -> ApiError {
-    ApiError::new(Kind::BadRequest, text)
+    ApiError::new(ErrorCode::BadRequest, text)
 }
 
 fn permissions(request: &Request, vhost: Name) -> Result<Command, ApiError> {
@@ -240,7 +241,7 @@ fn amended(mut metadata: VhostMetadata, request: &Request) -> Result<VhostMetada
     if let Some(kind) = kind.filter(|kind| *kind != "undefined") {
         if QueueKind::of_name(kind).is_none() {
             let text = format!("Unsupported default queue type: {kind} is not a valid queue type");
-            return Err(ApiError::new(Kind::Unsupported, text));
+            return Err(ApiError::new(ErrorCode::Unsupported, text));
         }
         metadata.default_queue_type = Some(Name::from(kind));
     }

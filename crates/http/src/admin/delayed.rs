@@ -2,9 +2,10 @@
 
 use super::Reply;
 use crate::request::Request;
+use api::ErrorCode;
 use broker::{Delayed, LookedAt, QueueRef, Standing};
 use meta::{Candidate, Filter};
-use mgmt::{ApiError, Kind, Management, off_sockets};
+use mgmt::{ApiError, Management, off_sockets};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -56,11 +57,11 @@ pub(crate) async fn cancel(management: &Management, request: &Request) -> Reply 
 }
 
 fn no_delays() -> ApiError {
-    ApiError::new(Kind::NotFound, "no delayed message exchange of this name")
+    ApiError::new(ErrorCode::NotFound, "no delayed message exchange of this name")
 }
 
 fn lacking(kind: &str, name: &str, id: &str) -> ApiError {
-    ApiError::new(Kind::NotFound, format!("{kind} '{name}' has no delayed message {id}"))
+    ApiError::new(ErrorCode::NotFound, format!("{kind} '{name}' has no delayed message {id}"))
 }
 
 /// The quorum queue of that name.
@@ -68,7 +69,7 @@ fn quorum_queue(management: &Management, vhost: &str, name: &str) -> Result<Queu
     let queue = management.broker.queue(vhost, name);
     queue
         .filter(|queue| queue.as_quorum().is_some())
-        .ok_or_else(|| ApiError::new(Kind::NotFound, "no quorum queue of this name"))
+        .ok_or_else(|| ApiError::new(ErrorCode::NotFound, "no quorum queue of this name"))
 }
 
 /// Reschedules a delayed message of an exchange or of a queue, or those that match a filter: they go on
@@ -79,7 +80,7 @@ pub(crate) async fn reschedule(management: &Management, request: &Request) -> Re
         Some(exchange) => ("exchange", exchange),
         None => ("queue", request.text("queue")?),
     };
-    let invalid = |text: String| ApiError::new(Kind::BadRequest, text);
+    let invalid = |text: String| ApiError::new(ErrorCode::BadRequest, text);
     let delay_ms = u32::try_from(request.integer("delay_ms")?.unwrap_or_default());
     let delay_ms = delay_ms.map_err(|_| invalid(format!("delay_ms must be 0 to {}", u32::MAX)))?;
     let id =
@@ -104,7 +105,7 @@ pub(crate) async fn reschedule(management: &Management, request: &Request) -> Re
         if let Some(why) = request.course.end() {
             tracing::warn!("only {n} delayed messages of {kind} '{name}' were rescheduled: {why}");
             return Err(ApiError::new(
-                Kind::Ended,
+                ErrorCode::Ended,
                 format!("only {n} messages were rescheduled: {why}"),
             ));
         }
@@ -137,5 +138,5 @@ fn is_match(filter: Option<&Filter>, at: &LookedAt<'_>) -> bool {
 }
 
 fn unreadable() -> ApiError {
-    ApiError::new(Kind::Refused, "the messages could not be read or stored")
+    ApiError::new(ErrorCode::Refused, "the messages could not be read or stored")
 }

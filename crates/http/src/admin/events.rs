@@ -3,10 +3,11 @@
 use super::Reply;
 use super::recent::{Last, last};
 use crate::request::Request;
+use api::ErrorCode;
 use broker::Event;
 use meta::TopicPattern;
 use meta::definitions::table_to_json;
-use mgmt::{ApiError, Kind, Management};
+use mgmt::{ApiError, Management};
 use serde_json::json;
 
 /// The last events, with greater numbers than `after` and lesser ones than `before`, whose name matches the
@@ -14,7 +15,8 @@ use serde_json::json;
 pub(crate) fn events(management: &Management, request: &Request) -> Reply {
     let pattern = request.optional_text("name")?.filter(|pattern| !pattern.is_empty());
     let pattern = pattern.map(TopicPattern::new).transpose();
-    let pattern = pattern.map_err(|error| ApiError::new(Kind::BadRequest, error.to_string()))?;
+    let pattern =
+        pattern.map_err(|error| ApiError::new(ErrorCode::BadRequest, error.to_string()))?;
     let ring = management.broker.events().read();
     let Last { shown, first, next } = last(ring, request, "count", |number, event, text| {
         let Event { unix_ms, name, .. } = event;

@@ -3,7 +3,8 @@
 use super::Reply;
 use super::recent::{Last, last};
 use crate::request::Request;
-use mgmt::{ApiError, Kind, LogLine, Management};
+use api::ErrorCode;
+use mgmt::{ApiError, LogLine, Management};
 use serde_json::{Value, json};
 
 /// RabbitMQ's names of levels, the gravest first.
@@ -14,7 +15,7 @@ const LEVELS: [&str; 4] = ["error", "warning", "info", "debug"];
 pub(crate) fn lines(management: &Management, request: &Request) -> Reply {
     let least = request.optional_text("level")?.unwrap_or("debug");
     let least = LEVELS.iter().position(|level| *level == least).ok_or_else(|| {
-        ApiError::new(Kind::BadRequest, format!("level must be one of {}", LEVELS.join(", ")))
+        ApiError::new(ErrorCode::BadRequest, format!("level must be one of {}", LEVELS.join(", ")))
     })?;
     let log = &management.log;
     let Last { shown, first, next } =
@@ -39,14 +40,12 @@ pub(crate) fn set_level(management: &Management, request: &Request) -> Reply {
         tracing::info!("management: set the log level to {level}");
         return Ok(Value::Null);
     }
-    Err(ApiError::new(Kind::Invalid, format!("unknown log level '{level}'")))
+    Err(ApiError::new(ErrorCode::Invalid, format!("unknown log level '{level}'")))
 }
 
 /// Opens the log anew.
 pub(crate) fn reopen(management: &Management, _: &Request) -> Reply {
-    management
-        .log
-        .reopen()
-        .map(|()| Value::Null)
-        .map_err(|error| ApiError::new(Kind::Invalid, format!("cannot reopen the log: {error}")))
+    management.log.reopen().map(|()| Value::Null).map_err(|error| {
+        ApiError::new(ErrorCode::Invalid, format!("cannot reopen the log: {error}"))
+    })
 }

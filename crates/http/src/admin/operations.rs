@@ -2,9 +2,10 @@
 
 use super::Reply;
 use crate::request::Request;
+use api::ErrorCode;
 use broker::{Connection, DeleteConditions, Firehose, QueueRefused};
 use meta::MetaError;
-use mgmt::{ApiError, Kind, Management, is_same_node};
+use mgmt::{ApiError, Management, is_same_node};
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 
@@ -27,10 +28,10 @@ pub(crate) async fn purge_queue(management: &Management, vhost: &str, name: &str
 
 fn queue_refused(refused: QueueRefused) -> ApiError {
     match refused {
-        QueueRefused::NotFound => ApiError::new(Kind::NotFound, "the queue does not exist"),
-        QueueRefused::InUse => ApiError::new(Kind::InUse, "the queue is in use"),
-        QueueRefused::NotEmpty => ApiError::new(Kind::NotEmpty, "the queue is not empty"),
-        QueueRefused::NotImplemented(text) => ApiError::new(Kind::Unsupported, text),
+        QueueRefused::NotFound => ApiError::new(ErrorCode::NotFound, "the queue does not exist"),
+        QueueRefused::InUse => ApiError::new(ErrorCode::InUse, "the queue is in use"),
+        QueueRefused::NotEmpty => ApiError::new(ErrorCode::NotEmpty, "the queue is not empty"),
+        QueueRefused::NotImplemented(text) => ApiError::new(ErrorCode::Unsupported, text),
     }
 }
 

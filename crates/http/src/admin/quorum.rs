@@ -5,9 +5,10 @@ use super::Reply;
 use crate::properties;
 use crate::request::Request;
 use crate::typed_table;
+use api::ErrorCode;
 use broker::{BODY_START_BYTES, Peeked, QueueRef, QuorumInspection, QuorumQueue};
 use meta::{Pattern, QueueDef, QueueKind};
-use mgmt::{ApiError, Kind, Management, Matching, is_same_node, off_sockets};
+use mgmt::{ApiError, Management, Matching, is_same_node, off_sockets};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ pub(crate) fn add_member(management: &Management, request: &Request) -> Reply {
 pub(crate) fn delete_member(management: &Management, request: &Request) -> Reply {
     replicated(management, request)?;
     let is_here = is_this_node(management, request)?;
-    if is_here { Err(ApiError::new(Kind::LastMember, "last_node")) } else { Ok(Value::Null) }
+    if is_here { Err(ApiError::new(ErrorCode::LastMember, "last_node")) } else { Ok(Value::Null) }
 }
 
 /// Adds members on a node: every queue has one on the only node there is, and that leads it.
@@ -48,7 +49,7 @@ fn is_this_node(management: &Management, request: &Request) -> Result<bool, ApiE
 
 /// Hands the leadership of a queue to another node, of which there is none.
 pub(crate) fn transfer_leadership(management: &Management, request: &Request) -> Reply {
-    replicated(management, request).map_err(|error| match error.kind == Kind::NotFound {
+    replicated(management, request).map_err(|error| match error.kind == ErrorCode::NotFound {
         true => error,
         false => ApiError::invalid("Cannot transfer leadership of a non-quorum queue"),
     })?;
@@ -62,7 +63,7 @@ pub(crate) fn transfer_leadership(management: &Management, request: &Request) ->
 pub(crate) fn shrink(management: &Management, request: &Request) -> Reply {
     if !is_this_node(management, request)? {
         let text = format!("{{:node_not_running, :{}}}", request.text("node")?);
-        return Err(ApiError::new(Kind::NodeNotRunning, text));
+        return Err(ApiError::new(ErrorCode::NodeNotRunning, text));
     }
     let result = "error: the last node cannot be removed";
     let row = |queue: &Arc<QuorumQueue>| {
@@ -117,11 +118,11 @@ fn replicated(management: &Management, request: &Request) -> Result<Arc<QuorumQu
     let (vhost, name) = (request.vhost()?, request.text("name")?);
     let Some(queue) = management.broker.queue(&vhost, name) else {
         let text = format!("queue '{name}' was not found in virtual host '{vhost}'");
-        return Err(ApiError::new(Kind::NotFound, text));
+        return Err(ApiError::new(ErrorCode::NotFound, text));
     };
     queue.as_quorum().cloned().ok_or_else(|| {
         let kind = queue.def().kind.as_str();
-        ApiError::new(Kind::NotReplicated, format!("{{:unsupported, :rabbit_{kind}_queue}}"))
+        ApiError::new(ErrorCode::NotReplicated, format!("{{:unsupported, :rabbit_{kind}_queue}}"))
     })
 }
 
@@ -132,7 +133,7 @@ fn member_node(management: &Management, request: &Request) -> Result<(), ApiErro
         return Ok(());
     }
     let text = format!("node {node} is not a member of the cluster");
-    Err(ApiError::new(Kind::Unsupported, text))
+    Err(ApiError::new(ErrorCode::Unsupported, text))
 }
 
 fn patterns(request: &Request) -> Result<[Pattern; 2], ApiError> {
@@ -183,10 +184,11 @@ pub(crate) async fn peek(management: &Management, request: &Request) -> Reply {
     let position = request.text("position")?.parse::<usize>().ok();
     let nth = position
         .and_then(|position| position.checked_sub(1))
-        .ok_or_else(|| ApiError::new(Kind::BadRequest, "positions start at 1"))?;
+        .ok_or_else(|| ApiError::new(ErrorCode::BadRequest, "positions start at 1"))?;
     let message = QuorumInspection::of(&queue).peek(nth).await;
     let message = message.ok_or_else(|| {
-        ApiError::invalid("Target queue does not have a message at that position")
+        let text = "Target queue does not have a message at that position";
+        ApiError::new(ErrorCode::TargetNotFound, text)
     })?;
     Ok(json!(shown(message)))
 }
@@ -200,7 +202,7 @@ fn inspected(
     let (vhost, name) = (request.vhost()?, request.text("name")?);
     let Some(queue) = management.broker.queue(&vhost, name) else {
         let text = format!("Target queue was not found in virtual host '{vhost}'");
-        return Err(ApiError::invalid(text));
+        return Err(ApiError::new(ErrorCode::TargetNotFound, text));
     };
     let is_classic = queue.def().kind == QueueKind::Classic;
     let text = if is_classic { classic } else { "not_quorum_queue" };

@@ -1,7 +1,8 @@
 //! The last items of a ring, as the log's lines and the events are asked for.
 
 use crate::request::Request;
-use mgmt::{ApiError, Kind};
+use api::ErrorCode;
+use mgmt::ApiError;
 use serde_json::Value;
 use stdx::{Ring, RingItems};
 
@@ -26,8 +27,9 @@ pub(crate) fn last<T: Clone>(
 ) -> Result<Last, ApiError> {
     let natural = |field, default| {
         let number = request.integer(field)?.unwrap_or(default);
-        u64::try_from(number)
-            .map_err(|_| ApiError::new(Kind::BadRequest, format!("{field} must not be negative")))
+        u64::try_from(number).map_err(|_| {
+            ApiError::new(ErrorCode::BadRequest, format!("{field} must not be negative"))
+        })
     };
     let (count, after) = (natural(name, SHOWN)?, natural("after", 0)?);
     let before = natural("before", i64::MAX)?;

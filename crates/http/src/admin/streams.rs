@@ -2,11 +2,12 @@
 
 use super::Reply;
 use crate::request::Request;
+use api::ErrorCode;
 use broker::{
     GroupRole, Inspection, PublisherView, Stream, StreamDamage, SubscriptionView, TrackedValue,
 };
 use meta::{ConnectionId, SuperStream, SuperStreamError};
-use mgmt::{ApiError, Kind, Management, is_same_node};
+use mgmt::{ApiError, Management, is_same_node};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -176,7 +177,7 @@ pub(crate) fn stream_of(
 ) -> Result<Arc<Stream>, ApiError> {
     let (vhost, name) = (request.vhost()?, request.text("name")?);
     let Some(queue) = management.broker.queue(&vhost, name) else {
-        return Err(ApiError::new(Kind::NotFound, "the stream does not exist"));
+        return Err(ApiError::new(ErrorCode::NotFound, "the stream does not exist"));
     };
     queue.as_stream().cloned().ok_or_else(|| {
         let kind = queue.def().kind.as_str();

@@ -4,10 +4,11 @@ use super::Reply;
 use super::streams::stream_of;
 use crate::properties;
 use crate::request::Request;
+use api::ErrorCode;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use broker::{Stream, StreamMessage, Tail};
-use mgmt::{ApiError, Kind, Management};
+use mgmt::{ApiError, Management};
 use serde_json::{Value, json};
 use session::{ShortString, Table, Value as Field};
 use std::sync::Arc;
@@ -23,7 +24,7 @@ pub(crate) async fn messages(management: &Management, request: &Request) -> Repl
     let stream = stream_of(management, request, "tail")?;
     let id = stream.id().0;
     if request.number("id").is_some_and(|known| known.cast_unsigned() != id) {
-        return Err(ApiError::new(Kind::NotFound, "the stream was deleted"));
+        return Err(ApiError::new(ErrorCode::NotFound, "the stream was deleted"));
     }
     let offset = [(ShortString::from_static("x-stream-offset"), offset(request))];
     let arguments: Table = offset.into_iter().collect();

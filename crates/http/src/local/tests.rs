@@ -208,7 +208,7 @@ impl Node {
     }
 
     async fn send(&self, request: &str, body: &[u8]) -> String {
-        let path = self.dir.path().join(mgmt::SOCKET_FILE);
+        let path = self.dir.path().join(api::SOCKET_FILE);
         let mut stream = UnixStream::connect(path).await.unwrap();
         let head = format!("{request} HTTP/1.0\r\ncontent-length: {}\r\n\r\n", body.len());
         stream.write_all(head.as_bytes()).await.unwrap();

@@ -3,9 +3,10 @@
 use crate::call::{Answer, Call, Outcome};
 use crate::list::Row;
 use crate::refusal::Refusal;
-use auth::Credentials;
+use api::ErrorCode;
+use auth::{Credentials, Refused};
 use meta::{MetaError, Permissions, QueueDef, TopicPermissions, User, definitions};
-use mgmt::{ApiError, Kind};
+use mgmt::ApiError;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -34,8 +35,21 @@ pub(crate) async fn authenticate(call: &Call) -> Outcome {
     let credentials = Credentials::Password { username: user, password };
     match call.api.management.authenticator.authenticate(credentials, &view.meta).await {
         Ok(_) => Ok(Answer::NoContent),
-        Err(refused) => Err(ApiError { kind: Kind::Refused, text: refused.to_string() }.into()),
+        Err(refused) => Err(login_refused(&refused).into()),
     }
+}
+
+fn login_refused(refused: &Refused) -> ApiError {
+    let kind = match refused {
+        Refused::InvalidCredentials(_) => ErrorCode::Refused,
+        Refused::BlankPassword(_)
+        | Refused::NotLoopback(_)
+        | Refused::TooManyFailures(_)
+        | Refused::Malformed
+        | Refused::NoName(_)
+        | Refused::AnonymousForbidden => ErrorCode::LoginRefused,
+    };
+    ApiError { kind, text: refused.to_string() }
 }
 
 pub(crate) fn whoami(call: &Call) -> Outcome {

@@ -7,6 +7,7 @@ use crate::columns::{Column, LIST, columns, find, shown, some};
 use crate::list::{Row, RowSet};
 use crate::refusal::Refusal;
 use crate::typed_table::typed_table;
+use api::BindingColumn;
 use broker::View;
 use meta::definitions::table_to_json;
 use meta::{BindingPlace, BindingView, DestinationName, Name, Vhost};
@@ -17,15 +18,16 @@ use std::sync::Arc;
 type Read = fn(&BindingRow) -> Option<Value>;
 
 /// The columns of bindings, sorted by name. COMPAT: RabbitMQ's.
-const COLUMNS: &[Column<Read>] = columns! {
-    "arguments" [LIST] |it| Some(table_to_json(&it.binding.arguments)),
+const COLUMNS: &[Column<Read>] = columns! { BindingColumn:
+    arguments [LIST] |it| Some(table_to_json(&it.binding.arguments)),
         tool |it| Some(typed_table(&it.binding.arguments));
-    "destination" [LIST] |it| some(destination(&it.binding).0.as_str());
-    "destination_type" [LIST] |it| some(destination(&it.binding).1);
-    "properties_key" [LIST] |it| some(properties_key(&it.binding));
-    "routing_key" [LIST] |it| some(it.binding.key.to_text());
-    "source" [LIST] |it| some(it.binding.source.as_str());
-    "vhost" [LIST] |it| some(it.vhost.as_str());
+    destination [LIST] |it| some(destination(&it.binding).0.as_str());
+    destination_type [LIST] |it| some(destination(&it.binding).1);
+    properties_key [LIST] |it| some(properties_key(&it.binding));
+    routing_key [LIST] |it| some(it.binding.key.to_text());
+    source [LIST] |it| some(it.binding.source.as_str());
+    source_kind [] |_| None, tool |_| some("exchange");
+    vhost [LIST] |it| some(it.vhost.as_str());
 };
 
 /// The bindings of a list. Lists can be long: each is small until it is looked at.

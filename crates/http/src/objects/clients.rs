@@ -12,12 +12,13 @@ use crate::list::Row;
 use crate::refusal::Refusal;
 use crate::stats::{OpenChannel, Ranges};
 use crate::typed_table::typed_table;
+use api::{ChannelColumn, ConsumerColumn, ErrorCode};
 use broker::{
     Activity, ChannelCounters, Connection, ConsumerView, Diagnosis, Inspection, QueueRef,
 };
 use meta::definitions::table_to_json;
 use meta::{ConnectionId, Pattern};
-use mgmt::{ApiError, Kind, Matching, channel_pid, connection_of_pid, connection_pid};
+use mgmt::{ApiError, Matching, channel_pid, connection_of_pid, connection_pid};
 use serde_json::{Value, json};
 use session::ChannelId;
 use std::borrow::Cow;
@@ -98,7 +99,7 @@ fn found(call: &Call) -> Result<ConnectionRow, Refusal> {
     check_client(call, is_it)?;
     let found = connections(call, is_it)?;
     found.into_iter().next().ok_or_else(|| {
-        ApiError { kind: Kind::NotFound, text: format!("no connection {name}") }.into()
+        ApiError { kind: ErrorCode::NotFound, text: format!("no connection {name}") }.into()
     })
 }
 
@@ -178,33 +179,33 @@ struct ChannelRow {
 type ReadChannel = fn(&ChannelRow) -> Option<Value>;
 
 /// The columns of channels, sorted by name. COMPAT: RabbitMQ's.
-const CHANNEL: &[Column<ReadChannel>] = columns! {
-    "acks_uncommitted" [LIST] |it| number(&it.counters.n_uncommitted_acks);
-    "confirm" [LIST] |it| some(it.counters.confirm.load(Ordering::Relaxed));
-    "connection" [] |it| some(connection_pid(it.node(), it.connection.id));
-    "connection_details" [LIST] |it| Some(it.connection_details());
-    "consumer_count" [LIST] |it| Some(json!(it.counters.n_consumers.load(Ordering::Relaxed)));
-    "consumer_details" [LIST] |it| it.if_alone()?.consumer_details();
-    "consumer_state" [] |it| some(it.state().map(|it| it.worst.as_str()));
-    "deliveries" [LIST] |it| Some(it.flows().deliveries_of_channel(it.if_alone()?.open()));
-    "message_stats" [LIST] |it| it.api.stats.of_channel(it.open(), &it.ranges);
-    "messages_unacknowledged" [LIST] |it| some(it.n_unacked);
-    "messages_uncommitted" [LIST] |it| number(&it.counters.n_uncommitted);
-    "messages_unconfirmed" [LIST] |it| Some(json!(it.connection.n_unconfirmed(it.channel)));
-    "name" [LIST] |it| some(it.name());
-    "node" [LIST] |it| some(it.node());
-    "number" [LIST] |it| some(it.channel.0);
-    "oldest_held_seconds" [] |it| some(it.state().and_then(|it| it.held_seconds));
-    "oldest_unacked_ms" [] |it| some(it.if_alone()?.oldest_unacked_ms());
-    "oldest_unconfirmed_ms" [] |it| it.oldest_unconfirmed_ms();
-    "pid" [] |it| some(channel_pid(it.node(), it.connection.id, it.channel));
-    "prefetch_count" [LIST] |it| Some(json!(it.counters.prefetch_count.load(Ordering::Relaxed)));
-    "publishes" [LIST] |it| Some(it.flows().publishes_of_channel(it.if_alone()?.open()));
-    "state" [LIST] |_| some("running");
-    "transactional" [LIST] |it| some(it.counters.transactional.load(Ordering::Relaxed));
-    "user" [LIST] |it| some(it.connection.identity.user.as_str());
-    "user_who_performed_action" [LIST] |it| some(it.connection.identity.user.as_str());
-    "vhost" [LIST] |it| some(it.connection.identity.vhost.as_str());
+const CHANNEL: &[Column<ReadChannel>] = columns! { ChannelColumn:
+    acks_uncommitted [LIST] |it| number(&it.counters.n_uncommitted_acks);
+    confirm [LIST] |it| some(it.counters.confirm.load(Ordering::Relaxed));
+    connection [] |it| some(connection_pid(it.node(), it.connection.id));
+    connection_details [LIST] |it| Some(it.connection_details());
+    consumer_count [LIST] |it| Some(json!(it.counters.n_consumers.load(Ordering::Relaxed)));
+    consumer_details [LIST] |it| it.if_alone()?.consumer_details();
+    consumer_state [] |it| some(it.state().map(|it| it.worst.as_str()));
+    deliveries [LIST] |it| Some(it.flows().deliveries_of_channel(it.if_alone()?.open()));
+    message_stats [LIST] |it| it.api.stats.of_channel(it.open(), &it.ranges);
+    messages_unacknowledged [LIST] |it| some(it.n_unacked);
+    messages_uncommitted [LIST] |it| number(&it.counters.n_uncommitted);
+    messages_unconfirmed [LIST] |it| Some(json!(it.connection.n_unconfirmed(it.channel)));
+    name [LIST] |it| some(it.name());
+    node [LIST] |it| some(it.node());
+    number [LIST] |it| some(it.channel.0);
+    oldest_held_seconds [] |it| some(it.state().and_then(|it| it.held_seconds));
+    oldest_unacked_ms [] |it| some(it.if_alone()?.oldest_unacked_ms());
+    oldest_unconfirmed_ms [] |it| it.oldest_unconfirmed_ms();
+    pid [] |it| some(channel_pid(it.node(), it.connection.id, it.channel));
+    prefetch_count [LIST] |it| Some(json!(it.counters.prefetch_count.load(Ordering::Relaxed)));
+    publishes [LIST] |it| Some(it.flows().publishes_of_channel(it.if_alone()?.open()));
+    state [LIST] |_| some("running");
+    transactional [LIST] |it| some(it.counters.transactional.load(Ordering::Relaxed));
+    user [LIST] |it| some(it.connection.identity.user.as_str());
+    user_who_performed_action [LIST] |it| some(it.connection.identity.user.as_str());
+    vhost [LIST] |it| some(it.connection.identity.vhost.as_str());
 };
 
 fn number(counter: &AtomicU64) -> Option<Value> {
@@ -357,21 +358,21 @@ struct ConsumerRow {
 type ReadConsumer = fn(&ConsumerRow) -> Option<Value>;
 
 /// The columns of consumers, sorted by name. COMPAT: RabbitMQ's.
-const CONSUMER: &[Column<ReadConsumer>] = columns! {
-    "ack_required" [LIST] |it| some(it.one.ack_required);
-    "active" [LIST] |it| some(it.one.activity != Activity::Waiting);
-    "activity_status" [LIST] |it| some(it.one.activity.as_str());
-    "arguments" [LIST] |it| Some(table_to_json(&it.one.arguments)), tool |it| Some(typed_table(&it.one.arguments));
-    "channel_details" [LIST] |it| Some(channel_details(it.api(), it.one.connection, it.one.channel));
-    "channel_pid" [] |it| some(channel_pid(&it.api().management.node_info.name, it.one.connection, it.one.channel));
-    "consumer_tag" [LIST] |it| some(it.one.consumer_tag.to_text());
-    "consumer_timeout" [LIST] |_| some(CONSUMER_TIMEOUT_MS);
-    "exclusive" [LIST] |it| some(it.one.exclusive);
-    "messages_held_by_channel" [] |it| some(it.holdings().held(it.channel()));
-    "oldest_held_seconds" [] |it| some(it.holdings().held_seconds(it.channel()));
-    "prefetch_count" [LIST] |it| Some(json!(it.one.prefetch_count));
-    "queue" [LIST] |it| { let def = it.queue.def(); Some(json!({"name": def.name.as_str(), "vhost": def.vhost.as_str()})) };
-    "state" [] |it| some(it.holdings().state(it.api(), &it.one).as_str());
+const CONSUMER: &[Column<ReadConsumer>] = columns! { ConsumerColumn:
+    ack_required [LIST] |it| some(it.one.ack_required);
+    active [LIST] |it| some(it.one.activity != Activity::Waiting);
+    activity_status [LIST] |it| some(it.one.activity.as_str());
+    arguments [LIST] |it| Some(table_to_json(&it.one.arguments)), tool |it| Some(typed_table(&it.one.arguments));
+    channel_details [LIST] |it| Some(channel_details(it.api(), it.one.connection, it.one.channel));
+    channel_pid [] |it| some(channel_pid(&it.api().management.node_info.name, it.one.connection, it.one.channel));
+    consumer_tag [LIST] |it| some(it.one.consumer_tag.to_text());
+    consumer_timeout [LIST] |_| some(CONSUMER_TIMEOUT_MS);
+    exclusive [LIST] |it| some(it.one.exclusive);
+    messages_held_by_channel [] |it| some(it.holdings().held(it.channel()));
+    oldest_held_seconds [] |it| some(it.holdings().held_seconds(it.channel()));
+    prefetch_count [LIST] |it| Some(json!(it.one.prefetch_count));
+    queue [LIST] |it| { let def = it.queue.def(); Some(json!({"name": def.name.as_str(), "vhost": def.vhost.as_str()})) };
+    state [] |it| some(it.holdings().state(it.api(), &it.one).as_str());
 };
 
 impl Row for ConsumerRow {

@@ -6,6 +6,7 @@ use crate::columns::{Column, LIST, OR_NULL, columns, find, shown, some};
 use crate::list::Row;
 use crate::stats::Ranges;
 use crate::typed_table::typed_table;
+use api::ConnectionColumn;
 use broker::{Connection, Identity, PeerCertificate, TlsPeer};
 use meta::definitions::table_to_json;
 use mgmt::connection_pid;
@@ -26,49 +27,51 @@ pub(super) struct ConnectionRow {
 type Read = fn(&ConnectionRow) -> Option<Value>;
 
 /// The columns, sorted by name. COMPAT: facts of TLS are there without it.
-const COLUMNS: &[Column<Read>] = columns! {
-    "auth_mechanism" [LIST] |it| Some(json!(it.identity().login.mechanism));
-    "channel_max" [LIST] |it| Some(json!(it.identity().negotiated.channel_max));
-    "channels" [LIST] |it| some(it.connection.n_channels());
-    "client_properties" [LIST] |it| Some(table_to_json(&it.identity().client_properties)),
+const COLUMNS: &[Column<Read>] = columns! { ConnectionColumn:
+    auth_mechanism [LIST] |it| Some(json!(it.identity().login.mechanism));
+    channel_max [LIST] |it| Some(json!(it.identity().negotiated.channel_max));
+    channels [LIST] |it| some(it.connection.n_channels());
+    client_properties [LIST] |it| Some(table_to_json(&it.identity().client_properties)),
         tool |it| Some(it.typed_properties());
-    "connected_at" [LIST] |it| some(it.identity().connected_at_ms);
-    "frame_max" [LIST] |it| Some(json!(it.identity().negotiated.frame_max));
-    "host" [LIST] |it| Some(json!(it.identity().host));
-    "name" [LIST] |it| some(it.identity().name.as_str());
-    "node" [LIST] |it| some(it.node());
-    "peer_cert_issuer" [LIST OR_NULL] |it| Some(json!(it.certificate()?.issuer));
-    "peer_cert_serial_number" [LIST OR_NULL] |it| Some(json!(it.certificate()?.serial));
-    "peer_cert_subject" [LIST OR_NULL] |it| Some(json!(it.certificate()?.subject));
-    "peer_cert_validity" [LIST OR_NULL] |it| Some(json!(it.certificate()?.validity));
-    "peer_host" [LIST] |it| Some(json!(it.identity().peer_host));
-    "peer_port" [LIST] |it| Some(json!(it.identity().peer_port));
-    "pid" [] |it| some(connection_pid(it.node(), it.connection.id));
-    "port" [LIST] |it| Some(json!(it.identity().port));
+    connected_at [LIST] |it| some(it.identity().connected_at_ms);
+    // Only connections of AMQP 1.0 have one.
+    container_id [OR_NULL] |_| None;
+    frame_max [LIST] |it| Some(json!(it.identity().negotiated.frame_max));
+    host [LIST] |it| Some(json!(it.identity().host));
+    name [LIST] |it| some(it.identity().name.as_str());
+    node [LIST] |it| some(it.node());
+    peer_cert_issuer [LIST OR_NULL] |it| Some(json!(it.certificate()?.issuer));
+    peer_cert_serial_number [LIST OR_NULL] |it| Some(json!(it.certificate()?.serial));
+    peer_cert_subject [LIST OR_NULL] |it| Some(json!(it.certificate()?.subject));
+    peer_cert_validity [LIST OR_NULL] |it| Some(json!(it.certificate()?.validity));
+    peer_host [LIST] |it| Some(json!(it.identity().peer_host));
+    peer_port [LIST] |it| Some(json!(it.identity().peer_port));
+    pid [] |it| some(connection_pid(it.node(), it.connection.id));
+    port [LIST] |it| Some(json!(it.identity().port));
     // COMPAT: it is spelled otherwise for tools.
-    "protocol" [LIST] |it| match it.identity().protocol { "{0,9,1}" => some("AMQP 0-9-1"), other => some(other) },
+    protocol [LIST] |it| match it.identity().protocol { "{0,9,1}" => some("AMQP 0-9-1"), other => some(other) },
         tool |it| some(it.identity().protocol);
-    "recv_cnt" [LIST] |it| some(it.connection.received.n_calls.load(Ordering::Relaxed));
-    "recv_oct" [LIST] |it| some(it.connection.received.bytes.load(Ordering::Relaxed));
-    "recv_oct_details" [LIST NOT_OF_TOOL] |it| it.details(false);
-    "send_cnt" [LIST] |it| some(it.connection.sent.n_calls.load(Ordering::Relaxed));
-    "send_oct" [LIST] |it| some(it.connection.sent.bytes.load(Ordering::Relaxed));
-    "send_oct_details" [LIST NOT_OF_TOOL] |it| it.details(true);
-    "send_pend" [LIST] |_| some(0);
-    "ssl" [LIST] |it| some(it.identity().login.tls.is_some());
-    "ssl_cipher" [LIST OR_NULL] |it| Some(json!(it.tls()?.cipher));
+    recv_cnt [LIST] |it| some(it.connection.received.n_calls.load(Ordering::Relaxed));
+    recv_oct [LIST] |it| some(it.connection.received.bytes.load(Ordering::Relaxed));
+    recv_oct_details [LIST NOT_OF_TOOL] |it| it.details(false);
+    send_cnt [LIST] |it| some(it.connection.sent.n_calls.load(Ordering::Relaxed));
+    send_oct [LIST] |it| some(it.connection.sent.bytes.load(Ordering::Relaxed));
+    send_oct_details [LIST NOT_OF_TOOL] |it| it.details(true);
+    send_pend [LIST] |_| some(0);
+    ssl [LIST] |it| some(it.identity().login.tls.is_some());
+    ssl_cipher [LIST OR_NULL] |it| Some(json!(it.tls()?.cipher));
     // All cipher suites that the node accepts are AEADs, which have no hash of their own.
-    "ssl_hash" [LIST OR_NULL] |it| it.tls().and_then(|_| some("aead"));
-    "ssl_key_exchange" [LIST OR_NULL] |it| Some(json!(it.tls()?.key_exchange));
-    "ssl_protocol" [LIST OR_NULL] |it| Some(json!(it.tls()?.version));
-    "state" [LIST] |it| some(if it.connection.blocked.load(Ordering::Relaxed) { "blocked" } else { "running" });
-    "subscriptions" [OR_NULL] |_| None, tool |it| some(it.typed?);
-    "timeout" [LIST] |it| Some(json!(it.identity().negotiated.heartbeat_s));
-    "type" [LIST NOT_OF_TOOL] |it| some(if it.identity().protocol.starts_with("Direct") { "direct" } else { "network" });
-    "user" [LIST] |it| Some(json!(it.identity().user));
-    "user_provided_name" [LIST NOT_OF_TOOL] |it| given_name(it.identity());
-    "user_who_performed_action" [LIST NOT_OF_TOOL] |it| Some(json!(it.identity().user));
-    "vhost" [LIST] |it| Some(json!(it.identity().vhost));
+    ssl_hash [LIST OR_NULL] |it| it.tls().and_then(|_| some("aead"));
+    ssl_key_exchange [LIST OR_NULL] |it| Some(json!(it.tls()?.key_exchange));
+    ssl_protocol [LIST OR_NULL] |it| Some(json!(it.tls()?.version));
+    state [LIST] |it| some(if it.connection.blocked.load(Ordering::Relaxed) { "blocked" } else { "running" });
+    subscriptions [OR_NULL] |_| None, tool |it| some(it.typed?);
+    timeout [LIST] |it| Some(json!(it.identity().negotiated.heartbeat_s));
+    r#type [LIST NOT_OF_TOOL] |it| some(if it.identity().protocol.starts_with("Direct") { "direct" } else { "network" });
+    user [LIST] |it| Some(json!(it.identity().user));
+    user_provided_name [LIST NOT_OF_TOOL] |it| given_name(it.identity());
+    user_who_performed_action [LIST NOT_OF_TOOL] |it| Some(json!(it.identity().user));
+    vhost [LIST] |it| Some(json!(it.identity().vhost));
 };
 
 impl Row for ConnectionRow {

@@ -1,6 +1,5 @@
 //! Columns of queues.
 
-use super::field;
 use super::flows::{ByQueue, Flows};
 use crate::Api;
 use crate::columns::{ALONE, Column, Marks, NOT_OF_STREAMS, columns, find, shown, some};
@@ -8,9 +7,10 @@ use crate::list::Row;
 use crate::objects::clients;
 use crate::stats::Ranges;
 use crate::typed_table::typed_table;
+use api::QueueColumn;
 use broker::{
-    ConsumerView, Identity, Inspection, QueueRef, QueueStat, QuorumInspection, StreamDurability,
-    View,
+    Activity, ConsumerView, Identity, Inspection, QueueRef, QueueStat, QuorumInspection,
+    StreamDurability, View,
 };
 use meta::definitions::table_to_json;
 use meta::{PolicyScope, QueueDef, QueueKind, QueueSettings, QueueVersion, Vhost};
@@ -41,94 +41,97 @@ pub(super) struct QueueRow<'t> {
 type Read = fn(&QueueRow<'_>) -> Option<Value>;
 
 /// The columns, sorted by name. COMPAT: RabbitMQ's, and which lists have them.
-const COLUMNS: &[Column<Read>] = columns! {
-    "arguments" [LIST PLAIN] |it| Some(table_to_json(&it.def().shown_arguments())),
+const COLUMNS: &[Column<Read>] = columns! { QueueColumn:
+    arguments [LIST PLAIN] |it| Some(table_to_json(&it.def().shown_arguments())),
         tool |it| Some(typed_table(&it.def().shown_arguments()));
-    "auto_delete" [LIST PLAIN] |it| some(it.def().auto_delete);
-    "chunks_read" [] |it| Some(json!(it.stream()?.figures().read.chunks));
-    "chunks_read_ahead" [] |it| Some(json!(it.stream()?.figures().read.chunks_read_ahead));
-    "committed_chunk_id" [] |it| Some(json!(it.stream()?.committed_chunk_id()));
-    "committed_offset" [] |it| Some(json!(it.stream()?.figures().committed_offset));
-    "confirm_on" [LIST] |it| some(it.queue.confirm_on().as_str());
-    "confirms_timed_out" [LIST] |it| some(it.stat().n_confirm_timeouts);
+    auto_delete [LIST PLAIN] |it| some(it.def().auto_delete);
+    chunks_read [] |it| Some(json!(it.stream()?.figures().read.chunks));
+    chunks_read_ahead [] |it| Some(json!(it.stream()?.figures().read.chunks_read_ahead));
+    committed_chunk_id [] |it| Some(json!(it.stream()?.committed_chunk_id()));
+    committed_offset [] |it| Some(json!(it.stream()?.figures().committed_offset));
+    confirm_on [LIST] |it| some(it.queue.confirm_on().as_str());
+    confirms_timed_out [LIST] |it| some(it.stat().n_confirm_timeouts);
     // Only credit delays deliveries, so consumers count as fully used.
-    "consumer_capacity" [LIST NOT_OF_STREAMS] |it| some(u8::from(it.stat().n_consumers > 0));
-    "consumer_details" [ALONE NOT_OF_TOOL] |it| Some(it.consumers().collect());
-    "consumer_utilisation" [LIST NOT_OF_STREAMS] |it| some(u8::from(it.stat().n_consumers > 0));
-    "consumers" [LIST] |it| some(it.stat().n_consumers);
-    "conversion" [ALONE] |it| it.if_classic()?.conversion(), tool |it| it.conversion();
-    "damage" [] |it| it.damage();
-    "delayed_retry" [LIST] |it| it.quorum().and_then(|_| some(delayed_retry(&it.settings()?)));
-    "deliveries" [ALONE NOT_OF_TOOL] |it| it.flows(|it, def, all| it.deliveries_of_queue(def, all));
-    "delivery_limit" [LIST PLAIN] delivery_limit;
-    "disk_reads" [NOT_OF_STREAMS] |_| some(0);
-    "disk_writes" [NOT_OF_STREAMS] |_| some(0);
-    "durability" [] |it| some(durability(it)?);
-    "durable" [LIST PLAIN] |it| some(it.def().durable);
+    consumer_capacity [LIST NOT_OF_STREAMS] |it| some(u8::from(it.stat().n_consumers > 0));
+    consumer_details [ALONE NOT_OF_TOOL] |it| Some(it.consumers().collect());
+    consumer_utilisation [LIST NOT_OF_STREAMS] |it| some(u8::from(it.stat().n_consumers > 0));
+    consumers [LIST] |it| some(it.stat().n_consumers);
+    conversion [ALONE] |it| it.if_classic()?.conversion(), tool |it| it.conversion();
+    damage [] |it| it.damage();
+    delayed_retry [LIST] |it| it.quorum().and_then(|_| some(delayed_retry(&it.settings()?)));
+    deliveries [ALONE NOT_OF_TOOL] |it| it.flows(|it, def, all| it.deliveries_of_queue(def, all));
+    delivery_limit [LIST PLAIN] delivery_limit;
+    disk_reads [NOT_OF_STREAMS] |_| some(0);
+    disk_writes [NOT_OF_STREAMS] |_| some(0);
+    durability [] |it| some(durability(it)?);
+    durable [LIST PLAIN] |it| some(it.def().durable);
     // COMPAT: no settings are an empty list for the tool.
-    "effective_policy_definition" [LIST] |it| some(it.policy_settings()?),
+    effective_policy_definition [LIST] |it| some(it.policy_settings()?),
         tool |it| it.policy_settings().map(|it| if it.is_empty() { json!([]) } else { it.into() });
-    "exclusive" [LIST PLAIN] |it| some(it.def().exclusive_owner.is_some()),
+    exclusive [LIST PLAIN] |it| some(it.def().exclusive_owner.is_some()),
         tool |it| some(it.unless_stream()?.def().exclusive_owner.is_some());
-    "exclusive_consumer_pid" [NOT_OF_STREAMS] |it| some(it.exclusive().map(|one| channel_pid(it.node(), one.connection, one.channel)));
-    "exclusive_consumer_tag" [ALONE] |it| Some(it.if_classic()?.tag_of(|one| one["exclusive"] == true)),
-        tool |it| some(it.unless_stream()?.exclusive().map(|one| one.consumer_tag.to_text().into_owned()));
-    "file_read_bytes" [] |it| Some(json!(it.stream()?.figures().read.read_bytes));
-    "file_reads" [] |it| Some(json!(it.stream()?.figures().read.file_reads));
+    exclusive_consumer_pid [NOT_OF_STREAMS] |it| some(it.exclusive().map(|one| channel_pid(it.node(), one.connection, one.channel)));
+    exclusive_consumer_tag [ALONE] |it| some(it.if_classic()?.tag_of(|one| one.exclusive)),
+        tool |it| some(it.unless_stream()?.tag_of(|one| one.exclusive));
+    file_read_bytes [] |it| Some(json!(it.stream()?.figures().read.read_bytes));
+    file_reads [] |it| Some(json!(it.stream()?.figures().read.file_reads));
     // COMPAT: empty for a message without a time stamp, and as long as the message lies on disk.
-    "head_message_timestamp" [ALONE] |it| some(it.if_classic()?.queue.head_timestamp()),
+    head_message_timestamp [ALONE] |it| some(it.if_classic()?.queue.head_timestamp()),
         tool |it| some(it.queue.head_timestamp()?);
     // Lists do not have this column: its value never stays the same.
-    "idle_ms" [NOT_OF_TOOL] |it| some(it.now().unix_ms.get().saturating_sub(it.idle_since_ms()));
-    "idle_since" [ALONE NOT_OF_TOOL] |it| some(date_time(UnixMs::from_raw(it.idle_since_ms()), 'T'));
-    "incoming" [ALONE NOT_OF_TOOL] |it| it.flows(|it, def, all| it.incoming_of_queue(def, all));
-    "internal" [LIST NOT_OF_TOOL] |_| some(false);
-    "internal_owner" [LIST NOT_OF_TOOL] |_| some(false);
-    "last_delayed_at" [LIST] |it| some(it.quorum()?.figures().delayed_span_ms?.end().get());
-    "leader" [LIST PLAIN] |it| some(it.member()?);
-    "members" [LIST PLAIN] |it| Some(json!([it.member()?]));
-    "memory" [LIST NOT_OF_STREAMS] |it| some(it.stat().message_bytes);
-    "message_bytes" [LIST NOT_OF_STREAMS] |it| some(it.stat().message_bytes);
-    "message_bytes_ram" [LIST NOT_OF_STREAMS] |it| some(it.stat().message_bytes);
-    "message_bytes_ready" [LIST NOT_OF_TOOL] |it| some(ready_bytes(&it.unless_stream()?.stat()));
-    "message_bytes_unacknowledged" [LIST NOT_OF_TOOL] |it| some(unacked_bytes(&it.unless_stream()?.stat()));
-    "message_bytes_unconfirmed" [] |it| some(it.queue.pending_confirms().bytes);
-    "message_stats" [LIST NOT_OF_TOOL] |it| it.api().stats.of_queue(it.queue.id(), &it.stat(), &it.context.ranges);
-    "messages" [LIST TOTALS] |it| some(it.n_messages());
-    "messages_active_priorities" [LIST] |it| some(it.quorum()?.figures().n_ready_by_priority.len());
-    "messages_by_priority" [LIST] by_priority;
-    "messages_delayed" [LIST] |it| some(it.quorum()?.figures().n_delayed);
-    "messages_details" [LIST NOT_OF_TOOL] |it| it.details("messages");
-    "messages_dlx" [LIST] |it| it.quorum().and_then(|_| some(it.stat().n_departing));
-    "messages_ram" [LIST NOT_OF_STREAMS] |it| some(it.n_messages());
-    "messages_ready" [LIST TOTALS] |it| some(it.stat().n_ready);
-    "messages_ready_details" [LIST NOT_OF_TOOL] |it| it.details("messages_ready");
-    "messages_ready_ram" [LIST NOT_OF_STREAMS] |it| some(it.stat().n_ready);
-    "messages_unacknowledged" [LIST TOTALS] |it| some(it.stat().n_unacked);
-    "messages_unacknowledged_details" [LIST NOT_OF_TOOL] |it| it.details("messages_unacknowledged");
-    "messages_unacknowledged_ram" [LIST NOT_OF_STREAMS] |it| some(it.stat().n_unacked);
-    "messages_unconfirmed" [LIST] |it| some(it.stat().n_pending_confirms);
-    "name" [LIST PLAIN] |it| some(it.def().name.as_str());
-    "next_delayed_at" [LIST] |it| some(it.quorum()?.figures().delayed_span_ms?.start().get());
-    "node" [LIST PLAIN NOT_OF_TOOL] |it| some(it.node());
-    "oldest_message_age_seconds" [LIST] |it| some(it.unless_stream()?.api().history.ages.seconds_of(it.queue.id(), it.now()));
-    "oldest_unconfirmed_ms" [ALONE] |it| some(it.queue.pending_confirms().oldest_ms.unwrap_or_default());
-    "online" [LIST PLAIN] |it| Some(json!([it.member()?]));
-    "operator_policy" [LIST PLAIN] |it| it.policy_or_null(PolicyScope::Operator),
+    idle_ms [NOT_OF_TOOL] |it| some(it.now().unix_ms.get().saturating_sub(it.idle_since_ms()));
+    idle_since [ALONE NOT_OF_TOOL] |it| some(date_time(UnixMs::from_raw(it.idle_since_ms()), 'T'));
+    incoming [ALONE NOT_OF_TOOL] |it| it.flows(|it, def, all| it.incoming_of_queue(def, all));
+    internal [LIST NOT_OF_TOOL] |_| some(false);
+    internal_owner [LIST NOT_OF_TOOL] |_| some(false);
+    last_delayed_at [LIST] |it| some(it.quorum()?.figures().delayed_span_ms?.end().get());
+    leader [LIST PLAIN] |it| some(it.member()?);
+    members [LIST PLAIN] |it| Some(json!([it.member()?]));
+    memory [LIST NOT_OF_STREAMS] |it| some(it.stat().message_bytes);
+    message_bytes [LIST NOT_OF_STREAMS] |it| some(it.stat().message_bytes);
+    // COMPAT: the tool has this column and the next of that name, which are empty.
+    message_bytes_persistent [] |_| None;
+    message_bytes_ram [LIST NOT_OF_STREAMS] |it| some(it.stat().message_bytes);
+    message_bytes_ready [LIST NOT_OF_TOOL] |it| some(ready_bytes(&it.unless_stream()?.stat()));
+    message_bytes_unacknowledged [LIST NOT_OF_TOOL] |it| some(unacked_bytes(&it.unless_stream()?.stat()));
+    message_bytes_unconfirmed [] |it| some(it.queue.pending_confirms().bytes);
+    message_stats [LIST NOT_OF_TOOL] |it| it.api().stats.of_queue(it.queue.id(), &it.stat(), &it.context.ranges);
+    messages [LIST TOTALS] |it| some(it.n_messages());
+    messages_active_priorities [LIST] |it| some(it.quorum()?.figures().n_ready_by_priority.len());
+    messages_by_priority [LIST] by_priority;
+    messages_delayed [LIST] |it| some(it.quorum()?.figures().n_delayed);
+    messages_details [LIST NOT_OF_TOOL] |it| it.details("messages");
+    messages_dlx [LIST] |it| it.quorum().and_then(|_| some(it.stat().n_departing));
+    messages_persistent [] |_| None;
+    messages_ram [LIST NOT_OF_STREAMS] |it| some(it.n_messages());
+    messages_ready [LIST TOTALS] |it| some(it.stat().n_ready);
+    messages_ready_details [LIST NOT_OF_TOOL] |it| it.details("messages_ready");
+    messages_ready_ram [LIST NOT_OF_STREAMS] |it| some(it.stat().n_ready);
+    messages_unacknowledged [LIST TOTALS] |it| some(it.stat().n_unacked);
+    messages_unacknowledged_details [LIST NOT_OF_TOOL] |it| it.details("messages_unacknowledged");
+    messages_unacknowledged_ram [LIST NOT_OF_STREAMS] |it| some(it.stat().n_unacked);
+    messages_unconfirmed [LIST] |it| some(it.stat().n_pending_confirms);
+    name [LIST PLAIN] |it| some(it.def().name.as_str());
+    next_delayed_at [LIST] |it| some(it.quorum()?.figures().delayed_span_ms?.start().get());
+    node [LIST PLAIN NOT_OF_TOOL] |it| some(it.node());
+    oldest_message_age_seconds [LIST] |it| some(it.unless_stream()?.api().history.ages.seconds_of(it.queue.id(), it.now()));
+    oldest_unconfirmed_ms [ALONE] |it| some(it.queue.pending_confirms().oldest_ms.unwrap_or_default());
+    online [LIST PLAIN] |it| Some(json!([it.member()?]));
+    operator_policy [LIST PLAIN] |it| it.policy_or_null(PolicyScope::Operator),
         tool |it| some(it.policy(PolicyScope::Operator)?);
-    "owner_pid" [NOT_OF_STREAMS] |it| some(it.def().exclusive_owner.map(|owner| connection_pid(it.node(), owner)));
-    "owner_pid_details" [ALONE NOT_OF_TOOL] owner_details;
-    "pid" [NOT_OF_STREAMS] |it| some(queue_pid(it.node(), it.queue.id()));
-    "policy" [LIST PLAIN] |it| it.policy_or_null(PolicyScope::User), tool |it| some(it.policy(PolicyScope::User)?);
-    "readers" [LIST] |it| Some(json!({ it.node(): it.stream()?.figures().n_readers })),
+    owner_pid [NOT_OF_STREAMS] |it| some(it.def().exclusive_owner.map(|owner| connection_pid(it.node(), owner)));
+    owner_pid_details [ALONE NOT_OF_TOOL] owner_details;
+    pid [NOT_OF_STREAMS] |it| some(queue_pid(it.node(), it.queue.id()));
+    policy [LIST PLAIN] |it| it.policy_or_null(PolicyScope::User), tool |it| some(it.policy(PolicyScope::User)?);
+    readers [LIST] |it| Some(json!({ it.node(): it.stream()?.figures().n_readers })),
         tool |it| Some(json!(it.stream()?.figures().n_readers));
-    "segments" [LIST] |it| Some(json!(it.stream()?.figures().n_segments));
-    "single_active_consumer_tag" [ALONE NOT_OF_TOOL] |it| Some(it.tag_of(|one| one["activity_status"] == "single_active"));
-    "state" [LIST PLAIN] |it| some(it.state());
-    "storage_version" [LIST] |it| some(it.if_classic()?.stat().version.number()),
+    segments [LIST] |it| Some(json!(it.stream()?.figures().n_segments));
+    single_active_consumer_tag [ALONE NOT_OF_TOOL] |it| some(it.tag_of(|one| one.activity == Activity::SingleActive));
+    state [LIST PLAIN] |it| some(it.state());
+    storage_version [LIST] |it| some(it.if_classic()?.stat().version.number()),
         tool |it| some(it.unless_stream()?.stat().version.number());
-    "type" [LIST PLAIN] |it| some(it.def().kind.as_str());
-    "vhost" [LIST PLAIN NOT_OF_TOOL] |it| some(it.def().vhost.as_str());
+    r#type [LIST PLAIN] |it| some(it.def().kind.as_str());
+    vhost [LIST PLAIN NOT_OF_TOOL] |it| some(it.def().vhost.as_str());
 };
 
 impl Row for QueueRow<'_> {
@@ -275,8 +278,10 @@ impl QueueRow<'_> {
         self.queue.consumers().into_iter().map(of)
     }
 
-    fn tag_of(&self, which: impl Fn(&Value) -> bool) -> Value {
-        self.consumers().find(which).map_or(Value::Null, |one| field(&one, "consumer_tag").clone())
+    /// The tag of a consumer. This takes the queue's lock.
+    fn tag_of(&self, which: impl Fn(&ConsumerView) -> bool) -> Option<String> {
+        let found = self.queue.consumers().into_iter().find(which);
+        found.map(|one| one.consumer_tag.to_text().into_owned())
     }
 }
 

@@ -14,10 +14,10 @@ use crate::recent::Recent;
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::user_session::UserSession;
+use api::ErrorCode;
 use axum::http::StatusCode;
 use broker::{DeleteConditions, QueueRef, TakenAway, UndoEntry, View};
 use meta::{Name, Vhost};
-use mgmt::Kind;
 use serde_json::{Value, json};
 use session::{Flag, Op, QueueDeclaration};
 use std::sync::{Arc, OnceLock};
@@ -262,7 +262,7 @@ pub(crate) async fn act(call: &Call) -> Outcome {
 /// The members of a quorum queue. COMPAT: the type of another is the service's fault.
 pub(crate) fn quorum_status(call: &Call) -> Outcome {
     match quorum::status(&call.api.management, &call.address()) {
-        Err(refused) if refused.kind == Kind::NotReplicated && !call.caller.is_local() => {
+        Err(refused) if refused.kind == ErrorCode::NotReplicated && !call.caller.is_local() => {
             health::failed("classic_queue_not_supported", Value::Null)
         }
         told => call.list(told?.as_array().cloned().unwrap_or_default()),

@@ -9,10 +9,11 @@ use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::stream;
 use admission::Turn;
+use api::ErrorCode;
 use axum::body::Body;
 use axum::http::Method;
 use axum::response::Response;
-use mgmt::{ApiError, Kind, Management};
+use mgmt::{ApiError, Management};
 use serde_json::Value;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -155,20 +156,20 @@ impl Route {
         }
         let puts = self.method == Method::PUT;
         match (self.group, refused.kind) {
-            (Group::Access, Kind::NoSuchUser | Kind::NoSuchVhost) if puts => {
+            (Group::Access, ErrorCode::NoSuchUser | ErrorCode::NoSuchVhost) if puts => {
                 Refusal::bad_request("vhost_or_user_not_found")
             }
-            (Group::Limits, Kind::NoSuchUser) if puts => Refusal::bad_request("no_such_user"),
-            (Group::Limits, Kind::NoSuchUser | Kind::NoSuchVhost) => {
+            (Group::Limits, ErrorCode::NoSuchUser) if puts => Refusal::bad_request("no_such_user"),
+            (Group::Limits, ErrorCode::NoSuchUser | ErrorCode::NoSuchVhost) => {
                 Refusal::lacks("vhost_not_found")
             }
             (Group::Queues, _) if self.method == Method::GET => refused.into(),
-            (Group::Queues, Kind::NotFound) => Refusal::unavailable("not_found"),
-            (Group::Queues, Kind::LastMember) => Refusal::unavailable(refused.text),
-            (Group::Queues, Kind::NotReplicated) => {
+            (Group::Queues, ErrorCode::NotFound) => Refusal::unavailable("not_found"),
+            (Group::Queues, ErrorCode::LastMember) => Refusal::unavailable(refused.text),
+            (Group::Queues, ErrorCode::NotReplicated) => {
                 Refusal::unavailable("classic_queue_not_supported")
             }
-            (Group::Queues, Kind::NodeNotRunning) => Refusal::not_found(),
+            (Group::Queues, ErrorCode::NodeNotRunning) => Refusal::not_found(),
             _ => refused.into(),
         }
     }

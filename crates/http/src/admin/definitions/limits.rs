@@ -2,8 +2,9 @@
 
 use super::{Commands, Present};
 use crate::request::Request;
+use api::ErrorCode;
 use meta::{Command, MetaError, UserLimits, VhostLimits};
-use mgmt::{ApiError, Kind};
+use mgmt::ApiError;
 use serde_json::Value;
 
 /// The component of a virtual host's limits among parameters.
@@ -60,7 +61,7 @@ pub(crate) fn clear_vhost_limits(now: &Present<'_>, request: &Request) -> Comman
     let vhost = request.vhost()?;
     let found = now.state.vhost(&vhost).map(|vhost| vhost.limits);
     if found.unwrap_or_default() == VhostLimits::default() {
-        return Err(ApiError::new(Kind::ParameterNotFound, "no limits are set"));
+        return Err(ApiError::new(ErrorCode::ParameterNotFound, "no limits are set"));
     }
     Ok(vec![Command::SetVhostLimits { vhost, limits: VhostLimits::default() }])
 }

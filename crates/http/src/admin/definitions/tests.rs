@@ -21,7 +21,7 @@ impl Node {
         Ok(commands.len())
     }
 
-    fn refused(&mut self, change: Define, request: Value) -> (Kind, String) {
+    fn refused(&mut self, change: Define, request: Value) -> (ErrorCode, String) {
         let api_error = self.ask(change, request).unwrap_err();
         (api_error.kind, api_error.text)
     }
@@ -33,7 +33,7 @@ fn users_come_and_go() {
     assert!(node.0.user("ada").unwrap().password.verify(b"x"));
     assert_eq!(
         node.refused(add_user, json!({"user": "ada", "password": "x"})),
-        (Kind::UserExists, "ada".to_owned())
+        (ErrorCode::UserExists, "ada".to_owned())
     );
     node.ask(change_password, json!({"user": "ada", "password": "y"})).unwrap();
     assert!(node.0.user("ada").unwrap().password.verify(b"y"));
@@ -44,7 +44,7 @@ fn users_come_and_go() {
     node.ask(delete_user, json!({"user": "ada"})).unwrap();
     assert_eq!(
         node.refused(delete_user, json!({"user": "ada"})),
-        (Kind::NoSuchUser, "ada".to_owned())
+        (ErrorCode::NoSuchUser, "ada".to_owned())
     );
 }
 
@@ -73,7 +73,7 @@ fn a_password_may_come_as_its_hash() {
     node.ask(add_user, request).unwrap();
     assert!(node.0.user("bob").unwrap().password.verify(b"test12"));
     let request = json!({"user": "eve", "password": "???", "pre_hashed_password": true});
-    assert_eq!(node.refused(add_user, request).0, Kind::Invalid);
+    assert_eq!(node.refused(add_user, request).0, ErrorCode::Invalid);
 }
 
 #[test]
@@ -83,10 +83,10 @@ fn permissions_are_set_and_cleared() {
     node.ask(set_permissions, set("/", "ada", "^a")).unwrap();
     assert!(node.0.users().may_enter("ada", "/"));
     let (kind, text) = node.refused(set_permissions, set("v9", "ada", ""));
-    assert_eq!((kind, text.as_str()), (Kind::NoSuchVhost, "v9"));
-    assert_eq!(node.refused(set_permissions, set("/", "eve", "")).0, Kind::NoSuchUser);
+    assert_eq!((kind, text.as_str()), (ErrorCode::NoSuchVhost, "v9"));
+    assert_eq!(node.refused(set_permissions, set("/", "eve", "")).0, ErrorCode::NoSuchUser);
     let (kind, text) = node.refused(set_permissions, set("/", "ada", "["));
-    assert_eq!(kind, Kind::Invalid);
+    assert_eq!(kind, ErrorCode::Invalid);
     assert!(text.starts_with("{:invalid_regexp, '[', {'"), "{text}");
     node.ask(clear_permissions, json!({"vhost": "/", "user": "ada"})).unwrap();
     assert!(!node.0.users().may_enter("ada", "/"));
@@ -101,7 +101,7 @@ fn topic_permissions_are_set_and_cleared() {
     let mut node = Node::new();
     let set = |exchange| json!({"vhost": "/", "user": "ada", "exchange": exchange, "write": "w", "read": "r"});
     node.ask(set_topic_permissions, set("amq.topic")).unwrap();
-    let none = (Kind::Invalid, "Exchange none does not exist".to_owned());
+    let none = (ErrorCode::Invalid, "Exchange none does not exist".to_owned());
     assert_eq!(node.refused(set_topic_permissions, set("none")), none);
     assert_eq!(node.0.user("ada").unwrap().topic_permissions().count(), 1);
     node.ask(clear_topic_permissions, json!({"vhost": "/", "user": "ada"})).unwrap();
@@ -123,14 +123,14 @@ fn vhosts_have_metadata() {
     assert_eq!(metadata.default_queue_type.as_deref(), Some("classic"));
     assert_eq!(
         node.refused(delete_vhost, json!({"vhost": "v"})),
-        (Kind::VhostProtected, "v".to_owned())
+        (ErrorCode::VhostProtected, "v".to_owned())
     );
     node.ask(unprotect_vhost, json!({"vhost": "v"})).unwrap();
     node.ask(update_vhost, json!({"vhost": "v", "tags": ["z"]})).unwrap();
     node.ask(delete_vhost, json!({"vhost": "v"})).unwrap();
     assert_eq!(
         node.refused(delete_vhost, json!({"vhost": "v"})),
-        (Kind::NoSuchVhost, "v".to_owned())
+        (ErrorCode::NoSuchVhost, "v".to_owned())
     );
 }
 
@@ -148,7 +148,7 @@ fn limits_are_replaced_for_vhosts_and_merged_for_users() {
     );
     node.ask(clear_vhost_limits, json!({"vhost": "/"})).unwrap();
     let (kind, _) = node.refused(clear_vhost_limits, json!({"vhost": "/"}));
-    assert_eq!(kind, Kind::ParameterNotFound);
+    assert_eq!(kind, ErrorCode::ParameterNotFound);
 
     node.ask(set_user_limits, set(json!({"max-connections":5}))).unwrap();
     node.ask(set_user_limits, set(json!({"max-channels":2}))).unwrap();
@@ -162,7 +162,7 @@ fn limits_are_replaced_for_vhosts_and_merged_for_users() {
     assert_eq!(node.0.user("ada").unwrap().limits.max_connections, Some(5));
     node.ask(delete_user_limit, json!({"user": "ada", "name": "all"})).unwrap();
     assert_eq!(node.0.user("ada").unwrap().limits, meta::UserLimits::default());
-    assert_eq!(node.refused(set_user_limits, set(json!(1))).0, Kind::Invalid);
+    assert_eq!(node.refused(set_user_limits, set(json!(1))).0, ErrorCode::Invalid);
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn policies_are_checked_as_by_rabbitmq() {
     ));
     node.ask(clear_policy, json!({"vhost": "/", "name": "p"})).unwrap();
     let (kind, _) = node.refused(clear_policy, json!({"vhost": "/", "name": "p"}));
-    assert_eq!(kind, Kind::ParameterNotFound);
+    assert_eq!(kind, ErrorCode::ParameterNotFound);
 }
 
 #[test]
@@ -203,22 +203,22 @@ fn parameters_are_set_and_cleared() {
         |component: &str| json!({"vhost": "/", "component": component, "name": "n", "value": {}});
     for component in ["nocomp", "shovel", "federation-upstream", "federation-upstream-set"] {
         let text = format!("Validation failed\n\ncomponent {component} not found\n");
-        assert_eq!(node.refused(set_parameter, set(component)), (Kind::Invalid, text));
+        assert_eq!(node.refused(set_parameter, set(component)), (ErrorCode::Invalid, text));
     }
-    assert_eq!(node.refused(set_parameter, set("policy")).0, Kind::Invalid);
+    assert_eq!(node.refused(set_parameter, set("policy")).0, ErrorCode::Invalid);
     let limits = json!({"vhost": "/", "component": "vhost-limits", "name": "limits",
         "value": {"max-queues": 7}});
     node.ask(set_parameter, limits.clone()).unwrap();
     assert_eq!(node.0.vhost("/").unwrap().limits.max_queues, Some(7));
     node.ask(clear_parameter, limits).unwrap();
     assert_eq!(node.0.vhost("/").unwrap().limits.max_queues, None);
-    assert_eq!(node.refused(clear_parameter, set("shovel")).0, Kind::ParameterNotFound);
+    assert_eq!(node.refused(clear_parameter, set("shovel")).0, ErrorCode::ParameterNotFound);
     node.ask(set_global_parameter, json!({"name": "g", "value": {"a": 1}})).unwrap();
     node.ask(set_cluster_name, json!({"name": "c \"1\""})).unwrap();
     assert_eq!(node.0.global_parameters().get("cluster_name").unwrap().value(), json!("c \"1\""));
     node.ask(clear_global_parameter, json!({"name": "g"})).unwrap();
     let (kind, _) = node.refused(clear_global_parameter, json!({"name": "g"}));
-    assert_eq!(kind, Kind::ParameterNotFound);
+    assert_eq!(kind, ErrorCode::ParameterNotFound);
 }
 
 #[test]
@@ -226,10 +226,10 @@ fn a_default_queue_type_that_is_not_there_is_refused() {
     let mut node = Node::new();
     let add = json!({"vhost": "v", "default_queue_type": "of-the-future"});
     let (api_error, text) = node.refused(add_vhost, add);
-    assert_eq!(api_error, Kind::Unsupported);
+    assert_eq!(api_error, ErrorCode::Unsupported);
     assert!(text.starts_with("Unsupported default queue type: "), "{text}");
     let update = json!({"vhost": "/", "default_queue_type": "of-the-future"});
-    assert_eq!(node.refused(update_vhost, update).0, Kind::Unsupported);
+    assert_eq!(node.refused(update_vhost, update).0, ErrorCode::Unsupported);
     for kind in ["classic", "quorum", "stream"] {
         node.ask(add_vhost, json!({"vhost": kind, "default_queue_type": kind})).unwrap();
     }
@@ -240,7 +240,7 @@ fn what_is_missing_is_named() {
     let mut node = Node::new();
     let lacking = "[{key_missing,configure},{key_missing,read}]".to_owned();
     let request = json!({"user": "ada", "vhost": "/", "write": ""});
-    assert_eq!(node.refused(set_permissions, request), (Kind::BadRequest, lacking));
+    assert_eq!(node.refused(set_permissions, request), (ErrorCode::BadRequest, lacking));
 }
 
 #[test]
@@ -283,5 +283,5 @@ fn one_limit_is_put_or_deleted() {
     assert_eq!((limits.max_connections, limits.max_queues), (None, Some(5)));
     node.ask(put_user_limit, limit("max-channels")).unwrap();
     assert_eq!(node.0.user("ada").unwrap().limits.max_channels, Some(5));
-    assert_eq!(node.refused(put_user_limit, limit("bogus")).0, Kind::Invalid);
+    assert_eq!(node.refused(put_user_limit, limit("bogus")).0, ErrorCode::Invalid);
 }

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Mutex;
+use stdx::MonotonicMs;
 
 /// The first delay; each further failure doubles it.
 const DELAY_FIRST_MS: u64 = 10;
@@ -103,9 +104,9 @@ struct Records {
 #[derive(Clone, Copy, Debug, Default)]
 struct Failures {
     n: u32,
-    latest_ms: u64,
+    latest_ms: MonotonicMs,
     /// The time before which no password is looked at.
-    next_ms: u64,
+    next_ms: MonotonicMs,
 }
 
 /// A table of what was used of late: when it is full the half that was not used for longest goes.
@@ -125,7 +126,7 @@ impl LoginThrottle {
     pub async fn in_turn<E, P: Future<Output = Result<(), E>>>(
         &self,
         (peer, user): (IpAddr, &[u8]),
-        now_ms: impl Fn() -> u64,
+        now_ms: impl Fn() -> MonotonicMs,
         pause: impl FnOnce(u64) -> P,
         login: impl Future<Output = Result<AuthenticatedUser, Refused>>,
     ) -> Result<Result<AuthenticatedUser, Refused>, E> {
@@ -183,7 +184,7 @@ impl LoginThrottle {
     }
 
     /// A user wants to log in from `peer`: reserves its turn.
-    pub fn admit(&self, peer: IpAddr, user: &[u8], now_ms: u64) -> LoginAdmission {
+    pub fn admit(&self, peer: IpAddr, user: &[u8], now_ms: MonotonicMs) -> LoginAdmission {
         let (address, pair) = self.keys(peer, user);
         let mut records = stdx::lock(&self.records);
         let Records { addresses, users, known } = &mut *records;
@@ -196,21 +197,21 @@ impl LoginThrottle {
             failures.as_ref().map_or(now_ms, |failures| failures.next_ms)
         };
         let turn_ms = now_ms.max(next_ms(&of_user)).max(next_ms(&of_address));
-        let wait_ms = turn_ms - now_ms;
+        let wait_ms = turn_ms.since(now_ms);
         if wait_ms > WAIT_MAX_MS {
             return LoginAdmission::RefuseAfter(WAIT_MAX_MS);
         }
         if let Some(failures) = of_user {
-            failures.next_ms = turn_ms + failures.delay_ms(FAILURES_FREE_OF_USER);
+            failures.next_ms = turn_ms.plus(failures.delay_ms(FAILURES_FREE_OF_USER));
         }
         if let Some(failures) = of_address {
-            failures.next_ms = turn_ms + failures.delay_ms(FAILURES_FREE_OF_ADDRESS);
+            failures.next_ms = turn_ms.plus(failures.delay_ms(FAILURES_FREE_OF_ADDRESS));
         }
         LoginAdmission::After(wait_ms)
     }
 
     /// The login was refused.
-    pub fn failed(&self, peer: IpAddr, user: &[u8], now_ms: u64) {
+    pub fn failed(&self, peer: IpAddr, user: &[u8], now_ms: MonotonicMs) {
         let (address, pair) = self.keys(peer, user);
         let mut records = stdx::lock(&self.records);
         records.addresses.get_or_default(address).add(now_ms, FAILURES_FREE_OF_ADDRESS);
@@ -254,8 +255,8 @@ impl Default for Records {
 }
 
 impl Failures {
-    fn is_recent(&self, now_ms: u64) -> bool {
-        now_ms.saturating_sub(self.latest_ms) < FORGOTTEN_AFTER_MS
+    fn is_recent(&self, now_ms: MonotonicMs) -> bool {
+        now_ms.since(self.latest_ms) < FORGOTTEN_AFTER_MS
     }
 
     fn delay_ms(&self, n_free: u32) -> u64 {
@@ -266,13 +267,13 @@ impl Failures {
         }
     }
 
-    fn add(&mut self, now_ms: u64, n_free: u32) {
+    fn add(&mut self, now_ms: MonotonicMs, n_free: u32) {
         if !self.is_recent(now_ms) {
             *self = Self::default();
         }
         self.n = self.n.saturating_add(1);
         self.latest_ms = now_ms;
-        self.next_ms = self.next_ms.max(now_ms + self.delay_ms(n_free));
+        self.next_ms = self.next_ms.max(now_ms.plus(self.delay_ms(n_free)));
     }
 }
 
@@ -321,11 +322,11 @@ mod tests {
         let (mut now_ms, mut n) = (0, 0);
         while now_ms < ms {
             let user = user(n);
-            match throttle.admit(HERE, user.as_bytes(), now_ms) {
+            match throttle.admit(HERE, user.as_bytes(), MonotonicMs::from_raw(now_ms)) {
                 LoginAdmission::After(wait_ms) => now_ms += wait_ms,
                 LoginAdmission::RefuseAfter(_) => panic!("nobody else waits"),
             }
-            throttle.failed(HERE, user.as_bytes(), now_ms);
+            throttle.failed(HERE, user.as_bytes(), MonotonicMs::from_raw(now_ms));
             n += 1;
         }
         n
@@ -366,11 +367,20 @@ mod tests {
         let n = guesses(&throttle, |_| "ann".to_owned(), 60_000);
         // Ten in the first second and a bit, then one a second.
         assert!((60..75).contains(&n), "{n} guesses in a minute");
-        assert_eq!(throttle.admit(ELSEWHERE, b"ann", 60_000), LoginAdmission::After(0));
+        assert_eq!(
+            throttle.admit(ELSEWHERE, b"ann", MonotonicMs::from_raw(60_000)),
+            LoginAdmission::After(0)
+        );
         // Nor does a user of the same address that is known there, but one that is not.
         throttle.succeeded(HERE, b"bob");
-        assert_eq!(throttle.admit(HERE, b"bob", 60_000), LoginAdmission::After(0));
-        assert!(matches!(throttle.admit(HERE, b"eve", 60_000), LoginAdmission::After(1..)));
+        assert_eq!(
+            throttle.admit(HERE, b"bob", MonotonicMs::from_raw(60_000)),
+            LoginAdmission::After(0)
+        );
+        assert!(matches!(
+            throttle.admit(HERE, b"eve", MonotonicMs::from_raw(60_000)),
+            LoginAdmission::After(1..)
+        ));
     }
 
     #[test]
@@ -384,7 +394,8 @@ mod tests {
     fn many_connections_guess_no_faster_than_one() {
         let throttle = LoginThrottle::default();
         guesses(&throttle, |_| "ann".to_owned(), 10_000);
-        let admitted = (0..1_000).map(|_| throttle.admit(HERE, b"ann", 10_000));
+        let admitted =
+            (0..1_000).map(|_| throttle.admit(HERE, b"ann", MonotonicMs::from_raw(10_000)));
         let n = admitted.filter(|admission| matches!(admission, LoginAdmission::After(_))).count();
         assert!((4..=6).contains(&n), "{n} of 1,000 passwords are looked at within five seconds");
     }
@@ -393,16 +404,28 @@ mod tests {
     fn a_few_failures_cost_nothing_and_a_success_or_a_minute_forgets_them() {
         let throttle = LoginThrottle::default();
         for now_ms in 0..2 {
-            throttle.failed(HERE, b"ann", now_ms);
-            assert_eq!(throttle.admit(HERE, b"ann", now_ms), LoginAdmission::After(0));
+            throttle.failed(HERE, b"ann", MonotonicMs::from_raw(now_ms));
+            assert_eq!(
+                throttle.admit(HERE, b"ann", MonotonicMs::from_raw(now_ms)),
+                LoginAdmission::After(0)
+            );
         }
-        throttle.failed(HERE, b"ann", 2);
-        assert_eq!(throttle.admit(HERE, b"ann", 2), LoginAdmission::After(10));
+        throttle.failed(HERE, b"ann", MonotonicMs::from_raw(2));
+        assert_eq!(
+            throttle.admit(HERE, b"ann", MonotonicMs::from_raw(2)),
+            LoginAdmission::After(10)
+        );
         throttle.succeeded(HERE, b"ann");
-        assert_eq!(throttle.admit(HERE, b"ann", 3), LoginAdmission::After(0));
+        assert_eq!(
+            throttle.admit(HERE, b"ann", MonotonicMs::from_raw(3)),
+            LoginAdmission::After(0)
+        );
         guesses(&throttle, |_| "ann".to_owned(), 10_000);
         let later_ms = 12_000 + FORGOTTEN_AFTER_MS;
-        assert_eq!(throttle.admit(HERE, b"ann", later_ms), LoginAdmission::After(0));
+        assert_eq!(
+            throttle.admit(HERE, b"ann", MonotonicMs::from_raw(later_ms)),
+            LoginAdmission::After(0)
+        );
     }
 
     #[test]

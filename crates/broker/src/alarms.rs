@@ -1,6 +1,7 @@
 //! Resource alarms: while one is on, publishers wait and consumers go on.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use stdx::UnixMs;
 use tokio::sync::Notify;
 
 const MEMORY: u8 = 1;
@@ -59,9 +60,9 @@ impl Alarms {
         (self.is_on(alarm) && since_ms > 0).then_some(since_ms)
     }
 
-    pub(crate) fn note_since(&self, alarm: Alarm, unix_ms: u64) {
+    pub(crate) fn note_since(&self, alarm: Alarm, unix_ms: UnixMs) {
         if let Some(since_ms) = self.since(alarm) {
-            since_ms.store(unix_ms, Ordering::Relaxed);
+            since_ms.store(unix_ms.get(), Ordering::Relaxed);
         }
     }
 

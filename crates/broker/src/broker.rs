@@ -176,8 +176,8 @@ impl Broker {
         storage.tell_losses(false);
         upkeep::keep_log_short(&self.control_plane, storage);
         upkeep::keep_memory_small(&self.view(), &self.classic);
-        self.exchanges.save_seen_at_times(storage.disk(), &storage.wal, now.monotonic_ms.get());
-        self.undo.expire(now.unix_ms.get());
+        self.exchanges.save_seen_at_times(storage.disk(), &storage.wal, now.monotonic_ms);
+        self.undo.expire(now.unix_ms);
         upkeep::look_for_overdue(self, now.monotonic_ms);
         upkeep::look_for_silent_consumers(self, now.monotonic_ms);
     }

@@ -34,6 +34,7 @@ use segments::{
 use stdx::record::Reader;
 
 use crate::error::Result;
+use stdx::UnixMs;
 
 /// The file's name, in the root of the data directory.
 pub const STREAMS_FILE: &str = "leveret-streams";
@@ -61,7 +62,7 @@ pub struct StreamNote {
     /// Whether some of it is missing and the next opening goes on without.
     pub(crate) is_loss_accepted: bool,
     /// When all of it was verified last, in milliseconds since 1970.
-    pub(crate) scrubbed_at_ms: u64,
+    pub(crate) scrubbed_at_ms: UnixMs,
 }
 
 impl TableRecord<SLOT_BYTES> for StreamNote {
@@ -75,7 +76,7 @@ impl TableRecord<SLOT_BYTES> for StreamNote {
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let Self { first, last, next_offset, next_ordinal, scrubbed_at_ms, .. } = *self;
         let numbers = [pair(VERSION, self.identity), stream, first, last, pair(position, flags)];
-        let numbers = numbers.into_iter().chain([next_offset, next_ordinal, scrubbed_at_ms]);
+        let numbers = numbers.into_iter().chain([next_offset, next_ordinal, scrubbed_at_ms.get()]);
         let mut slot = [0; SLOT_BYTES];
         let (words, _) = slot.as_chunks_mut();
         let rest = words.iter_mut().skip(CHECKED_AT / 8);
@@ -104,7 +105,7 @@ impl TableRecord<SLOT_BYTES> for StreamNote {
             next_offset: number(),
             next_ordinal: number(),
             is_loss_accepted: flags & LOSS_ACCEPTED != 0,
-            scrubbed_at_ms: number(),
+            scrubbed_at_ms: UnixMs::from_raw(number()),
         };
         Ok(Some((stream, note)))
     }
@@ -182,7 +183,7 @@ impl StreamTable {
     }
 
     /// Notes that all of a stream was verified at a time, without a sync.
-    pub fn note_scrubbed(&self, stream: u64, at_ms: u64) {
+    pub fn note_scrubbed(&self, stream: u64, at_ms: UnixMs) {
         let scrubbed = |known: Option<&StreamNote>| {
             known.map(|note| StreamNote { scrubbed_at_ms: at_ms, ..*note })
         };
@@ -191,8 +192,9 @@ impl StreamTable {
     }
 
     /// When all of a stream was verified last; none if it never was.
-    pub fn scrubbed_at_ms(&self, stream: u64) -> Option<u64> {
-        self.note(stream).map(|note| note.scrubbed_at_ms).filter(|at_ms| *at_ms > 0)
+    pub fn scrubbed_at_ms(&self, stream: u64) -> Option<UnixMs> {
+        let at_ms = self.note(stream).map(|note| note.scrubbed_at_ms);
+        at_ms.filter(|at_ms| *at_ms > UnixMs::default())
     }
 
     /// Has the next opening of a stream go on without what is missing, durably.
@@ -246,7 +248,8 @@ impl StreamTable {
         let newer = |known: Option<&StreamNote>| match known {
             Some(known) if note.is_older_than(known) => None,
             known => {
-                let scrubbed_at_ms = known.map_or(0, |known| known.scrubbed_at_ms);
+                let scrubbed_at_ms =
+                    known.map_or_else(UnixMs::default, |known| known.scrubbed_at_ms);
                 Some(StreamNote { scrubbed_at_ms, ..note })
             }
         };

@@ -8,6 +8,7 @@ use queues::QueueRef;
 use quorum::QuorumQueue;
 use routing::{Message, Passage};
 use std::sync::Arc;
+use stdx::UnixMs;
 use stream::Stream;
 
 /// The definitions and queues as of one moment, as sessions read them.
@@ -68,7 +69,7 @@ impl View {
         vhost: &str,
         exchange: &Name,
         message: &Message<'_>,
-        now_ms: u64,
+        now_ms: UnixMs,
     ) -> Forecast {
         match self.exchanges.get(vhost, exchange).map(|it| (it, it.forecast(message, now_ms))) {
             // A policy that has just come has no queue yet.

@@ -4,7 +4,7 @@
 //! long. A client that waits for an answer, or that sends seldom, is read at once.
 //! Knows counts of reads and milliseconds. Must never know a socket or a clock.
 
-use stdx::Now;
+use stdx::{MonotonicMs, Now};
 
 /// The milliseconds after which the pace is thought over.
 const WINDOW_MS: u64 = 4;
@@ -51,13 +51,12 @@ pub struct ReadPace {
     is_settles: bool,
     n_writes_to_read: u32,
     window: Window,
-    /// The end of the calm before which nothing gathers, in monotonic milliseconds.
-    calm_until_ms: u64,
+    /// The end of the calm before which nothing gathers.
+    calm_until_ms: MonotonicMs,
     /// The length of the next calm, in milliseconds.
     calm_ms: u64,
-    /// The time since when input gathers, or when the clock last had the client read, in monotonic
-    /// milliseconds.
-    since_ms: u64,
+    /// The time since when input gathers, or when the clock last had the client read.
+    since_ms: MonotonicMs,
     /// The number of reads since `since_ms`.
     n_reads: u64,
 }
@@ -65,7 +64,7 @@ pub struct ReadPace {
 /// The reads since a moment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
-    begin_ms: u64,
+    begin_ms: MonotonicMs,
     n_reads: u64,
     sum: ReadCounts,
 }
@@ -77,9 +76,9 @@ impl Default for ReadPace {
             is_settles: false,
             n_writes_to_read: 0,
             window: Window::default(),
-            calm_until_ms: 0,
+            calm_until_ms: MonotonicMs::default(),
             calm_ms: CALM_MIN_MS,
-            since_ms: 0,
+            since_ms: MonotonicMs::default(),
             n_reads: 0,
         }
     }
@@ -106,7 +105,7 @@ impl ReadPace {
 
     /// Something was read. `n_settles_spare` settlements may come late without any consumer running dry.
     pub fn read(&mut self, now: Now, counts: ReadCounts, n_settles_spare: impl FnOnce() -> u32) {
-        let now_ms = now.monotonic_ms.get();
+        let now_ms = now.monotonic_ms;
         if counts.is_other {
             self.read_at_once(now_ms, CALM_MIN_MS);
         }
@@ -115,7 +114,7 @@ impl ReadPace {
         }
         self.window.add(counts);
         self.n_reads += 1;
-        let elapsed_ms = now_ms - self.window.begin_ms;
+        let elapsed_ms = now_ms.since(self.window.begin_ms);
         if elapsed_ms < WINDOW_MS {
             return;
         }
@@ -126,7 +125,7 @@ impl ReadPace {
 
     fn think_over(
         &mut self,
-        now_ms: u64,
+        now_ms: MonotonicMs,
         elapsed_ms: u64,
         window: Window,
         n_settles_spare: impl FnOnce() -> u32,
@@ -150,12 +149,12 @@ impl ReadPace {
 
     /// The clock had what has gathered read, if there was anything.
     pub fn was_due(&mut self, now: Now, has_gathered: bool) {
-        let now_ms = now.monotonic_ms.get();
+        let now_ms = now.monotonic_ms;
         if !has_gathered {
             self.read_at_once(now_ms, 0);
             return;
         }
-        let is_soon = now_ms - self.since_ms < SOON_MS;
+        let is_soon = now_ms.since(self.since_ms) < SOON_MS;
         self.calm_ms = match is_soon {
             true => (self.calm_ms * 2).min(CALM_MAX_MS),
             false => (self.calm_ms / 2).max(CALM_MIN_MS),
@@ -167,9 +166,9 @@ impl ReadPace {
         }
     }
 
-    fn read_at_once(&mut self, now_ms: u64, calm_ms: u64) {
+    fn read_at_once(&mut self, now_ms: MonotonicMs, calm_ms: u64) {
         self.low_water_bytes = 0;
-        self.calm_until_ms = self.calm_until_ms.max(now_ms + calm_ms);
+        self.calm_until_ms = self.calm_until_ms.max(now_ms.plus(calm_ms));
         self.window = Window { begin_ms: self.calm_until_ms, ..Window::default() };
     }
 }

@@ -1,6 +1,7 @@
 //! The exchange between a connection's task and its front, turn by turn.
 
 use session::{Error, Table};
+use stdx::MonotonicMs;
 
 /// The outcome of a read.
 #[derive(Debug)]
@@ -89,11 +90,11 @@ pub enum AuthFailure {
 /// The outcome of a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tick {
-    /// The connection goes on; a heartbeat may have been put into the outbox. Ask again at this time, in
-    /// monotonic milliseconds; `None` for no earlier than something else happens.
-    Next(Option<u64>),
+    /// The connection goes on; a heartbeat may have been put into the outbox. Ask again at this time;
+    /// `None` for no earlier than something else happens.
+    Next(Option<MonotonicMs>),
     /// The connection goes on as with `Next`, and has become idle: buffers are to be given back.
-    Idle(Option<u64>),
+    Idle(Option<MonotonicMs>),
     /// The peer is dead or too slow: drop the socket. The reason is for the log.
     Dead(&'static str),
 }

@@ -1,7 +1,7 @@
 //! A connection's timers: heartbeats, time-outs, giving back memory.
 
 use crate::{MISSED_HEARTBEATS, Tick};
-use stdx::Now;
+use stdx::{MonotonicMs, Now};
 
 /// Milliseconds without traffic after which buffers are given back.
 const IDLE_AFTER_MS: u64 = 1_000;
@@ -23,18 +23,18 @@ pub trait TimedOutbox {
 /// The times of one connection.
 #[derive(Debug)]
 pub struct Timers {
-    handshake_until_ms: Option<u64>,
-    close_until_ms: Option<u64>,
+    handshake_until_ms: Option<MonotonicMs>,
+    close_until_ms: Option<MonotonicMs>,
     /// The time when a refusal is told.
-    refusal_at_ms: Option<u64>,
+    refusal_at_ms: Option<MonotonicMs>,
     /// The heartbeat interval; 0 without heartbeats.
     heartbeat_ms: u64,
-    heard_ms: u64,
+    heard_ms: MonotonicMs,
     /// Whether the client is not listened to, so that its silence says nothing.
     deaf: bool,
-    check_sent_at_ms: u64,
+    check_sent_at_ms: MonotonicMs,
     n_taken_before: u64,
-    idle_at_ms: Option<u64>,
+    idle_at_ms: Option<MonotonicMs>,
 }
 
 impl Timers {
@@ -42,13 +42,13 @@ impl Timers {
     #[must_use]
     pub const fn new(now: Now, handshake_timeout_ms: u64) -> Self {
         Self {
-            handshake_until_ms: Some(now.monotonic_ms.get().saturating_add(handshake_timeout_ms)),
+            handshake_until_ms: Some(now.monotonic_ms.plus(handshake_timeout_ms)),
             close_until_ms: None,
             refusal_at_ms: None,
             heartbeat_ms: 0,
-            heard_ms: now.monotonic_ms.get(),
+            heard_ms: now.monotonic_ms,
             deaf: false,
-            check_sent_at_ms: 0,
+            check_sent_at_ms: now.monotonic_ms,
             n_taken_before: 0,
             idle_at_ms: None,
         }
@@ -56,27 +56,28 @@ impl Timers {
 
     /// The client was heard.
     pub const fn heard(&mut self, now: Now) {
-        self.heard_ms = now.monotonic_ms.get();
+        self.heard_ms = now.monotonic_ms;
         self.active(now);
     }
 
     /// Something was heard or written.
     pub const fn active(&mut self, now: Now) {
-        self.idle_at_ms = Some(now.monotonic_ms.get() + IDLE_AFTER_MS);
+        self.idle_at_ms = Some(now.monotonic_ms.plus(IDLE_AFTER_MS));
     }
 
     /// The client is listened to from now on, or not: then it is not taken for dead.
     pub const fn set_reading(&mut self, now: Now, reading: bool) {
         if self.deaf == reading {
             self.deaf = !reading;
-            self.heard_ms = now.monotonic_ms.get();
+            self.heard_ms = now.monotonic_ms;
         }
     }
 
     /// Heartbeats go both ways from now on, unless the interval is 0.
     pub fn heartbeats(&mut self, now: Now, interval_s: u16) {
         self.heartbeat_ms = u64::from(interval_s) * 1000;
-        self.check_sent_at_ms = now.monotonic_ms.get() + self.heartbeat_ms / CHECKS_PER_INTERVAL;
+        let part_ms = self.heartbeat_ms / CHECKS_PER_INTERVAL;
+        self.check_sent_at_ms = now.monotonic_ms.plus(part_ms);
     }
 
     /// The client has opened a virtual host in time.
@@ -88,9 +89,9 @@ impl Timers {
     pub const fn closing(&mut self, now: Now, timeout_ms: u64) {
         self.handshake_until_ms = None;
         self.heartbeat_ms = 0;
-        let until = now.monotonic_ms.get() + timeout_ms;
+        let until = now.monotonic_ms.plus(timeout_ms);
         match self.close_until_ms {
-            Some(earlier) if earlier <= until => {}
+            Some(earlier) if earlier.get() <= until.get() => {}
             Some(_) | None => self.close_until_ms = Some(until),
         }
     }
@@ -99,17 +100,17 @@ impl Timers {
     pub const fn refused(&mut self, now: Now, delay_ms: u64) {
         self.handshake_until_ms = None;
         self.heartbeat_ms = 0;
-        self.refusal_at_ms = Some(now.monotonic_ms.get() + delay_ms);
+        self.refusal_at_ms = Some(now.monotonic_ms.plus(delay_ms));
     }
 
     /// Whether a refusal is to be said now.
     pub fn takes_refusal(&mut self, now: Now) -> bool {
-        self.refusal_at_ms.take_if(|at| *at <= now.monotonic_ms.get()).is_some()
+        self.refusal_at_ms.take_if(|at| *at <= now.monotonic_ms).is_some()
     }
 
     /// Does what is due by now; says when to ask again at the latest.
     pub fn tick(&mut self, now: Now, outbox: &impl TimedOutbox) -> Tick {
-        let now_ms = now.monotonic_ms.get();
+        let now_ms = now.monotonic_ms;
         if self.handshake_until_ms.is_some_and(|until| until <= now_ms) {
             return Tick::Dead("handshake timeout");
         }
@@ -121,7 +122,7 @@ impl Timers {
         }
         if self.heartbeat_ms > 0 && self.check_sent_at_ms <= now_ms {
             self.n_taken_before = outbox.heartbeat(self.n_taken_before);
-            self.check_sent_at_ms = now_ms + self.heartbeat_ms / CHECKS_PER_INTERVAL;
+            self.check_sent_at_ms = now_ms.plus(self.heartbeat_ms / CHECKS_PER_INTERVAL);
         }
         let idle = self.idle_at_ms.is_some_and(|at| at <= now_ms);
         if idle {
@@ -141,10 +142,10 @@ impl Timers {
     }
 
     /// COMPAT: RabbitMQ looks once per interval and gives up after two to three silent ones.
-    const fn dead_at_ms(&self) -> Option<u64> {
+    const fn dead_at_ms(&self) -> Option<MonotonicMs> {
         if self.heartbeat_ms == 0 || self.deaf {
             return None;
         }
-        Some(self.heard_ms + self.heartbeat_ms * 5 / 2)
+        Some(self.heard_ms.plus(self.heartbeat_ms * 5 / 2))
     }
 }

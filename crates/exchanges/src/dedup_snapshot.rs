@@ -11,6 +11,7 @@ use confirm::DurabilityToken;
 use log::{Disk, LogError, Wal};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use stdx::MonotonicMs;
 use stdx::record::{Reader, RecordError, put_str};
 
 /// The file that holds what deduplicating exchanges have seen, in the data directory.
@@ -141,8 +142,8 @@ fn read_seen(reader: &mut Reader<'_>, watched: &StatefulExchanges) -> Result<(),
 impl Exchanges {
     /// Writes what deduplicating exchanges have seen, at intervals: after a crash, exchanges do not know the
     /// messages of the last seconds.
-    pub fn save_seen_at_times(&self, disk: &dyn Disk, wal: &Wal, now_ms: u64) {
-        if now_ms < self.save_at_ms.load(Ordering::Relaxed) {
+    pub fn save_seen_at_times(&self, disk: &dyn Disk, wal: &Wal, now_ms: MonotonicMs) {
+        if now_ms.get() < self.save_at_ms.load(Ordering::Relaxed) {
             return;
         }
         let pause_ms = match self.save_seen(disk, wal) {
@@ -154,6 +155,6 @@ impl Exchanges {
                 SEEN_EVERY_MS
             }
         };
-        self.save_at_ms.store(now_ms + pause_ms, Ordering::Relaxed);
+        self.save_at_ms.store(now_ms.plus(pause_ms).get(), Ordering::Relaxed);
     }
 }

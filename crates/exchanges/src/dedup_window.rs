@@ -4,6 +4,7 @@ use amqp091::{TableRef, ValueRef};
 use meta::Deduplication;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
+use stdx::UnixMs;
 use stdx::record::{Reader, RecordError, put_bytes, put_u32, put_u64};
 
 /// The longest name that is remembered, in bytes: messages with longer names always count as new.
@@ -19,7 +20,7 @@ const OWN_TTL: &[u8] = b"x-cache-ttl";
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     /// A tree, since a hash map would move all of very many names at once, while publishers wait.
-    until_ms: BTreeMap<Arc<[u8]>, u64>,
+    until_ms: BTreeMap<Arc<[u8]>, UnixMs>,
     order: VecDeque<Arc<[u8]>>,
     /// Names that were forgotten, the oldest first each time.
     n_gone: u64,
@@ -36,14 +37,13 @@ impl Window {
         headers: Option<TableRef<'_>>,
         rules: &Deduplication,
         bytes_max: usize,
-        now_ms: u64,
+        now_ms: UnixMs,
     ) -> bool {
         let Some(headers) = headers else { return false };
         let Some(name) = name_in(headers, rules) else { return false };
         let own_ms = headers.get(OWN_TTL).and_then(|value| value.as_i64());
         let own_ms = own_ms.and_then(|own_ms| u64::try_from(own_ms).ok());
-        let until_ms =
-            own_ms.or(rules.ttl_ms).map_or(u64::MAX, |ttl_ms| now_ms.saturating_add(ttl_ms));
+        let until_ms = own_ms.or(rules.ttl_ms).map_or(UnixMs::NEVER, |ttl_ms| now_ms.plus(ttl_ms));
         let is_known = self.note(&name, until_ms, now_ms);
         self.shrink(usize::try_from(rules.size).unwrap_or(usize::MAX), bytes_max);
         is_known
@@ -54,7 +54,7 @@ impl Window {
         &self,
         headers: Option<TableRef<'_>>,
         rules: &Deduplication,
-        now_ms: u64,
+        now_ms: UnixMs,
     ) -> bool {
         let name = headers.and_then(|headers| name_in(headers, rules));
         name.is_some_and(|name| self.until_ms.get(&*name).is_some_and(|known| *known > now_ms))
@@ -73,7 +73,7 @@ impl Window {
         }
     }
 
-    fn note(&mut self, name: &[u8], until_ms: u64, now_ms: u64) -> bool {
+    fn note(&mut self, name: &[u8], until_ms: UnixMs, now_ms: UnixMs) -> bool {
         if let Some(known) = self.until_ms.get_mut(name) {
             let is_known = *known > now_ms;
             if !is_known {
@@ -114,7 +114,8 @@ impl Window {
         copy.piece.clear();
         for name in self.order.iter().skip(at).take(NAMES_AT_ONCE) {
             put_bytes(&mut copy.piece, name);
-            put_u64(&mut copy.piece, self.until_ms.get(name).copied().unwrap_or_default());
+            let until_ms = self.until_ms.get(name).copied().unwrap_or_default();
+            put_u64(&mut copy.piece, until_ms.get());
             copy.n += 1;
         }
         copy.n_before = first + NAMES_AT_ONCE as u64;
@@ -126,7 +127,7 @@ impl Window {
         let mut window = Self::default();
         for _ in 0..reader.u32()? {
             let name = reader.bytes()?.to_vec();
-            window.note(&name, reader.u64()?, 0);
+            window.note(&name, UnixMs::from_raw(reader.u64()?), UnixMs::default());
         }
         window.is_changed = false;
         Ok(window)
@@ -191,7 +192,7 @@ mod tests {
         Deduplication { header: b"id".as_slice().into(), size, ttl_ms }
     }
 
-    fn seen(window: &mut Window, id: Value, rules: &Deduplication, now_ms: u64) -> bool {
+    fn seen(window: &mut Window, id: Value, rules: &Deduplication, now_ms: UnixMs) -> bool {
         let mut headers = Table::new();
         headers.push(ShortString::from_static("id"), id);
         let bytes = headers.to_bytes();
@@ -201,43 +202,55 @@ mod tests {
     #[test]
     fn names_are_known_until_there_are_too_many_or_their_time_is_over() {
         let (mut window, two) = (Window::default(), rules(2, None));
-        assert!(!seen(&mut window, "a".into(), &two, 0) && seen(&mut window, "a".into(), &two, 1));
         assert!(
-            !seen(&mut window, 1i64.into(), &two, 0) && seen(&mut window, 1i32.into(), &two, 0)
+            !seen(&mut window, "a".into(), &two, UnixMs::from_raw(0))
+                && seen(&mut window, "a".into(), &two, UnixMs::from_raw(1))
         );
-        assert!(!seen(&mut window, "1".into(), &two, 0), "another type, and the third");
-        assert!(!seen(&mut window, "a".into(), &two, 0), "it was forgotten");
+        assert!(
+            !seen(&mut window, 1i64.into(), &two, UnixMs::from_raw(0))
+                && seen(&mut window, 1i32.into(), &two, UnixMs::from_raw(0))
+        );
+        assert!(
+            !seen(&mut window, "1".into(), &two, UnixMs::from_raw(0)),
+            "another type, and the third"
+        );
+        assert!(!seen(&mut window, "a".into(), &two, UnixMs::from_raw(0)), "it was forgotten");
         assert_eq!((window.order.len(), window.until_ms.len()), (2, 2));
         let one = window.bytes / 2;
         window.shrink(usize::MAX, one);
         assert_eq!((window.order.len(), window.until_ms.len(), window.bytes), (1, 1, one));
         let (mut window, short) = (Window::default(), rules(9, Some(10)));
         assert!(
-            !seen(&mut window, "a".into(), &short, 0) && seen(&mut window, "a".into(), &short, 9)
+            !seen(&mut window, "a".into(), &short, UnixMs::from_raw(0))
+                && seen(&mut window, "a".into(), &short, UnixMs::from_raw(9))
         );
-        assert!(!seen(&mut window, "a".into(), &short, 10), "its time is over");
-        assert!(seen(&mut window, "a".into(), &short, 19), "and begins anew");
+        assert!(!seen(&mut window, "a".into(), &short, UnixMs::from_raw(10)), "its time is over");
+        assert!(seen(&mut window, "a".into(), &short, UnixMs::from_raw(19)), "and begins anew");
         let long = Value::LongString(vec![b'x'; NAME_BYTES_MAX]);
-        assert!(!seen(&mut window, long.clone(), &short, 0) && !seen(&mut window, long, &short, 0));
-        assert!(!window.has_seen(None, &short, BYTES_MAX, 0));
+        assert!(
+            !seen(&mut window, long.clone(), &short, UnixMs::from_raw(0))
+                && !seen(&mut window, long, &short, UnixMs::from_raw(0))
+        );
+        assert!(!window.has_seen(None, &short, BYTES_MAX, UnixMs::from_raw(0)));
         let mut headers = Table::new();
         headers.push(ShortString::from_static("id"), "forgotten");
         let forgotten = headers.to_bytes();
         let forgotten = Some(TableRef::parse(&forgotten).unwrap());
         assert!(
-            !window.has_seen(forgotten, &short, BYTES_MAX, 0)
-                && window.has_seen(forgotten, &short, BYTES_MAX, 0)
+            !window.has_seen(forgotten, &short, BYTES_MAX, UnixMs::from_raw(0))
+                && window.has_seen(forgotten, &short, BYTES_MAX, UnixMs::from_raw(0))
         );
         window.forget(forgotten, &short);
         window.forget(None, &short);
         assert_eq!(window.order.len(), window.until_ms.len());
-        assert!(!window.has_seen(forgotten, &short, BYTES_MAX, 0));
+        assert!(!window.has_seen(forgotten, &short, BYTES_MAX, UnixMs::from_raw(0)));
         window.forget(forgotten, &short);
         let (window, mut bytes) = (Mutex::new(window), Vec::new());
         encode(&window, &mut bytes);
         let mut again = Window::decode(&mut Reader::new(&bytes)).unwrap();
         assert!(
-            seen(&mut again, "a".into(), &short, 19) && !seen(&mut again, "b".into(), &short, 19)
+            seen(&mut again, "a".into(), &short, UnixMs::from_raw(19))
+                && !seen(&mut again, "b".into(), &short, UnixMs::from_raw(19))
         );
         for cut in 0..bytes.len() {
             assert!(Window::decode(&mut Reader::new(&bytes[..cut])).is_err());
@@ -248,11 +261,12 @@ mod tests {
     fn names_that_go_while_they_are_written_are_not_missed() {
         let (mut window, mut copy) = (Window::default(), WindowCopy::default());
         let name = |n: usize| n.to_be_bytes();
-        (0..2 * NAMES_AT_ONCE).for_each(|n| _ = window.note(&name(n), 1, 0));
+        (0..2 * NAMES_AT_ONCE)
+            .for_each(|n| _ = window.note(&name(n), UnixMs::from_raw(1), UnixMs::from_raw(0)));
         assert!(window.encode_some(&mut copy) && !window.is_changed());
         // More have gone than were written.
         window.shrink(NAMES_AT_ONCE / 2, BYTES_MAX);
-        assert!(!window.note(&name(usize::MAX), 1, 0));
+        assert!(!window.note(&name(usize::MAX), UnixMs::from_raw(1), UnixMs::from_raw(0)));
         assert!(!window.encode_some(&mut copy) && window.is_changed());
         let (n, left) = (copy.n as usize, NAMES_AT_ONCE / 2 + 1);
         assert_eq!((n, copy.piece.len()), (NAMES_AT_ONCE + left, left * (4 + 8 + 8)));
@@ -267,9 +281,9 @@ mod tests {
         let bytes = headers.to_bytes();
         let headers = Some(TableRef::parse(&bytes).unwrap());
         assert!(
-            !window.has_seen(headers, &rules, BYTES_MAX, 0)
-                && window.has_seen(headers, &rules, BYTES_MAX, 4)
+            !window.has_seen(headers, &rules, BYTES_MAX, UnixMs::from_raw(0))
+                && window.has_seen(headers, &rules, BYTES_MAX, UnixMs::from_raw(4))
         );
-        assert!(!window.has_seen(headers, &rules, BYTES_MAX, 5));
+        assert!(!window.has_seen(headers, &rules, BYTES_MAX, UnixMs::from_raw(5)));
     }
 }

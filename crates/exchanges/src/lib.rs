@@ -21,6 +21,7 @@ use meta::{Command, Done, ExchangeDef, ExchangeSettings, Name, Outcome, Removed,
 use routing::Message;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use stdx::UnixMs;
 
 /// Bytes that one exchange's history may take, and as many for its names of messages seen.
 const EXCHANGE_BYTES_MAX: usize = 64 << 20;
@@ -116,7 +117,7 @@ impl WatchedExchange {
     }
 
     /// Decides the fate of a message, which counts as seen from now on.
-    pub fn fate(&self, message: &Message<'_>, now_ms: u64) -> Admission {
+    pub fn fate(&self, message: &Message<'_>, now_ms: UnixMs) -> Admission {
         if let Some(rules) = &self.settings.deduplication {
             let bytes_max = self.bytes_max.load(Ordering::Relaxed);
             if stdx::lock(&self.seen).has_seen(message.headers, rules, bytes_max, now_ms) {
@@ -130,7 +131,7 @@ impl WatchedExchange {
     }
 
     /// Returns the fate that a message would have, and its delay; the message does not count as seen.
-    pub fn forecast(&self, message: &Message<'_>, now_ms: u64) -> Forecast {
+    pub fn forecast(&self, message: &Message<'_>, now_ms: UnixMs) -> Forecast {
         let knows = |rules| stdx::lock(&self.seen).knows(message.headers, rules, now_ms);
         match delay_ms_of(message.headers).filter(|_| self.settings.delays) {
             _ if self.settings.deduplication.as_ref().is_some_and(knows) => Forecast::Dropped,

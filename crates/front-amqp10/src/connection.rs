@@ -16,7 +16,7 @@ use amqp10::{
 use edge::{AuthFailure, CloseMode, Progress, Step, Tick};
 use session::{ChannelId, Error, Position, Span};
 use std::sync::Arc;
-use stdx::{MonotonicMs, Now};
+use stdx::Now;
 
 /// The most requests made in one go, as other fronts do.
 const REQUESTS_PER_READ_MAX: usize = 256;
@@ -340,7 +340,7 @@ impl ServerConnection {
                 TimedStep::ShowLife => put_empty_frame(&mut self.life.out),
             }
         }
-        Tick::Next(self.life.clock.next_ms().map(MonotonicMs::get))
+        Tick::Next(self.life.clock.next_ms())
     }
 
     /// The caller stops or resumes reading: a client that is not listened to is not taken for dead.

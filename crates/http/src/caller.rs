@@ -193,7 +193,7 @@ pub(crate) async fn log_in(
         Ok::<_, Infallible>(())
     };
     let login = api.management.authenticator.login(credentials, Some(from), &view.meta);
-    let now_ms = || api.now().monotonic_ms.get();
+    let now_ms = || api.now().monotonic_ms;
     let Ok(result) = api.throttle.in_turn((from, username), now_ms, pause, login).await;
     let is_accepted = result.is_ok();
     api.throttle.count(Attempt { protocol: "http", peer: from, user: username, is_accepted });

@@ -5,6 +5,7 @@
 //! client's thread syncs only if no other client is active.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use stdx::MonotonicMs;
 
 /// Milliseconds without another client's input after which a client is the only active one.
 pub(crate) const ONLY_CLIENT_AFTER_MS: u64 = 50;
@@ -22,19 +23,19 @@ pub(crate) struct ClientActivity {
 impl ClientActivity {
     /// Records that input of a client was read. Acknowledgements of deliveries just sent are not to be
     /// recorded: they belong to the activity of the client that published the messages.
-    pub(crate) fn record(&self, client: u64, now_ms: u64) {
+    pub(crate) fn record(&self, client: u64, now_ms: MonotonicMs) {
         if self.last.load(Ordering::Relaxed) != client
-            && self.changed_ms.load(Ordering::Relaxed) < now_ms
+            && self.changed_ms.load(Ordering::Relaxed) < now_ms.get()
         {
             self.last.store(client, Ordering::Relaxed);
-            self.changed_ms.store(now_ms, Ordering::Relaxed);
+            self.changed_ms.store(now_ms.get(), Ordering::Relaxed);
         }
     }
 
     /// Whether no other client sent anything lately.
-    pub(crate) fn is_only_active_client(&self, client: u64, now_ms: u64) -> bool {
+    pub(crate) fn is_only_active_client(&self, client: u64, now_ms: MonotonicMs) -> bool {
         self.last.load(Ordering::Relaxed) == client
-            && now_ms.saturating_sub(self.changed_ms.load(Ordering::Relaxed))
+            && now_ms.get().saturating_sub(self.changed_ms.load(Ordering::Relaxed))
                 >= ONLY_CLIENT_AFTER_MS
     }
 }
@@ -42,6 +43,7 @@ impl ClientActivity {
 #[cfg(test)]
 mod tests {
     use super::{ClientActivity, ONLY_CLIENT_AFTER_MS};
+    use stdx::MonotonicMs;
 
     const CLIENT: u64 = 7;
     const OTHER: u64 = 8;
@@ -51,10 +53,10 @@ mod tests {
         let activity = ClientActivity::default();
         let record = |now_ms: &u64| {
             if other_is_heard(*now_ms) {
-                activity.record(OTHER, *now_ms);
+                activity.record(OTHER, MonotonicMs::from_raw(*now_ms));
             }
-            activity.record(CLIENT, *now_ms);
-            activity.is_only_active_client(CLIENT, *now_ms)
+            activity.record(CLIENT, MonotonicMs::from_raw(*now_ms));
+            activity.is_only_active_client(CLIENT, MonotonicMs::from_raw(*now_ms))
         };
         (1..=until_ms).filter(record).collect()
     }

@@ -39,7 +39,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
-use stdx::Now;
+use stdx::{MonotonicMs, Now};
 use writer::Writer;
 use written::Written;
 
@@ -159,8 +159,8 @@ impl Client {
         if std::mem::replace(&mut self.is_paused, is_paused) != is_paused
             && let Some(stats) = &self.stats
         {
-            let until_ms = if is_paused { u64::MAX } else { now.monotonic_ms.get() };
-            stats.paused_until_ms.store(until_ms, Ordering::Relaxed);
+            let until_ms = if is_paused { MonotonicMs::NEVER } else { now.monotonic_ms };
+            stats.paused_until_ms.store(until_ms.get(), Ordering::Relaxed);
         }
     }
 
@@ -202,9 +202,9 @@ enum ReadState {
     Held,
     /// The client asks for much and does not take the answers.
     Stuck,
-    /// The client publishes faster than consumers take: until then, monotonic milliseconds.
+    /// The client publishes faster than consumers take: until then.
     Slowed {
-        until_ms: u64,
+        until_ms: MonotonicMs,
     },
 }
 
@@ -492,7 +492,7 @@ impl Task {
         self.front.set_reading(now, read_state == ReadState::Yes);
         self.client.note_paused(now, read_state != ReadState::Yes);
         let stuck_until_ms = self.pace.stuck_until_ms(now, read_state == ReadState::Stuck);
-        if stuck_until_ms <= now.monotonic_ms.get() {
+        if stuck_until_ms <= now.monotonic_ms {
             return Err(Disconnect::Dead("the client does not read responses"));
         }
         if self.pace.is_idle() && self.writer.has_written() {
@@ -508,15 +508,15 @@ impl Task {
                     next
                 } else {
                     self.front.wrote(now);
-                    Some(now.monotonic_ms.get())
+                    Some(now.monotonic_ms)
                 }
             }
             Tick::Dead(reason) => return Err(Disconnect::Dead(reason)),
         };
-        let next = next.unwrap_or(u64::MAX).min(match read_state {
+        let next = next.unwrap_or(MonotonicMs::NEVER).min(match read_state {
             ReadState::Stuck => stuck_until_ms,
             ReadState::Slowed { until_ms } => until_ms,
-            ReadState::Yes | ReadState::Held => u64::MAX,
+            ReadState::Yes | ReadState::Held => MonotonicMs::NEVER,
         });
         self.alarm.set(&self.server.clock, now, next);
         Ok(())
@@ -586,7 +586,7 @@ impl Task {
         }
         let answers = acknowledges && self.pace.answers(now);
         if !answers && let Some(stats) = &self.client.stats {
-            self.server.activity.record(stats.id.0, now.monotonic_ms.get());
+            self.server.activity.record(stats.id.0, now.monotonic_ms);
         }
     }
 
@@ -597,7 +597,7 @@ impl Task {
         if !self.client.session.as_ref().is_some_and(Session::commits_here) {
             return;
         }
-        let now_ms = self.server.clock.now().monotonic_ms.get();
+        let now_ms = self.server.clock.now().monotonic_ms;
         let id = self.client.stats.as_ref().map(|stats| stats.id.0);
         // A consumer that was given so much that its own task has to write it would wait as well.
         let is_only_active_client = n_read < BULK_BYTES

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Mutex;
+use stdx::MonotonicMs;
 
 /// The window of time after which the lines of a kind are summed up.
 const WINDOW_MS: u64 = 10_000;
@@ -49,7 +50,7 @@ pub(crate) struct PeerLines(Mutex<HashMap<Source, Window>>);
 
 #[derive(Debug)]
 struct Window {
-    until_ms: u64,
+    until_ms: MonotonicMs,
     n_lines: u64,
 }
 
@@ -65,14 +66,14 @@ pub(crate) enum Verdict {
 
 impl PeerLines {
     /// Counts a line that is about to be written.
-    pub(crate) fn note(&self, source: Source, now_ms: u64) -> Verdict {
+    pub(crate) fn note(&self, source: Source, now_ms: MonotonicMs) -> Verdict {
         let mut windows = stdx::lock(&self.0);
         if windows.len() >= SOURCES_MAX && !windows.contains_key(&source) {
             windows.retain(|_, window| window.is_open(now_ms));
         }
         let has_place = windows.len() < SOURCES_MAX || windows.contains_key(&source);
         let source = if has_place { source } else { (IpAddr::V6(Ipv6Addr::UNSPECIFIED), source.1) };
-        let new = || Window { until_ms: now_ms + WINDOW_MS, n_lines: 0 };
+        let new = || Window { until_ms: now_ms.plus(WINDOW_MS), n_lines: 0 };
         let window = windows.entry(source).or_insert_with(new);
         if !window.is_open(now_ms) {
             *window = new();
@@ -80,9 +81,7 @@ impl PeerLines {
         window.n_lines += 1;
         match window.n_lines.cmp(&(LINES_MAX + 1)) {
             std::cmp::Ordering::Less => Verdict::Write,
-            std::cmp::Ordering::Equal => {
-                Verdict::SumUp(source, window.until_ms.saturating_sub(now_ms))
-            }
+            std::cmp::Ordering::Equal => Verdict::SumUp(source, window.until_ms.since(now_ms)),
             std::cmp::Ordering::Greater => Verdict::LeaveOut,
         }
     }
@@ -103,7 +102,7 @@ impl PeerLines {
 
 impl Window {
     /// Whether the window still counts: one from which lines were left out does so until they are summed up.
-    const fn is_open(&self, now_ms: u64) -> bool {
+    fn is_open(&self, now_ms: MonotonicMs) -> bool {
         now_ms < self.until_ms || self.n_lines > LINES_MAX
     }
 }
@@ -119,13 +118,16 @@ mod tests {
         let lines = PeerLines::default();
         let source = (PEER, Kind::Refused);
         for _ in 0..LINES_MAX {
-            assert_eq!(lines.note(source, 7), Verdict::Write);
+            assert_eq!(lines.note(source, MonotonicMs::from_raw(7)), Verdict::Write);
         }
-        assert_eq!(lines.note(source, 9), Verdict::SumUp(source, WINDOW_MS - 2));
-        assert_eq!(lines.note(source, 2 * WINDOW_MS), Verdict::LeaveOut);
-        assert_eq!(lines.note((PEER, Kind::Dropped), 9), Verdict::Write);
+        assert_eq!(
+            lines.note(source, MonotonicMs::from_raw(9)),
+            Verdict::SumUp(source, WINDOW_MS - 2)
+        );
+        assert_eq!(lines.note(source, MonotonicMs::from_raw(2 * WINDOW_MS)), Verdict::LeaveOut);
+        assert_eq!(lines.note((PEER, Kind::Dropped), MonotonicMs::from_raw(9)), Verdict::Write);
         lines.sum_up(source);
-        assert_eq!(lines.note(source, 10), Verdict::Write);
+        assert_eq!(lines.note(source, MonotonicMs::from_raw(10)), Verdict::Write);
     }
 
     #[test]
@@ -134,7 +136,7 @@ mod tests {
         let peer = |n: u32| (IpAddr::from(n.to_be_bytes()), Kind::Lost);
         for round in 0..3 {
             for n in 0..2_000 {
-                lines.note(peer(n), round * WINDOW_MS);
+                lines.note(peer(n), MonotonicMs::from_raw(round * WINDOW_MS));
             }
             assert!(stdx::lock(&lines.0).len() <= SOURCES_MAX + 1);
         }

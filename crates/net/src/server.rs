@@ -123,7 +123,7 @@ impl Server {
     /// Whether the log is told of a peer that has not logged in: anybody can have many such lines, which are
     /// summed up.
     pub fn is_told(self: &Arc<Self>, source: Source) -> bool {
-        match self.strangers.lines.note(source, self.clock.now().monotonic_ms.get()) {
+        match self.strangers.lines.note(source, self.clock.now().monotonic_ms) {
             Verdict::Write => true,
             Verdict::LeaveOut => false,
             Verdict::SumUp(source, after_ms) => {

@@ -2,13 +2,18 @@
 
 use chunk_log::{FilterMatcher, Start};
 use session::{Table, Value};
+use stdx::UnixMs;
 
 /// Where to begin: `x-stream-offset`. COMPAT: the next message where nothing is said; a text is a time that
 /// has passed since, in the form of `x-max-age`.
 ///
 /// # Errors
 /// The value, in Erlang's form.
-pub(crate) fn start_at(arguments: &Table, next_offset: u64, now_ms: u64) -> Result<Start, String> {
+pub(crate) fn start_at(
+    arguments: &Table,
+    next_offset: u64,
+    now_ms: UnixMs,
+) -> Result<Start, String> {
     let Some(value) = arguments.get(b"x-stream-offset") else { return Ok(Start::Next) };
     if let Value::Timestamp(seconds) = value {
         let at_ms = i64::try_from(seconds.saturating_mul(1_000)).unwrap_or(i64::MAX);
@@ -25,7 +30,7 @@ pub(crate) fn start_at(arguments: &Table, next_offset: u64, now_ms: u64) -> Resu
                 let age_ms = age(interval).ok_or_else(|| {
                     format!("{{longstr,<<\"{}\">>}}", String::from_utf8_lossy(interval))
                 })?;
-                Ok(Start::Timestamp(i64::try_from(now_ms.saturating_sub(age_ms)).unwrap_or(0)))
+                Ok(Start::Timestamp(i64::try_from(now_ms.minus(age_ms).get()).unwrap_or(0)))
             }
         },
         None => match value.as_i64() {

@@ -60,7 +60,7 @@ impl Stream {
     /// The stream is being deleted; arguments that say nothing.
     pub fn attach(self: &Arc<Self>, attach: Attach<'_>) -> Result<Arc<Consumer>, AttachRefused> {
         check(self, &attach)?;
-        let now_ms = self.services.time.unix_ms().get();
+        let now_ms = self.services.time.unix_ms();
         let cursor = Cursor::open(self, &attach.arguments, now_ms);
         let cursor = cursor.map_err(AttachRefused::Unfit)?;
         let prefetch = attach.checkout.prefetch.unwrap_or(0);

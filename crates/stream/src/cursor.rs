@@ -10,6 +10,7 @@ use conversion::{DecodeBuffer, Origin, decode_amqp10};
 use message::MessageRef;
 use meta::Name;
 use session::{Delivery, LinkId, Position, Room, Sink, Table};
+use stdx::UnixMs;
 
 /// A consumer's place in its stream.
 #[derive(Debug)]
@@ -57,7 +58,7 @@ pub(crate) enum Read {
 
 impl Cursor {
     /// Opens a cursor where the arguments of a consumer say.
-    pub(crate) fn open(stream: &Stream, arguments: &Table, now_ms: u64) -> Result<Self, String> {
+    pub(crate) fn open(stream: &Stream, arguments: &Table, now_ms: UnixMs) -> Result<Self, String> {
         check_open(stream)?;
         let resource = stream.def().resource();
         let failed =

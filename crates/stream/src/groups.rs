@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
+use stdx::MonotonicMs;
 
 /// Groups of one stream.
 pub(crate) const GROUPS_PER_STREAM_MAX: usize = 65_536;
@@ -30,8 +31,8 @@ pub(crate) type Partition = Option<u64>;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asking {
     pub(crate) update: u32,
-    /// Milliseconds on a monotonic clock.
-    pub(crate) now_ms: u64,
+    /// The time of the update.
+    pub(crate) now_ms: MonotonicMs,
 }
 
 /// An update that a consumer is to be told. It may be given messages only after its answer, and until it is
@@ -82,7 +83,7 @@ pub(crate) struct Groups<C> {
     by_name: BTreeMap<Arc<str>, Group>,
     members: BTreeMap<Member, Membership<C>>,
     /// Updates that are not answered: when the first was told, and whom.
-    unanswered: BTreeSet<(u64, Member)>,
+    unanswered: BTreeSet<(MonotonicMs, Member)>,
 }
 
 /// A group; it has members.
@@ -110,7 +111,7 @@ struct Asked {
     update: u32,
     active: bool,
     /// When the first was told that was not answered.
-    since_ms: u64,
+    since_ms: MonotonicMs,
 }
 
 impl Group {
@@ -246,10 +247,10 @@ impl<C: Clone> Groups<C> {
     }
 
     /// The members that have not answered an update for at least `timeout_ms`.
-    pub(crate) fn overdue(&self, now_ms: u64, timeout_ms: u64) -> impl Iterator<Item = &C> {
+    pub(crate) fn overdue(&self, now_ms: MonotonicMs, timeout_ms: u64) -> impl Iterator<Item = &C> {
         let unanswered = self.unanswered.iter();
-        let overdue = unanswered
-            .take_while(move |(since_ms, _)| since_ms.saturating_add(timeout_ms) <= now_ms);
+        let overdue =
+            unanswered.take_while(move |(since_ms, _)| since_ms.plus(timeout_ms) <= now_ms);
         overdue.filter_map(|(_, member)| self.members.get(member)).map(|it| &it.consumer)
     }
 

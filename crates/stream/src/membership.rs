@@ -9,6 +9,7 @@ use session::{ChunkSelection, StreamOffset, SubscriptionId};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
+use stdx::MonotonicMs;
 
 /// Milliseconds that a client has for answering an update. COMPAT: RabbitMQ's `request_timeout`.
 const ANSWER_TIMEOUT_MS: u64 = 60_000;
@@ -143,7 +144,7 @@ impl Memberships {
 
     /// Connections whose clients have not answered an update in the time that they have.
     #[must_use]
-    pub fn silent(&self, now_ms: u64) -> Vec<ConnectionId> {
+    pub fn silent(&self, now_ms: MonotonicMs) -> Vec<ConnectionId> {
         self.change(|groups| {
             let silent = groups.overdue(now_ms, ANSWER_TIMEOUT_MS);
             silent.map(|consumer| consumer.connection()).collect()
@@ -151,7 +152,7 @@ impl Memberships {
     }
 
     pub(crate) fn asking(&self) -> Asking {
-        let now_ms = self.services.time.monotonic_ms().get();
+        let now_ms = self.services.time.monotonic_ms();
         Asking { update: self.services.next_update(), now_ms }
     }
 }

@@ -7,6 +7,7 @@ use crate::stream::Stream;
 use chunk_log::{SCRUB_STEP_BYTES, Scrub};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};
+use stdx::UnixMs;
 
 /// Bytes that are scrubbed in a second, by and large: a step, or several small streams.
 pub const SCRUB_BYTES_PER_SECOND_MAX: u64 = SCRUB_STEP_BYTES;
@@ -17,7 +18,7 @@ const LOOK_INTERVAL_MS: u64 = 60_000;
 #[derive(Debug)]
 pub(crate) struct Scrubber {
     /// When the node began: streams that were never verified count as verified then, from now on.
-    began_ms: u64,
+    began_ms: UnixMs,
     state: Mutex<State>,
 }
 
@@ -25,13 +26,13 @@ pub(crate) struct Scrubber {
 struct State {
     /// Streams that are due, the first perhaps begun.
     due: VecDeque<(Weak<Stream>, Option<Scrub>)>,
-    next_look_ms: u64,
+    next_look_ms: UnixMs,
     /// Whether a thread reads.
     is_under_way: bool,
 }
 
 impl Scrubber {
-    pub(crate) fn new(began_ms: u64) -> Self {
+    pub(crate) fn new(began_ms: UnixMs) -> Self {
         Self { began_ms, state: Mutex::default() }
     }
 
@@ -41,14 +42,13 @@ impl Scrubber {
         services: &Arc<StreamServices>,
         streams: impl Iterator<Item = &'a Arc<Stream>>,
     ) {
-        let (interval_ms, now_ms) =
-            (services.options.scrub_interval_ms, services.time.unix_ms().get());
+        let (interval_ms, now_ms) = (services.options.scrub_interval_ms, services.time.unix_ms());
         let mut state = stdx::lock(&self.state);
         if interval_ms == 0 || state.is_under_way || services.is_busy() {
             return;
         }
         if state.due.is_empty() && now_ms >= state.next_look_ms {
-            state.next_look_ms = now_ms + LOOK_INTERVAL_MS.min(interval_ms);
+            state.next_look_ms = now_ms.plus(LOOK_INTERVAL_MS.min(interval_ms));
             let is_due = |stream: &&Arc<Stream>| {
                 let (id, table) = (stream.id().0, services.files.table());
                 let noted = table.and_then(|it| it.scrubbed_at_ms(id));
@@ -57,7 +57,7 @@ impl Scrubber {
                     table.inspect(|it| it.note_scrubbed(id, self.began_ms));
                     self.began_ms
                 });
-                stream.lack().is_none() && now_ms.saturating_sub(last_ms) >= interval_ms
+                stream.lack().is_none() && now_ms.since(last_ms) >= interval_ms
             };
             state.due = streams.filter(is_due).map(|it| (Arc::downgrade(it), None)).collect();
         }
@@ -94,7 +94,7 @@ impl Scrubber {
                 }
             }
             if let Some(table) = services.files.table() {
-                table.note_scrubbed(stream.id().0, services.time.unix_ms().get());
+                table.note_scrubbed(stream.id().0, services.time.unix_ms());
             }
         }
         stdx::lock(&self.state).is_under_way = false;

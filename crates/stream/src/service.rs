@@ -36,7 +36,7 @@ impl StreamService {
         failure: &Poison,
     ) -> Result<Self, ChunkLogError> {
         let services = StreamServices::new(disk, options, clock, failure)?;
-        let scrubber = Arc::new(Scrubber::new(services.time.unix_ms().get()));
+        let scrubber = Arc::new(Scrubber::new(services.time.unix_ms()));
         Ok(Self { services, scrubber })
     }
 

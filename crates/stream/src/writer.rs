@@ -9,6 +9,7 @@ use chunk_log::{
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use stdx::UnixMs;
 use streamproto::ChunkHeader;
 
 /// The writing side of a stream.
@@ -146,8 +147,8 @@ impl Writer {
     }
 
     /// Takes what is to be written.
-    fn take_chunks(&mut self, log: &ChunkLog, now_ms: u64) -> Chunks {
-        let timestamp_ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
+    fn take_chunks(&mut self, log: &ChunkLog, now_ms: UnixMs) -> Chunks {
+        let timestamp_ms = i64::try_from(now_ms.get()).unwrap_or(i64::MAX);
         let chunk_id = log.end().next_offset;
         let header =
             ChunkHeader { timestamp_ms, epoch: self.epoch, chunk_id, ..ChunkHeader::default() };
@@ -169,7 +170,7 @@ impl Writer {
     }
 
     /// Takes what is to be written together with the log; none if there is nothing, or somebody writes.
-    pub(crate) fn next_turn(&mut self, now_ms: u64) -> Option<Turn> {
+    pub(crate) fn next_turn(&mut self, now_ms: UnixMs) -> Option<Turn> {
         if self.making.is_empty() {
             return None;
         }
@@ -193,7 +194,7 @@ pub(crate) struct Turn {
     /// Entries that are committed afterwards.
     pub(crate) n_added: u64,
     /// The time at which retention is looked at; none if it is not.
-    reviews: Option<u64>,
+    reviews: Option<UnixMs>,
     /// Syncs that have come to their end beside the writing.
     synced: Vec<(SyncJob, Result<(), ChunkLogError>)>,
     /// The sync that is to begin.
@@ -223,6 +224,6 @@ impl Turn {
 }
 
 /// Removes what is not to be kept; returns how many segments. A later review removes what cannot go now.
-pub(crate) fn review(log: &mut ChunkLog, now_ms: u64) -> usize {
-    log.evaluate_retention(i64::try_from(now_ms).unwrap_or(i64::MAX)).unwrap_or(0)
+pub(crate) fn review(log: &mut ChunkLog, now_ms: UnixMs) -> usize {
+    log.evaluate_retention(i64::try_from(now_ms.get()).unwrap_or(i64::MAX)).unwrap_or(0)
 }

@@ -114,7 +114,7 @@ impl Writing<'_> {
 
     /// Writes what was added, unless somebody is at it; false if there was nothing to do.
     fn take_turn(&self, wakes: &mut Wakes) -> bool {
-        let now_ms = self.0.services.time.unix_ms().get();
+        let now_ms = self.0.services.time.unix_ms();
         let Some(mut turn) = stdx::lock(&self.0.writer).next_turn(now_ms) else { return false };
         match turn.run(&self.0.services) {
             Ok(end) => self.commit(turn, end, wakes),
@@ -210,7 +210,7 @@ impl Writing<'_> {
             return;
         }
         let Some(mut log) = stdx::lock(&self.0.writer).take_for_review() else { return };
-        review(&mut log, self.0.services.time.unix_ms().get());
+        review(&mut log, self.0.services.time.unix_ms());
         let mut wakes = Wakes::new();
         self.give_back(log, &mut wakes);
         wake_all(&mut wakes);

@@ -12,7 +12,7 @@ use message::{Body, Properties};
 use meta::{EVENT_EXCHANGE, Name};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use stdx::Ring;
+use stdx::{MonotonicMs, Ring, UnixMs};
 
 /// Events that are kept, and bytes of them.
 const KEPT_EVENTS_MAX: usize = 2_000;
@@ -41,19 +41,19 @@ impl Default for EventLog {
 impl EventLog {
     /// The last events, for somebody who reads them at `now_ms`, in monotonic time. For a minute from then on
     /// those of channels are kept too.
-    pub fn read(&self, now_ms: u64) -> &Ring<Event> {
-        self.read_until_ms.store(now_ms + READ_AGAIN_MS, Ordering::Relaxed);
+    pub fn read(&self, now_ms: MonotonicMs) -> &Ring<Event> {
+        self.read_until_ms.store(now_ms.plus(READ_AGAIN_MS).get(), Ordering::Relaxed);
         &self.last
     }
 
     /// Whether somebody is taken to read events at `now_ms`, in monotonic time.
     #[must_use]
-    pub fn is_read(&self, now_ms: u64) -> bool {
-        now_ms < self.read_until_ms.load(Ordering::Relaxed)
+    pub fn is_read(&self, now_ms: MonotonicMs) -> bool {
+        now_ms.get() < self.read_until_ms.load(Ordering::Relaxed)
     }
 
     /// Keeps an event.
-    pub fn keep(&self, name: &'static str, headers: EventHeaders, unix_ms: u64) {
+    pub fn keep(&self, name: &'static str, headers: EventHeaders, unix_ms: UnixMs) {
         let event = Event { unix_ms, name, headers: headers.kept() };
         let n_bytes = event.headers.len();
         self.last.push(event, n_bytes);
@@ -66,12 +66,12 @@ pub fn message_of(
     vhost: &str,
     name: &str,
     headers: &EventHeaders,
-    unix_ms: u64,
+    unix_ms: UnixMs,
 ) -> InternalMessage {
-    let in_ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
+    let in_ms = i64::try_from(unix_ms.get()).unwrap_or(i64::MAX);
     let properties = Properties {
         delivery_mode: Some(2),
-        timestamp: Some(unix_ms / 1_000),
+        timestamp: Some(unix_ms.get() / 1_000),
         headers: Some(headers.told(in_ms)),
         ..Properties::default()
     };

@@ -26,6 +26,7 @@ use message::{MessageRef, OwnedMessage, parse_record};
 use meta::{Command, Name};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
+use stdx::UnixMs;
 use stdx::record::{Reader, RecordError, put_bool, put_bytes, put_str, put_u8, put_u32, put_u64};
 use stream::Stream;
 
@@ -68,9 +69,9 @@ pub struct Head {
     /// The user; empty for an operator of the machine.
     pub by: String,
     /// When the act began, in Unix milliseconds.
-    pub at_ms: u64,
+    pub at_ms: UnixMs,
     /// Until when the act can be undone, in Unix milliseconds.
-    pub until_ms: u64,
+    pub until_ms: UnixMs,
     /// The stream, if the act deleted one.
     pub stream: Option<KeptStream>,
 }
@@ -93,8 +94,8 @@ impl Head {
         put_str(&mut out, self.queue.as_str());
         put_u8(&mut out, self.act as u8);
         put_str(&mut out, &self.by);
-        put_u64(&mut out, self.at_ms);
-        put_u64(&mut out, self.until_ms);
+        put_u64(&mut out, self.at_ms.get());
+        put_u64(&mut out, self.until_ms.get());
         if let Some(KeptStream { id, bytes, n_messages }) = self.stream {
             [id, bytes, n_messages].into_iter().for_each(|it| put_u64(&mut out, it));
         }
@@ -116,8 +117,8 @@ impl Head {
             queue: Name::from(reader.str()?),
             act: *Act::ALL.get(usize::from(reader.u8()?)).ok_or(RecordError::Invalid)?,
             by: reader.str()?.to_owned(),
-            at_ms: reader.u64()?,
-            until_ms: reader.u64()?,
+            at_ms: UnixMs::from_raw(reader.u64()?),
+            until_ms: UnixMs::from_raw(reader.u64()?),
             stream: match version {
                 VERSION => None,
                 _ => Some(KeptStream {

@@ -216,7 +216,7 @@ impl Keeping {
             },
             by: self.by.clone(),
             at_ms,
-            until_ms: at_ms.saturating_add(self.undo.options.window_ms),
+            until_ms: at_ms.plus(self.undo.options.window_ms),
             stream,
         };
         let id = self.undo.next_id(at_ms);

@@ -7,6 +7,7 @@ use queues::QueueRef;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use stdx::UnixMs;
 use stream::StreamService;
 
 /// Entries that are kept at a time.
@@ -92,8 +93,8 @@ impl Undo {
         self.storage().disk()
     }
 
-    pub(crate) fn unix_ms(&self) -> u64 {
-        self.storage().time.unix_ms().get()
+    pub(crate) fn unix_ms(&self) -> UnixMs {
+        self.storage().time.unix_ms()
     }
 
     /// The bounds within which messages that are taken away next can be brought back; `None` if they cannot.
@@ -129,11 +130,11 @@ impl Undo {
 
     /// Returns the id of a new entry: the Unix time in milliseconds, or more, to be higher than the ids
     /// before.
-    pub(crate) fn next_id(&self, unix_ms: u64) -> u64 {
-        let next = |last: u64| unix_ms.max(last.saturating_add(1));
+    pub(crate) fn next_id(&self, unix_ms: UnixMs) -> u64 {
+        let next = |last: u64| unix_ms.get().max(last.saturating_add(1));
         let last =
             self.last_id.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| Some(next(it)));
-        last.map_or(unix_ms, next)
+        last.map_or_else(|_| unix_ms.get(), next)
     }
 
     /// The deleted streams whose files stay.
@@ -161,7 +162,7 @@ impl Undo {
     }
 
     /// Removes the entries whose time is over.
-    pub fn expire(&self, unix_ms: u64) {
+    pub fn expire(&self, unix_ms: UnixMs) {
         let is_over = |entry: &Entry| entry.head.until_ms <= unix_ms && !entry.is_busy();
         let mut entries = stdx::lock(&self.entries);
         for (_, entry) in entries.extract_if(.., |_, entry| is_over(entry)) {

@@ -27,7 +27,7 @@ impl<'b> Events<'b> {
     /// minute.
     #[must_use]
     pub fn read(&self) -> &'b Ring<Event> {
-        self.0.event_log.read(self.0.now().monotonic_ms.get())
+        self.0.event_log.read(self.0.now().monotonic_ms)
     }
 
     /// Tells of events from now on, in this virtual host. To be called once, before there are clients.
@@ -43,7 +43,7 @@ impl<'b> Events<'b> {
 
     /// Keeps an event, and tells of it if anybody listens.
     pub(crate) fn tell(&self, name: &'static str, headers: EventHeaders) {
-        let unix_ms = self.0.classic.storage().time.unix_ms().get();
+        let unix_ms = self.0.classic.storage().time.unix_ms();
         if let Some(vhost) = self.listened_in() {
             self.0.timers.post(events::message_of(vhost, name, &headers, unix_ms));
         }
@@ -122,7 +122,7 @@ impl<'b> Events<'b> {
 
     /// Tells of a channel, if anybody listens or has read events lately.
     pub(crate) fn channel(&self, event: &'static str, connection: &Connection, channel: ChannelId) {
-        let is_read = self.0.event_log.is_read(self.0.now().monotonic_ms.get());
+        let is_read = self.0.event_log.is_read(self.0.now().monotonic_ms);
         if !is_read && self.listened_in().is_none() {
             return;
         }
@@ -174,7 +174,7 @@ impl Broker {
     pub fn set_alarm(&self, alarm: Alarm, on: bool) -> bool {
         let is_changed = self.alarms.set(alarm, on);
         if is_changed {
-            self.alarms.note_since(alarm, self.classic.storage().time.unix_ms().get());
+            self.alarms.note_since(alarm, self.classic.storage().time.unix_ms());
             let event = if on { "alarm.set" } else { "alarm.cleared" };
             let resource = match alarm {
                 Alarm::Memory => "memory",

@@ -37,7 +37,7 @@ pub(super) fn look_for_overdue(broker: &Broker, now_ms: MonotonicMs) {
 /// Has connections closed that do not answer what their single active consumers are told; those that are held
 /// by an alarm cannot be heard.
 pub(super) fn look_for_silent_consumers(broker: &Broker, now_ms: MonotonicMs) {
-    for id in broker.view().streams().flat_map(|stream| stream.memberships.silent(now_ms.get())) {
+    for id in broker.view().streams().flat_map(|stream| stream.memberships.silent(now_ms)) {
         let connection = broker.connections.get(id);
         if let Some(it) = connection.filter(|it| !it.blocked.load(Ordering::Relaxed)) {
             let reason = "a consumer update was not answered in time";

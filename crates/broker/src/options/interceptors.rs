@@ -4,6 +4,7 @@
 use amqp091::{ShortString, Table, Value};
 use bytes::Bytes;
 use message::Properties;
+use stdx::UnixMs;
 use trace::{TRACEPARENT, TraceContext};
 
 const TIMESTAMP: &str = "timestamp_in_ms";
@@ -46,17 +47,17 @@ impl Interceptors {
     pub(crate) fn apply(
         &self,
         properties: &[u8],
-        unix_ms: u64,
+        unix_ms: UnixMs,
         node: &str,
         trace: Option<TraceContext>,
     ) -> Option<Bytes> {
         let mut properties: Properties = message::View::of(properties).to_properties()?;
         let mut headers = properties.headers.take().unwrap_or_default();
         if let Some(overwrite) = self.timestamp {
-            let in_ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
+            let in_ms = i64::try_from(unix_ms.get()).unwrap_or(i64::MAX);
             put(&mut headers, TIMESTAMP, Value::I64(in_ms), overwrite);
             if overwrite == Overwrite::Yes || properties.timestamp.is_none() {
-                properties.timestamp = Some(unix_ms / 1_000);
+                properties.timestamp = Some(unix_ms.get() / 1_000);
             }
         }
         if let Some(overwrite) = self.routing_node {
@@ -82,7 +83,9 @@ mod tests {
     use super::*;
 
     fn applied(interceptors: Interceptors, properties: &Properties) -> Properties {
-        let bytes = interceptors.apply(&properties.to_bytes(), 5_999, "rabbit@box", None).unwrap();
+        let bytes = interceptors
+            .apply(&properties.to_bytes(), UnixMs::from_raw(5_999), "rabbit@box", None)
+            .unwrap();
         amqp091::PropertiesRef::parse(&bytes).unwrap().to_owned().unwrap()
     }
 

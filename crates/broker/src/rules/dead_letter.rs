@@ -9,6 +9,7 @@ use exchanges::sender_selected::{self, CC};
 use message::MessageRef;
 use queue::Reason;
 use queue_type::DeadLetterTo;
+use stdx::UnixMs;
 
 const DEATHS: &[u8] = b"x-death";
 const LAST: [&str; 3] = ["x-last-death-reason", "x-last-death-queue", "x-last-death-exchange"];
@@ -19,7 +20,7 @@ const FIRST: [&str; 3] = ["x-first-death-reason", "x-first-death-queue", "x-firs
 pub(super) struct Death<'a> {
     pub(super) queue: &'a str,
     pub(super) reason: Reason,
-    pub(super) unix_ms: u64,
+    pub(super) unix_ms: UnixMs,
 }
 
 /// The properties and keys of a dead letter, in place of those its message had.
@@ -127,7 +128,7 @@ fn record(
     put("count", Value::I64(1));
     put("reason", long(death.reason.as_str().as_bytes()));
     put("queue", long(death.queue.as_bytes()));
-    put("time", Value::Timestamp(death.unix_ms / 1_000));
+    put("time", Value::Timestamp(death.unix_ms.get() / 1_000));
     put("exchange", long(message.exchange));
     put("routing-keys", Value::Array(keys.iter().map(|key| long(key)).collect()));
     deaths.insert(0, Value::Table(table));
@@ -178,7 +179,7 @@ mod tests {
     }
 
     fn death(queue: &str, reason: Reason) -> Death<'_> {
-        Death { queue, reason, unix_ms: 5_999 }
+        Death { queue, reason, unix_ms: UnixMs::from_raw(5_999) }
     }
 
     fn to(routing_key: Option<&str>) -> DeadLetterTo {

@@ -214,7 +214,7 @@ impl<'a> DeadLetterPublish<'a> {
     /// Finds the queues of all letters, or of as many as take their turn.
     fn route(&mut self, broker: &Broker, from: &QueueDef, batch: &mut Batch) {
         let view = broker.view();
-        let unix_ms = broker.classic.storage().time.unix_ms().get();
+        let unix_ms = broker.classic.storage().time.unix_ms();
         let storage = broker.classic.storage();
         let own = storage.bodies.of(&from.vhost);
         let bodies = Bodies::of(storage, &own);
@@ -358,7 +358,7 @@ fn find_queues(
         chance: broker.names.random_u64(),
         ..routing::Message::new(&keys, properties.headers())
     };
-    let unix_ms = broker.classic.storage().time.unix_ms().get();
+    let unix_ms = broker.classic.storage().time.unix_ms();
     let mut delaying = Vec::new();
     let watch = |exchange: &Name| {
         let Some(met) = view.exchanges.get(&from.vhost, exchange) else { return Passage::Open };

@@ -284,7 +284,7 @@ impl Publishing {
 
     /// The message's properties with the headers that the broker writes into them.
     fn intercepted(&self, access: &Access, properties: &[u8]) -> Option<Bytes> {
-        let unix_ms = || access.broker.classic.storage().time.unix_ms().get();
+        let unix_ms = || access.broker.classic.storage().time.unix_ms();
         let interceptors = self.interceptors?;
         let random = || access.broker.names.random_u64();
         let trace = interceptors.begins_trace(random).then(|| TraceContext {

@@ -124,7 +124,7 @@ impl Router {
         let remembering = &mut self.remembering;
         let mut delaying: SmallVec<[QueueRef; 1]> = SmallVec::new();
         let mut absorbed = false;
-        let now_ms = broker.now().unix_ms.get();
+        let now_ms = broker.now().unix_ms;
         let watch = |name: &Name| {
             let Some(met) = view.exchanges.get(vhost, name) else { return Passage::Open };
             if met.deduplicates() {

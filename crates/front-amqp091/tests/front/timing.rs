@@ -3,6 +3,7 @@ use amqp091::frame::HEARTBEAT;
 use edge::Tick;
 use front_amqp091::Settings;
 use session::{Error, ErrorKind, Event};
+use stdx::MonotonicMs;
 
 #[test]
 fn the_client_hears_something_twice_per_interval() {
@@ -14,7 +15,10 @@ fn the_client_hears_something_twice_per_interval() {
     // The answers of the handshake went out meanwhile.
     assert_eq!(talk.hears(), [""; 0]);
     talk.now = later(START, 4_000);
-    assert_eq!(talk.front.tick(talk.now), Tick::Next(Some(START.monotonic_ms.get() + 6_000)));
+    assert_eq!(
+        talk.front.tick(talk.now),
+        Tick::Next(Some(MonotonicMs::from_raw(START.monotonic_ms.get() + 6_000)))
+    );
     assert_eq!(talk.hears(), ["0 heartbeat"]);
     talk.now = later(START, 6_000);
     talk.front.tick(talk.now);
@@ -53,7 +57,10 @@ fn a_client_that_is_not_listened_to_is_not_taken_for_dead() {
 #[test]
 fn a_handshake_and_a_close_have_their_time() {
     let mut talk = Talk::new(Settings::default());
-    assert_eq!(talk.front.tick(START), Tick::Next(Some(START.monotonic_ms.get() + 10_000)));
+    assert_eq!(
+        talk.front.tick(START),
+        Tick::Next(Some(MonotonicMs::from_raw(START.monotonic_ms.get() + 10_000)))
+    );
     assert_eq!(talk.front.tick(later(START, 10_000)), Tick::Dead("handshake timeout"));
     let mut talk = Talk::open(Settings::default(), &[]);
     let error = Error::new(ErrorKind::ConnectionForced, "shutdown");
@@ -73,12 +80,15 @@ fn a_handshake_and_a_close_have_their_time() {
 #[test]
 fn a_connection_without_traffic_becomes_idle_once() {
     let mut talk = Talk::open(Settings::default(), &[1]);
-    assert_eq!(talk.front.tick(START), Tick::Next(Some(START.monotonic_ms.get() + 1000)));
+    assert_eq!(
+        talk.front.tick(START),
+        Tick::Next(Some(MonotonicMs::from_raw(START.monotonic_ms.get() + 1000)))
+    );
     assert_eq!(talk.front.tick(later(START, 1000)), Tick::Idle(None));
     assert_eq!(talk.front.tick(later(START, 5000)), Tick::Next(None));
     talk.front.wrote(later(START, 6000));
     assert_eq!(
         talk.front.tick(later(START, 6000)),
-        Tick::Next(Some(START.monotonic_ms.get() + 7000))
+        Tick::Next(Some(MonotonicMs::from_raw(START.monotonic_ms.get() + 7000)))
     );
 }

@@ -24,8 +24,9 @@ pub(crate) fn events(management: &Management, request: &Request) -> Reply {
             return None;
         }
         let headers = table_to_json(&event.headers());
-        (text.is_empty() || headers.to_string().to_lowercase().contains(text))
-            .then(|| json!({"n": number, "timestamp": unix_ms, "event": name, "headers": headers}))
+        (text.is_empty() || headers.to_string().to_lowercase().contains(text)).then(
+            || json!({"n": number, "timestamp": unix_ms.get(), "event": name, "headers": headers}),
+        )
     })?;
     Ok(json!({"events": shown, "first": first, "next": next}))
 }

@@ -15,6 +15,7 @@ use meta::{
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use stdx::UnixMs;
 
 /// Most objects that are listed one by one.
 const LISTED_MAX: usize = 1_000;
@@ -162,7 +163,7 @@ pub(crate) fn publish(call: &Call) -> Outcome {
     let keys = keys(key, body.get("properties"));
     let message =
         Message { properties: Some(properties), ..Message::new(&keys, properties.headers()) };
-    let (now_ms, mut held) = (call.api.now().unix_ms.get(), BTreeMap::new());
+    let (now_ms, mut held) = (call.api.now().unix_ms, BTreeMap::new());
     let watch = |exchange: &Name| {
         let forecast = view.forecast(&vhost.name, exchange, &message, now_ms);
         held.insert(exchange.clone(), forecast);
@@ -203,11 +204,11 @@ fn keys<'b>(key: &'b str, properties: Option<&'b Value>) -> Vec<&'b [u8]> {
 }
 
 /// An exchange that a message does not pass, at least not now.
-fn hold(exchange: &Name, forecast: &Forecast, now_ms: u64) -> Value {
+fn hold(exchange: &Name, forecast: &Forecast, now_ms: UnixMs) -> Value {
     let (fate, due_at) = match forecast {
         Forecast::GoesOn => ("routed", None),
         Forecast::Dropped => ("dropped: a duplicate of an earlier message", None),
-        Forecast::Delayed { delay_ms } => ("delayed", Some(now_ms + delay_ms)),
+        Forecast::Delayed { delay_ms } => ("delayed", Some(now_ms.plus(*delay_ms).get())),
     };
     json!({"exchange": exchange.as_str(), "fate": fate, "due_at": due_at})
 }

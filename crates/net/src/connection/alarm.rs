@@ -16,28 +16,23 @@ const FAR_MS: u64 = 24 * 3600 * 1000;
 pub(super) struct Alarm {
     sleep: Pin<Box<Sleep>>,
     /// Monotonic milliseconds.
-    at_ms: u64,
+    at_ms: MonotonicMs,
 }
 
 impl Alarm {
     /// Far away.
     pub(super) fn new(server: &Server, now: Now) -> Self {
-        let at_ms = now.monotonic_ms.get().saturating_add(FAR_MS);
-        Self {
-            sleep: Box::pin(
-                server.timers.sleep_until(server.clock.instant(MonotonicMs::from_raw(at_ms))),
-            ),
-            at_ms,
-        }
+        let at_ms = now.monotonic_ms.plus(FAR_MS);
+        Self { sleep: Box::pin(server.timers.sleep_until(server.clock.instant(at_ms))), at_ms }
     }
 
     /// Something is due then, in monotonic milliseconds. An alarm that goes off too early is cheaper than
     /// setting it at every turn.
-    pub(super) fn set(&mut self, clock: &Clock, now: Now, due_ms: u64) {
+    pub(super) fn set(&mut self, clock: &Clock, now: Now, due_ms: MonotonicMs) {
         let has_gone_off = self.sleep.is_elapsed();
         if due_ms < self.at_ms || has_gone_off {
-            self.at_ms = due_ms.min(now.monotonic_ms.get().saturating_add(FAR_MS));
-            self.sleep.as_mut().reset(clock.instant(MonotonicMs::from_raw(self.at_ms)));
+            self.at_ms = due_ms.min(now.monotonic_ms.plus(FAR_MS));
+            self.sleep.as_mut().reset(clock.instant(self.at_ms));
         }
     }
 

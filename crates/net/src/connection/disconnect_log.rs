@@ -82,8 +82,8 @@ impl fmt::Display for Closing<'_> {
             let identity = &stats.identity;
             write!(f, ", vhost: '{}', user: '{}'", identity.vhost, identity.user)?;
         }
-        let now_ms = task.server.clock.now().monotonic_ms.get();
-        write!(f, ", duration: '{}')", Duration(now_ms.saturating_sub(task.entry.accepted_ms)))
+        let now_ms = task.server.clock.now().monotonic_ms;
+        write!(f, ", duration: '{}')", Duration(now_ms.since(task.entry.accepted_ms)))
     }
 }
 

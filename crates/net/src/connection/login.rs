@@ -10,7 +10,7 @@ use edge::{AuthFailure, Login, Mechanism, Proof, TaskOutbox};
 use session::{Error, ErrorKind, Table};
 use std::sync::Arc;
 use std::time::Duration;
-use stdx::Now;
+use stdx::{MonotonicMs, Now};
 
 /// The user that logged in, and the mechanism.
 struct LoggedIn {
@@ -22,7 +22,7 @@ struct LoggedIn {
 /// The way of a client into the node, from its acceptance to a virtual host.
 pub(super) struct Entry {
     /// Monotonic milliseconds.
-    pub(super) accepted_ms: u64,
+    pub(super) accepted_ms: MonotonicMs,
     /// The place among those that have not opened a virtual host yet.
     handshake: Option<Place>,
     /// The user that logged in, until the session is opened.
@@ -36,7 +36,7 @@ pub(super) struct Entry {
 impl Entry {
     pub(super) const fn new(handshake: Place, now: Now, tls: Option<Arc<TlsPeer>>) -> Self {
         Self {
-            accepted_ms: now.monotonic_ms.get(),
+            accepted_ms: now.monotonic_ms,
             handshake: Some(handshake),
             logged_in: None,
             refusal: None,
@@ -132,7 +132,7 @@ impl Task {
             .throttle
             .in_turn(
                 (peer, user),
-                || server.clock.now().monotonic_ms.get(),
+                || server.clock.now().monotonic_ms,
                 move |wait_ms| task.pause(wait_ms),
                 server.auth.login(credentials, Some(peer), &view.meta),
             )

@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use stdx::MonotonicMs;
 
 const NAMES: [&str; 2] = ["a", "b"];
 const TIMEOUT_MS: u64 = 60_000;
@@ -58,7 +59,7 @@ fn step() -> impl Strategy<Value = Step> {
 impl Model {
     fn asking(&mut self) -> Asking {
         self.n_asked += 1;
-        Asking { update: self.n_asked, now_ms: self.now_ms }
+        Asking { update: self.n_asked, now_ms: MonotonicMs::from_raw(self.now_ms) }
     }
 
     fn at(&self, group: usize, at: usize) -> Option<usize> {
@@ -185,7 +186,7 @@ impl Model {
             silent.extend(of_group.filter(|(since, _)| since + TIMEOUT_MS <= self.now_ms));
         }
         silent.sort_unstable();
-        let overdue = self.groups.overdue(self.now_ms, TIMEOUT_MS);
+        let overdue = self.groups.overdue(MonotonicMs::from_raw(self.now_ms), TIMEOUT_MS);
         assert!(overdue.eq(silent.iter().map(|(_, member)| member)));
     }
 
@@ -224,7 +225,7 @@ proptest! {
 }
 
 fn asking(update: u32) -> Asking {
-    Asking { update, now_ms: 0 }
+    Asking { update, now_ms: MonotonicMs::from_raw(0) }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::io::Write as _;
 use std::sync::Arc;
+use stdx::UnixMs;
 
 /// The largest buffer that a thread keeps for its next event.
 const BUFFER_BYTES_MAX: usize = 4 << 10;
@@ -150,7 +151,7 @@ fn table(bytes: &[u8]) -> Table {
 #[derive(Clone, Debug)]
 pub struct Event {
     /// Its time, milliseconds since 1970.
-    pub unix_ms: u64,
+    pub unix_ms: UnixMs,
     /// The routing key under which it is published, where it is.
     pub name: &'static str,
     pub(super) headers: Arc<[u8]>,

@@ -2,7 +2,7 @@
 //! ordinary test of the crate, which needs no fuzzer.
 
 use broker::UndoEntry;
-use log::{Disk, OpenMode, crc32c};
+use segments::{Disk, OpenMode, crc32c};
 use testing::MemoryDisk;
 
 /// The number of the entry.

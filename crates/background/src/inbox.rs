@@ -2,7 +2,7 @@
 //! time limit, publishers that wait while it has too much, its failure, and its end. In simulations the same
 //! inbox is worked off in steps, without a thread.
 
-use crate::poison::Poison;
+use segments::Poison;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -256,6 +256,10 @@ mod tests {
         }
     }
 
+    fn failure_of(inbox: &Inbox<Numbers>) -> Result<(), String> {
+        inbox.failure.check(|reason| reason)
+    }
+
     fn inbox() -> Arc<Inbox<Numbers>> {
         Arc::new(Inbox::new(10, &Poison::default()))
     }
@@ -285,16 +289,16 @@ mod tests {
     #[expect(clippy::panic, reason = "that is what is looked at")]
     fn a_panic_is_a_failure_and_ends_what_others_wait_for() {
         let inbox = inbox();
-        assert!(inbox.failure.check().is_ok());
+        assert!(failure_of(&inbox).is_ok());
         let (told, ended) = mpsc::channel();
         let end = move || told.send(()).unwrap();
         inbox.spawn("some-thread", end, || panic!("on purpose")).unwrap();
         ended.recv().unwrap();
         inbox.stop();
-        let error = inbox.failure.check().unwrap_err().to_string();
+        let error = failure_of(&inbox).unwrap_err();
         assert!(error.contains("the thread some-thread panicked"), "{error}");
         inbox.fail(&"a later one");
-        assert_eq!(inbox.failure.check().unwrap_err().to_string(), error);
+        assert_eq!(failure_of(&inbox).unwrap_err(), error);
     }
 
     #[test]
@@ -336,6 +340,6 @@ mod tests {
         inbox.add_excess(1);
         inbox.fail(&"no disk");
         assert!(inbox.has_capacity() && inbox.poll_capacity(Waker::noop()), "nobody waits");
-        assert!(inbox.failure.check().is_err());
+        assert!(failure_of(&inbox).is_err());
     }
 }

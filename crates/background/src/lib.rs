@@ -3,7 +3,5 @@
 //! Start reading at [`Inbox`].
 
 mod inbox;
-mod poison;
 
 pub use inbox::{Inbox, Next, Pending};
-pub use poison::Poison;

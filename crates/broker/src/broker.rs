@@ -186,7 +186,7 @@ impl Broker {
     ///
     /// # Errors
     /// The disk's.
-    pub fn snapshot_definitions(&self) -> Result<(), log::LogError> {
+    pub fn snapshot_definitions(&self) -> segments::Result<()> {
         self.control_plane.write_snapshot()
     }
 
@@ -214,7 +214,7 @@ impl Broker {
         self.classic.storage().tell_losses(true);
         log_records::node::append_stopped(&self.classic.storage().wal, &cursors, &unused);
         self.classic.storage().wal.close()?;
-        self.exchanges.save_seen_at_end(self.classic.storage().disk())
+        Ok(self.exchanges.save_seen_at_end(self.classic.storage().disk())?)
     }
 }
 

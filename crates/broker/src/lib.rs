@@ -38,7 +38,6 @@ pub use content::{PagerOptions, Seen, StorageOptions};
 pub use control::{DEFINITIONS_FILE, View};
 pub use exchanges::Forecast;
 pub use inspect::{Browser, LookAt, LookFrom, LookedAt, end_of};
-pub use log::FileTraffic;
 pub use message::Properties as MessageProperties;
 pub use queue::machine::DeadLetters;
 pub use queue::{DeliveryCounts, Reason, Standing};
@@ -51,6 +50,7 @@ pub use quorum::{
     BODY_START_BYTES, LogFigures, Peeked, QuorumFigures, QuorumInspection, QuorumQueue,
 };
 pub use recovery::{Found, OpenError, Repair, repair};
+pub use segments::FileTraffic;
 pub use stdx::Clock;
 pub use store::blob::BlobStats;
 pub use stream::{

@@ -8,9 +8,10 @@ use classic::{ClassicParts, ClassicV1Stepper, WorkerHost};
 use content::StorageOptions;
 use content::pager::PagerStepper;
 use control::{DEFINITIONS_FILE, log_records};
-use log::{Disk, IoContext, Lsn, Wal, WalOptions};
+use log::{Lsn, Wal, WalOptions};
 use meta::{QueueId, QueueVersion};
 use recovery::{Found, OpenError, Replay};
+use segments::{Disk, IoContext};
 use std::sync::{Arc, Weak};
 use stream::StreamService;
 

@@ -6,7 +6,7 @@ mod requests;
 
 pub(crate) use requests::Task;
 
-use background::{Inbox, Next, Poison};
+use background::{Inbox, Next};
 use confirm::DurabilityToken;
 use content::{Services, Storage};
 use log::{CommitListener, Lsn};
@@ -16,6 +16,7 @@ use queue_type::{AlarmChange, Given, QueueHost, RuledQueue};
 use queue_type::{Owner, RejectedDeadLetters, SentLetters};
 use queues::QueueRef;
 use requests::Requests;
+use segments::Poison;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};

@@ -1,6 +1,6 @@
 //! The failures of a log of chunks, and who has to act.
 
-use segments::LogError;
+use segments::FileError;
 
 use crate::damage::Lack;
 
@@ -9,7 +9,7 @@ use crate::damage::Lack;
 pub enum ChunkLogError {
     /// The disk refused, or a file is damaged or newer than this program.
     #[error(transparent)]
-    Disk(#[from] LogError),
+    Disk(#[from] FileError),
     /// The caller's mistake: what was to be appended or cut off does not belong there. Nothing has changed.
     #[error("{dir}: {reason}")]
     Refused {
@@ -90,7 +90,7 @@ impl ChunkLogError {
     }
 
     pub(crate) fn corrupt(file: &str, offset: u64, what: &'static str) -> Self {
-        Self::Disk(LogError::Corrupt { file: file.to_owned(), offset, what })
+        Self::Disk(FileError::Corrupt { file: file.to_owned(), offset, what })
     }
 
     /// Whether a file is not there.
@@ -100,6 +100,6 @@ impl ChunkLogError {
 
     /// Whether what was read is not what was written.
     pub const fn is_corrupt(&self) -> bool {
-        matches!(self, Self::Disk(LogError::Corrupt { .. }))
+        matches!(self, Self::Disk(FileError::Corrupt { .. }))
     }
 }

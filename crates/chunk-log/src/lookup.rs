@@ -241,6 +241,6 @@ impl<'v> Lookup<'v> {
     fn gone(&self, segment: u64) -> crate::ChunkLogError {
         let name = FileName::Index(segment).path(&self.view.0.dir);
         let source = std::io::ErrorKind::NotFound.into();
-        segments::LogError::Io { what: "open", file: name, source }.into()
+        segments::FileError::Io { what: "open", file: name, source }.into()
     }
 }

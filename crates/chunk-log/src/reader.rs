@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use segments::{CachedFile, File, IoContext as _, LogError};
+use segments::{CachedFile, File, FileError, IoContext as _};
 use streamproto::ChunkHeader;
 use streamproto::spec::CHUNK_HEADER_BYTES;
 
@@ -443,7 +443,7 @@ impl Reader {
         let Some(slot) = self.view.0.chunks(self.segment) else {
             let file = crate::segment::FileName::Segment(self.segment).path(&self.view.0.dir);
             let source = std::io::ErrorKind::NotFound.into();
-            return Err(LogError::Io { what: "open", file, source }.into());
+            return Err(FileError::Io { what: "open", file, source }.into());
         };
         self.file = Some(Arc::clone(&slot));
         Ok(slot)

@@ -12,7 +12,7 @@
 //! Integers are big-endian, as in chunks. The checksum is of the 24 bytes in front of it. The identity is the
 //! stream's (`table.rs`), 0 in older files.
 
-use segments::{Digits, LogError, NameForm, crc32c};
+use segments::{Digits, FileError, NameForm, crc32c};
 
 use crate::STREAMS_DIR;
 use crate::error::Result;
@@ -100,7 +100,7 @@ pub(crate) fn decode_checked(magic: [u8; 4], bytes: &[u8], file: &str) -> Result
     }
     let found = crate::field::u32_at(checked, 4);
     if found > VERSION {
-        Err(LogError::Newer { file: file.to_owned(), found, known: VERSION })?;
+        Err(FileError::Newer { file: file.to_owned(), found, known: VERSION })?;
     }
     let at = |at| crate::field::u64_at(checked, at);
     Ok(Some(First { ordinal: at(8), offset: at(16) }))

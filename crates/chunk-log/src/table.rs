@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use segments::{
-    CHECKED_AT, Disk, LogError, SlotTable, TableRecord, crc32c, replace_file, seal_record,
+    CHECKED_AT, Disk, FileError, SlotTable, TableRecord, crc32c, replace_file, seal_record,
     unseal_record,
 };
 
@@ -92,7 +92,7 @@ impl TableRecord<SLOT_BYTES> for StreamNote {
         let [found, identity] = halves(&mut reader);
         if found > VERSION {
             let file = STREAMS_FILE.to_owned();
-            return Err(LogError::Newer { file, found, known: VERSION });
+            return Err(FileError::Newer { file, found, known: VERSION });
         }
         let [stream, first, last] = [(); 3].map(|()| reader.u64().unwrap_or_default());
         let [position, flags] = halves(&mut reader);

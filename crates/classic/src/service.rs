@@ -3,13 +3,14 @@
 
 use crate::queue::{PageScan, Queue, WorkerHost};
 use crate::v1::{self, ClassicV1Stepper, Loading};
-use background::Poison;
 use content::pager::{self, PagerStepper};
 use content::{JournalInbox, PagerHost, PagerInbox, Services, Storage, StorageOptions, Task};
-use log::{Disk, Durability, LogError, Stamper, Wal, WalOptions};
+use log::{Durability, LogError, Stamper, Wal, WalOptions};
 use message_store::MessageStores;
 use meta::Name;
 use queue_type::{QueueHost, UsedQueues};
+use segments::Disk;
+use segments::Poison;
 use std::io;
 use std::sync::{Arc, Weak};
 use store::StoreError;
@@ -52,7 +53,7 @@ impl ClassicParts {
     pub fn before_commit(&self) -> impl Fn() -> Result<(), LogError> + Send + Sync + use<> {
         let (failure, bodies) = (self.failure.clone(), Arc::clone(&self.bodies));
         move || {
-            failure.check()?;
+            failure.check(|reason| LogError::Poisoned { reason })?;
             bodies.sync()
         }
     }
@@ -162,7 +163,7 @@ impl ClassicService {
         for journal in queues.filter_map(|queue| queue.upkeep().journal()) {
             v1::sync_at_end(&self.services, &journal)?;
         }
-        self.services.storage.journals.sync()
+        Ok(self.services.storage.journals.sync()?)
     }
 
     /// Ends at once: who waits for the journals of `queues` waits in vain.

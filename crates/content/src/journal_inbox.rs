@@ -3,8 +3,9 @@
 
 use crate::journal::Journal;
 use crate::storage::Storage;
-use background::{Inbox, Pending, Poison};
+use background::{Inbox, Pending};
 use log::Lsn;
+use segments::Poison;
 use std::collections::{HashSet, VecDeque};
 use std::fmt::Debug;
 use std::sync::atomic::Ordering;

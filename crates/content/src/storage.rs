@@ -8,10 +8,11 @@ use scarcity::Scarcity;
 
 use crate::journal::journals_dir_of;
 use crate::options::StorageOptions;
-use log::{Disk, Stamper, Wal};
+use log::{Stamper, Wal};
 use message_store::MessageStores;
 use meta::{Name, QueueDef};
 use queue_type::Deaths;
+use segments::Disk;
 use std::sync::{Arc, Mutex};
 use stdx::WallClock;
 use store::StoreError;

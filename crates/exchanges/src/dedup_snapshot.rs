@@ -8,7 +8,8 @@
 use super::dedup_window::{self, Window};
 use super::{Exchanges, StatefulExchanges};
 use confirm::DurabilityToken;
-use log::{Disk, LogError, Wal};
+use log::Wal;
+use segments::{Disk, FileError};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use stdx::MonotonicMs;
@@ -64,8 +65,8 @@ impl Exchanges {
     }
 
     /// Reads what deduplicating exchanges had seen before a restart.
-    pub fn restore_seen(&self, disk: &dyn Disk) -> Result<(), LogError> {
-        let Some(bytes) = log::read_snapshot(disk, SEEN_FILE)? else { return Ok(()) };
+    pub fn restore_seen(&self, disk: &dyn Disk) -> Result<(), FileError> {
+        let Some(bytes) = segments::read_snapshot(disk, SEEN_FILE)? else { return Ok(()) };
         if read_seen(&mut Reader::new(&bytes), &self.now()).is_err() {
             tracing::error!("cannot read {SEEN_FILE}: deduplication state of exchanges is lost");
         }
@@ -74,16 +75,16 @@ impl Exchanges {
 
     /// Writes what deduplicating exchanges have seen, if that is not on disk yet. The caller sees to it that
     /// nobody publishes any more, and that all that is to survive is durable.
-    pub fn save_seen_at_end(&self, disk: &dyn Disk) -> Result<(), LogError> {
+    pub fn save_seen_at_end(&self, disk: &dyn Disk) -> Result<(), FileError> {
         let unwritten = stdx::lock(&self.saving).copied.take().map(|copied| copied.bytes);
         match self.copy_seen().or(unwritten) {
-            Some(bytes) => log::write_snapshot(disk, SEEN_FILE, &bytes),
+            Some(bytes) => segments::write_snapshot(disk, SEEN_FILE, &bytes),
             None => Ok(()),
         }
     }
 
     /// Writes what deduplicating exchanges have seen, if the messages are durable.
-    fn save_seen(&self, disk: &dyn Disk, wal: &Wal) -> Result<Saved, LogError> {
+    fn save_seen(&self, disk: &dyn Disk, wal: &Wal) -> Result<Saved, FileError> {
         if stdx::lock(&self.saving).copied.is_none() {
             let Some(bytes) = self.copy_seen() else { return Ok(Saved::Nothing) };
             // Publishers whose noted names were copied hold this barrier; those of names noted from here on
@@ -102,7 +103,7 @@ impl Exchanges {
         }
         // Publishers must not wait for the disk.
         drop(saving);
-        if let Err(error) = log::write_snapshot(disk, SEEN_FILE, &copied.bytes) {
+        if let Err(error) = segments::write_snapshot(disk, SEEN_FILE, &copied.bytes) {
             stdx::lock(&self.saving).copied = Some(copied);
             return Err(error);
         }

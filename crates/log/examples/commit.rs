@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use log::{CommitListener, Durability, Lsn, Owner, RealDisk, Wal, WalOptions};
+use log::{CommitListener, Durability, Lsn, Owner, Wal, WalOptions};
+use segments::RealDisk;
 
 const OWNER: Owner = Owner(3);
 

@@ -17,10 +17,9 @@
 use std::io;
 use std::sync::Arc;
 
-use segments::read_file;
-use segments::replace_file;
-use segments::{Disk, DiskLock};
-use segments::{IoContext, LogError, Result};
+use segments::{Disk, DiskLock, FileError, IoContext as _, read_file, replace_file};
+
+use crate::error::{LogError, Result};
 
 /// The file that is locked while a node uses the directory.
 pub const LOCK_FILE: &str = "leveret.lock";
@@ -57,7 +56,7 @@ impl DataDir {
             if source.kind() == io::ErrorKind::WouldBlock {
                 return LogError::Locked { file: file(LOCK_FILE) };
             }
-            LogError::Io { what: "lock", file: file(LOCK_FILE), source }
+            FileError::Io { what: "lock", file: file(LOCK_FILE), source }.into()
         })?;
         let found = read_file(disk.as_ref(), FORMAT_FILE)?;
         let found = found.map(|text| version(&text, file(FORMAT_FILE))).transpose()?;
@@ -77,7 +76,7 @@ impl DataDir {
             return Ok(());
         }
         let text = format!("{FORMAT_NAME} {FORMAT_VERSION}\n");
-        replace_file(self.disk.as_ref(), FORMAT_FILE, text.as_bytes())
+        Ok(replace_file(self.disk.as_ref(), FORMAT_FILE, text.as_bytes())?)
     }
 
     /// The directory's disk.
@@ -105,7 +104,7 @@ pub fn version_in(format: &[u8]) -> Option<u32> {
 fn version(text: &[u8], file: String) -> Result<u32> {
     match version_in(text) {
         Some(found) if found > FORMAT_VERSION => {
-            Err(LogError::Newer { file, found, known: FORMAT_VERSION })
+            Err(FileError::Newer { file, found, known: FORMAT_VERSION }.into())
         }
         Some(found) => Ok(found),
         None => Err(LogError::Foreign { file, what: "the format file is not one of Leveret's" }),
@@ -152,7 +151,8 @@ mod tests {
             let disk = MemoryDisk::new();
             put(&disk, FORMAT_FILE, text.as_bytes());
             let opened = DataDir::open(Arc::new(disk));
-            let is_newer = matches!(opened, Err(LogError::Newer { found: 9, known: 8, .. }));
+            let is_newer =
+                matches!(opened, Err(LogError::File(FileError::Newer { found: 9, known: 8, .. })));
             let is_foreign = matches!(opened, Err(LogError::Foreign { .. }));
             assert_eq!((is_newer, is_foreign), (newer, !newer), "{opened:?}");
         }

@@ -23,10 +23,9 @@ use std::time::Duration;
 
 use stdx::{Histogram, HistogramCounts};
 
+use crate::error::{LogError, Result};
 use crate::position::{EntryAddress, NodeId, Owner, SegmentId};
-use segments::Disk;
-use segments::{LogError, Lsn, Result};
-use segments::{Stamp, Stamper};
+use segments::{Disk, FileError, Lsn, Stamp, Stamper};
 
 mod buffer;
 mod commit;
@@ -372,7 +371,7 @@ impl Wal {
         let spawned = std::thread::Builder::new()
             .name("wal-commit".to_owned())
             .spawn(move || commit::run(&shared, &committer))
-            .map_err(|source| LogError::Io {
+            .map_err(|source| FileError::Io {
                 what: "start the thread of",
                 file: wal.shared.options.dir.clone(),
                 source,

@@ -7,9 +7,10 @@
 //! anew by every start.
 
 use bytes::Bytes;
-use log::{Disk, IoContext, LogError, Lsn, Stamper, list_if_there};
+use log::{LogError, Lsn, Stamper};
 use message::{MessageRef, Properties};
 use routing::Name;
+use segments::{Disk, IoContext, list_if_there};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,8 +3,8 @@
 use crate::config::Resources;
 use admission::Descriptors;
 use broker::{Alarm, Broker, FileTraffic, HEAVIEST_NAMED};
-use log::{Disk as _, ReservedDisk, Scarcity};
 use mgmt::{FileDescriptors, ResourceLimits};
+use segments::{Disk as _, ReservedDisk, Scarcity};
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 

@@ -2,14 +2,18 @@
 
 use chunk_log::ChunkLogError;
 use log::LogError;
+use segments::FileError;
 use store::StoreError;
 
 /// Why the broker cannot start on its data.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The log or a file beside it.
+    /// The log.
     #[error(transparent)]
     Log(#[from] LogError),
+    /// A file beside the log.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// The files of pages.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -42,10 +46,12 @@ impl OpenError {
     pub const fn is_damage(&self) -> bool {
         match self {
             Self::Stream(ChunkLogError::Lost(_)) => true,
-            Self::Log(error) | Self::Store(StoreError::Disk(error)) => {
-                !matches!(error, LogError::Io { .. } | LogError::Newer { .. })
+            Self::Log(LogError::File(error))
+            | Self::File(error)
+            | Self::Store(StoreError::Disk(error)) => {
+                !matches!(error, FileError::Io { .. } | FileError::Newer { .. })
             }
-            Self::Definitions { .. } => true,
+            Self::Log(_) | Self::Definitions { .. } => true,
             Self::Store(_) | Self::Stream(_) | Self::Machine { .. } | Self::Threads(_) => false,
         }
     }

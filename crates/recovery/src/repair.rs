@@ -12,9 +12,10 @@ use content::records::QueueEntry;
 use control::DEFINITIONS_FILE;
 use control::log_records::definitions::DefinitionEntry;
 use control::log_records::{self, Entry};
-use log::{Disk, LOG_FILE, LogError, Lsn, Salvaged, Stamp, Wal, WalFound, WalOptions};
+use log::{LOG_FILE, LogError, Lsn, Salvaged, Stamp, Wal, WalFound, WalOptions};
 use meta::{Command, QueueDef, QueueId, QueueKind, QueueVersion, SnapshotOf, State};
 use routing::Name;
+use segments::Disk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use store::blob::{BODIES_FILE, BlobStore, ToldFiles};
@@ -191,14 +192,14 @@ impl Survey {
                 survey.stamp = stamp;
             })
         };
-        let whole = match log::read_stamped(disk, DEFINITIONS_FILE) {
+        let whole = match segments::read_stamped(disk, DEFINITIONS_FILE) {
             Ok(None) => return survey,
             Ok(Some((stamp, bytes))) => take(stamp, &bytes),
             Err(error) => Err(error.to_string()),
         };
         let Err(reason) = whole else { return survey };
         repair.damage.push(reason);
-        let readable = log::salvage_snapshot(disk, DEFINITIONS_FILE);
+        let readable = segments::salvage_snapshot(disk, DEFINITIONS_FILE);
         repair.lost.push(match readable.into_iter().any(|bytes| take(None, &bytes).is_ok()) {
             true => {
                 "perhaps a part of the definitions, which can be read all the same: compare them \
@@ -440,7 +441,7 @@ impl Survey {
         }
         let mut bytes = self.serial.to_le_bytes().to_vec();
         self.meta.snapshot(SnapshotOf::Durable, &mut bytes);
-        Ok(log::write_stamped(anew.as_ref(), DEFINITIONS_FILE, begun, &bytes)?)
+        Ok(segments::write_stamped(anew.as_ref(), DEFINITIONS_FILE, begun, &bytes)?)
     }
 
     fn is_kept(&self, entry: &log::Entry<'_>) -> bool {

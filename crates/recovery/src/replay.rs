@@ -16,14 +16,13 @@ use control::log_records::definitions::DefinitionEntry;
 use control::log_records::node::NodeEntry;
 use control::log_records::{self, Entry};
 use control::{CommandLog, DEFINITIONS_FILE, Definitions};
-use log::{
-    Disk, Lsn, Owner, Refused, SegmentCounts, SegmentId, Stamp, Tail, Wal, WalFound, WalOptions,
-};
+use log::{Lsn, Owner, Refused, SegmentCounts, SegmentId, Stamp, Tail, Wal, WalFound, WalOptions};
 use message::Body;
 use message_store::SHARED_BODY_MIN_BYTES;
 use meta::{Command, QueueDef, QueueId, QueueKind, QueueVersion, State};
 use queues::QueueRef;
 use quorum::QuorumQueue;
+use segments::Disk;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use stdx::record::Reader;
@@ -142,7 +141,7 @@ impl Replay {
 
     /// Reads the snapshot of definitions; also returns its stamp, `None` without a snapshot.
     fn from_snapshot(disk: &dyn Disk) -> Result<(Self, Option<Option<Stamp>>), OpenError> {
-        let snapshot = log::read_stamped(disk, DEFINITIONS_FILE)?;
+        let snapshot = segments::read_stamped(disk, DEFINITIONS_FILE)?;
         let stamp = snapshot.as_ref().map(|(stamp, _)| *stamp);
         let ReadDefinitions { meta, serial: covered, v1_queues } = match snapshot {
             None => ReadDefinitions::default(),

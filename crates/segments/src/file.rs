@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use crate::disk::{Disk, DiskFile, OpenMode};
-use crate::error::{IoContext as _, LogError, Result};
+use crate::error::{FileError, IoContext as _, Result};
 
 /// An open file and its name, relative to the disk's root. Clones are handles of the same file.
 #[derive(Clone, Debug)]
@@ -142,8 +142,8 @@ impl File {
 
     /// The error of bytes at `offset` that are not what was written there.
     #[must_use]
-    pub fn corrupt(&self, offset: u64, what: &'static str) -> LogError {
-        LogError::Corrupt { file: self.name().to_owned(), offset, what }
+    pub fn corrupt(&self, offset: u64, what: &'static str) -> FileError {
+        FileError::Corrupt { file: self.name().to_owned(), offset, what }
     }
 }
 

@@ -21,7 +21,7 @@ pub use disk::{
     Disk, DiskFile, DiskLock, FileKind, FileTraffic, OpenMode, RESERVE_BYTES_MAX, RESERVE_FILE,
     RealDisk, ReservedDisk, Scarcity, Space,
 };
-pub use error::{IoContext, LogError, Result};
+pub use error::{FileError, IoContext, Result};
 pub use file::{
     File, list_if_there, read_file, remove, remove_if_there, rename_if_there, sync_dir, sync_name,
 };

@@ -1,14 +1,19 @@
-//! The end of files after a failure.
+//! The end of something after a failure.
 
 use std::fmt::Display;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-/// The first failed write or sync of files that belong together, after which none succeeds: nobody knows
-/// what is on the medium, and a second sync would not tell.
-#[derive(Debug, Default)]
-pub struct Poison(OnceLock<String>);
+/// The first failure of things that belong together, after which none of them goes on: nobody knows what is
+/// on the medium, and a second sync would not tell. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Poison(Arc<OnceLock<String>>);
 
 impl Poison {
+    /// Notes a failure, if it is the first.
+    pub fn note(&self, reason: &dyn ToString) {
+        self.0.get_or_init(|| reason.to_string());
+    }
+
     /// Fails after a failure, of which `error` makes an error.
     ///
     /// # Errors
@@ -22,8 +27,6 @@ impl Poison {
     /// # Errors
     /// That of the operation.
     pub fn of<T, E: Display>(&self, done: Result<T, E>) -> Result<T, E> {
-        done.inspect_err(|error| {
-            self.0.get_or_init(|| error.to_string());
-        })
+        done.inspect_err(|error| self.note(error))
     }
 }

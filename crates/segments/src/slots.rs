@@ -2,7 +2,7 @@
 //! free; what is in a slot, and when the file is synced, its owner knows.
 
 use crate::disk::Disk;
-use crate::error::{LogError, Result};
+use crate::error::{FileError, Result};
 use crate::file::{File, sync_name};
 
 /// The file while the node runs. It is made with its first slot.
@@ -20,7 +20,7 @@ impl<const SLOT_BYTES: usize> SlotFile<SLOT_BYTES> {
     ///
     /// # Errors
     /// The disk's, and those of `is_taken`.
-    pub fn open<E: From<LogError>>(
+    pub fn open<E: From<FileError>>(
         disk: &dyn Disk,
         name: &'static str,
         mut is_taken: impl FnMut(u64, &[u8]) -> std::result::Result<bool, E>,

@@ -12,7 +12,7 @@
 
 use crate::checksum::{CHECKED_AT, seal_record, unseal_record};
 use crate::disk::Disk;
-use crate::error::{IoContext as _, LogError, Result};
+use crate::error::{FileError, IoContext as _, Result};
 use crate::file::{File, read_file, remove_if_there, sync_name};
 use crate::stamp::{STAMP_BYTES, Stamp};
 use stdx::record::Reader;
@@ -61,14 +61,14 @@ pub fn read_snapshot(disk: &dyn Disk, name: &str) -> Result<Option<Vec<u8>>> {
 /// stays only once the directory is synced.
 pub fn read_stamped(disk: &dyn Disk, name: &str) -> Result<Option<(Option<Stamp>, Vec<u8>)>> {
     let Some(mut bytes) = read_file(disk, name)? else { return Ok(None) };
-    let corrupt = |what| LogError::Corrupt { file: name.to_owned(), offset: 0, what };
+    let corrupt = |what| FileError::Corrupt { file: name.to_owned(), offset: 0, what };
     if bytes.get(..MAGIC.len()) != Some(&MAGIC) || bytes.len() < HEADER_BYTES {
         return Err(corrupt("not a snapshot file"));
     }
     let mut header = Reader::new(bytes.get(CHECKED_AT..).unwrap_or_default());
     let (version, _) = (header.u32().unwrap_or_default(), header.u32());
     if version > VERSION {
-        return Err(LogError::Newer { file: name.to_owned(), found: version, known: VERSION });
+        return Err(FileError::Newer { file: name.to_owned(), found: version, known: VERSION });
     }
     if unseal_record(MAGIC, &bytes).is_none() {
         return Err(corrupt("the snapshot's checksum does not match"));

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use stdx::lock;
 
 use crate::disk::Disk;
-use crate::error::{LogError, Result};
+use crate::error::{FileError, Result};
 use crate::file::{File, read_file};
 use crate::slots::SlotFile;
 
@@ -70,7 +70,7 @@ impl<R: TableRecord<N>, const N: usize> SlotTable<R, N> {
         let slots = SlotFile::open(disk.as_ref(), R::FILE, |place, slot| {
             let Some((key, record)) = R::from_slot(slot)? else { return Ok(false) };
             entries.insert(key, TableEntry { place, record });
-            Ok::<_, LogError>(true)
+            Ok::<_, FileError>(true)
         })?;
         Ok(Self { disk, state: Mutex::new(TableState { entries, slots }) })
     }

@@ -5,8 +5,9 @@ use broker::{
     Broker, BrokerOptions, Clock, Identity, PagerOptions, Session, Steppers, StorageOptions,
     StreamDurability, StreamOptions,
 };
-use log::{Disk, Durability, WalOptions};
+use log::{Durability, WalOptions};
 use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec, QueueVersion};
+use segments::Disk;
 use session::{Attachment, Op, Table};
 use std::future::Future;
 use std::pin::pin;

@@ -1,13 +1,13 @@
 //! The failures of a queue's files, and who has to act.
 
-use segments::LogError;
+use segments::FileError;
 
 /// Every error of this crate.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The disk refused, a file is corrupt or newer than this program.
     #[error(transparent)]
-    Disk(#[from] LogError),
+    Disk(#[from] FileError),
     /// An entry of a file is missing: it was never durable, or was given back.
     #[error("{file} has no entry {index}")]
     Missing {
@@ -31,7 +31,7 @@ pub(crate) type Result<T> = std::result::Result<T, StoreError>;
 impl StoreError {
     /// Whether the disk is to blame: a later try may succeed, or none does. What was read before is not lost.
     pub const fn is_of_disk(&self) -> bool {
-        matches!(self, Self::Poisoned { .. } | Self::Disk(LogError::Io { .. }))
+        matches!(self, Self::Poisoned { .. } | Self::Disk(FileError::Io { .. }))
     }
 
     /// The error of a store in `dir` that has failed for this reason.
@@ -40,6 +40,6 @@ impl StoreError {
     }
 
     pub(crate) fn corrupt(file: &str, offset: u64, what: &'static str) -> Self {
-        Self::Disk(LogError::Corrupt { file: file.to_owned(), offset, what })
+        Self::Disk(FileError::Corrupt { file: file.to_owned(), offset, what })
     }
 }

@@ -1,5 +1,5 @@
 //! The files of classic queues besides the log: files of blobs, and what lies in them.
-//! Knows [`log::Disk`], message records and positions. Never consumers, protocols, definitions, clocks,
+//! Knows [`segments::Disk`], message records and positions. Never consumers, protocols, definitions, clocks,
 //! threads.
 //! Start reading at [`blob`], [`backlog`] and [`v1`]; file formats are drawn at the top of the file that
 //! owns them.

@@ -6,10 +6,11 @@ use crate::scrubber::Scrubber;
 use crate::services::{StreamLosses, StreamOptions, StreamServices};
 use crate::stream::Stream;
 use crate::writing::Writing;
-use background::Poison;
 use chunk_log::{ChunkLogError, Lack, ReadCounts, STREAMS_DIR, StreamTable};
-use log::{Disk, LogError};
+use log::LogError;
 use meta::{QueueDef, StreamSettings};
+use segments::Disk;
+use segments::Poison;
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::io;
@@ -177,7 +178,7 @@ impl StreamService {
     /// Whether there are files of a stream.
     #[must_use]
     pub fn has_files(&self, id: u64) -> bool {
-        let names = log::list_if_there(&*self.services.disk, &format!("{STREAMS_DIR}/{id}"));
+        let names = segments::list_if_there(&*self.services.disk, &format!("{STREAMS_DIR}/{id}"));
         names.is_ok_and(|names| names.is_some_and(|names| !names.is_empty()))
     }
 
@@ -216,7 +217,7 @@ impl StreamService {
 
 fn ended(error: ChunkLogError) -> LogError {
     match error {
-        ChunkLogError::Disk(error) => error,
+        ChunkLogError::Disk(error) => error.into(),
         error @ (ChunkLogError::Refused { .. }
         | ChunkLogError::Lost(_)
         | ChunkLogError::Failed { .. }

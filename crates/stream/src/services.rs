@@ -1,8 +1,9 @@
 //! The parts of a node that its streams share: the disk, open files, the clock, the inbox of their threads.
 
-use background::{Inbox, Next, Pending, Poison};
+use background::{Inbox, Next, Pending};
 use chunk_log::{ChunkLogError, ReadAhead, StreamFiles, StreamTable};
-use log::Disk;
+use segments::Disk;
+use segments::Poison;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;

@@ -10,7 +10,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::random::Random;
-use log::{Disk, DiskFile, DiskLock, OpenMode, Space};
+use segments::{Disk, DiskFile, DiskLock, OpenMode, Space};
 
 /// The unit in which unsynced writes survive or get lost; far below a real sector to tear more.
 const SECTOR_BYTES: usize = 16;

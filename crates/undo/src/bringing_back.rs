@@ -3,9 +3,9 @@
 
 use crate::entry::{Busy, Entry, KeptStream, UndoEntry, name_of};
 use crate::undo::Undo;
-use log::{DiskFile, IoContext as _, LogError, OpenMode};
 use message::OwnedMessage;
 use meta::Command;
+use segments::{DiskFile, FileError, IoContext as _, OpenMode};
 use std::sync::Arc;
 
 /// The reason why an entry is not brought back.
@@ -106,7 +106,7 @@ impl BringingBack {
     ///
     /// # Errors
     /// The disk's.
-    pub fn note(&self, number: u32, positions: Option<&[u64]>) -> Result<(), LogError> {
+    pub fn note(&self, number: u32, positions: Option<&[u64]>) -> Result<(), FileError> {
         self.entry.leave_out(&*self.file, number, positions)?;
         self.file.sync_data().context("sync", &name_of(self.entry.id))
     }

@@ -21,9 +21,9 @@
 //! therefore in its queue, in the entry, or in both. The files of a deleted stream stay where they are: while
 //! its id is defined they are the stream's, otherwise the entry's.
 
-use log::{Disk, DiskFile, IoContext as _, LogError, OpenMode, crc32c};
 use message::{MessageRef, OwnedMessage, parse_record};
 use meta::{Command, Name};
+use segments::{Disk, DiskFile, FileError, IoContext as _, OpenMode, crc32c};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use stdx::UnixMs;
@@ -257,7 +257,7 @@ pub(crate) fn name_of(id: u64) -> String {
     format!("{DIR}/{id}.undo")
 }
 
-type Result<T, E = LogError> = std::result::Result<T, E>;
+type Result<T, E = FileError> = std::result::Result<T, E>;
 
 impl Entry {
     /// Makes an entry, with the commands that make its queue again.
@@ -285,7 +285,7 @@ impl Entry {
         let file = disk.open(&name, OpenMode::Existing).context("open", &name)?;
         let length = file.len().context("size", &name)?;
         let head = read(&*file, 0, length).filter(|(kind, _)| *kind == HEAD);
-        let corrupt = || LogError::Corrupt { file: name.clone(), offset: 0, what: "no head" };
+        let corrupt = || FileError::Corrupt { file: name.clone(), offset: 0, what: "no head" };
         let (_, head) = head.ok_or_else(corrupt)?;
         let head = Head::decode(&mut Reader::new(&head)).map_err(|_| corrupt())?;
         let mut contents = Contents { stream: head.stream, ..Contents::default() };

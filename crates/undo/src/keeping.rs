@@ -3,11 +3,11 @@
 use crate::entry::{Act, Busy, Entry, Head, KeptStream, PortionRecord, UndoEntry, name_of};
 use crate::undo::Undo;
 use inspect::{Browser, LookFrom, end_of};
-use log::{DiskFile, IoContext as _, LogError};
 use meta::{BindingSpec, Command, NamedBy, QueueDeclare, State};
 use queue::Standing;
 use queues::{QueueContents, QueueRef};
 use routing::Destination;
+use segments::{DiskFile, FileError, IoContext as _};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -181,7 +181,7 @@ impl Keeping {
     }
 
     /// Notes that no more messages are written down, if something went wrong.
-    fn or_full<T>(&mut self, done: Result<T, LogError>) -> Option<T> {
+    fn or_full<T>(&mut self, done: Result<T, FileError>) -> Option<T> {
         done.inspect_err(|error| {
             tracing::warn!(
                 queue = %self.queue.def().name, vhost = %self.queue.def().vhost,
@@ -194,8 +194,8 @@ impl Keeping {
 
     fn with_open<T>(
         &self,
-        act: impl FnOnce(&Entry, &dyn DiskFile) -> Result<T, LogError>,
-    ) -> Result<Option<T>, LogError> {
+        act: impl FnOnce(&Entry, &dyn DiskFile) -> Result<T, FileError>,
+    ) -> Result<Option<T>, FileError> {
         self.open.as_ref().map(|(entry, file)| act(entry, &**file)).transpose()
     }
 
@@ -203,7 +203,7 @@ impl Keeping {
         &mut self,
         stream: Option<KeptStream>,
         definitions: &[Command],
-    ) -> Result<(), LogError> {
+    ) -> Result<(), FileError> {
         let undo = Arc::clone(&self.undo);
         let (def, at_ms) = (self.queue.def(), undo.unix_ms());
         let head = Head {
@@ -240,7 +240,7 @@ impl Keeping {
     }
 
     /// Writes a portion down; returns its number, or `None` if there is no room for it.
-    fn put(&mut self, portion: &Portion) -> Result<Option<u32>, LogError> {
+    fn put(&mut self, portion: &Portion) -> Result<Option<u32>, FileError> {
         if self.open.is_none() {
             self.open(None, &[])?;
         }

@@ -2,8 +2,8 @@
 
 use crate::entry::{self, Busy, Entry, KeptStream, UndoEntry, name_of};
 use content::{Services, Storage};
-use log::Disk;
 use queues::QueueRef;
+use segments::Disk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -67,7 +67,7 @@ impl Undo {
             (BTreeMap::new(), BTreeSet::new(), services.storage.disk());
         let mut is_over =
             |it: &KeptStream| is_defined(it.id) || !streams.has_files(it.id) || !kept.insert(it.id);
-        let names = log::list_if_there(disk, entry::DIR).ok().flatten().unwrap_or_default();
+        let names = segments::list_if_there(disk, entry::DIR).ok().flatten().unwrap_or_default();
         for id in names.iter().filter_map(|name| name.strip_suffix(".undo")?.parse().ok()) {
             match Entry::open(disk, id) {
                 Ok(entry) if entry.head.stream.as_ref().is_some_and(&mut is_over) => {

@@ -26,7 +26,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("store", &["log", "message"]),
     ("chunk-log", &["segments", "streamproto"]),
     ("session", &["message"]),
-    ("background", &["log"]),
+    ("background", &["segments"]),
     ("confirm", &["log", "session"]),
     ("message-store", &["store", "routing"]),
     ("queue-type", &["queue", "meta", "message-store", "confirm"]),

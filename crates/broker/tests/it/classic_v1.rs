@@ -2,8 +2,8 @@
 
 use crate::client::{Client, Kind, set_policy, short, start};
 use broker::{Broker, View};
-use log::Disk;
 use meta::PolicyScope;
+use segments::Disk;
 use session::{Op, Outcome, QueueDeclaration, Table};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

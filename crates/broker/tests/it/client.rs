@@ -1,9 +1,10 @@
 //! A client without a protocol: requests in, a transcript of what the outbox was given out.
 
 use broker::{Broker, BrokerOptions, Identity, Limits, Session, StorageOptions};
-use log::{Disk, WalOptions};
+use log::WalOptions;
 use message::Properties;
 use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
+use segments::Disk;
 use session::{
     Attachment, ChannelId, Content, Control, ExchangeDeclaration, LinkId, MethodTag, Op, Outbox,
     Outcome, Position, Publish, QueueBinding, QueueDeclaration, Request, ReturnReason, Settle,

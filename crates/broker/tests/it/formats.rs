@@ -5,7 +5,8 @@
 
 use crate::client::{Client, start};
 use broker::{Broker, BrokerOptions, OpenError, Steppers};
-use log::{DataDir, Disk, Identities, NodeId, OpenMode, WalOptions};
+use log::{DataDir, Identities, NodeId, WalOptions};
+use segments::{Disk, OpenMode};
 use std::path::Path;
 use std::sync::Arc;
 use testing::{CrashOutcome, Fault, MemoryDisk};

@@ -3,9 +3,10 @@
 use crate::classic_v1::{declare, of_version, wait_converted, want_version};
 use crate::client::{Client, Kind, block_on, policy, short, start, start_with};
 use broker::{Broker, PagerOptions, StorageOptions, repair};
-use log::{Disk, WalOptions};
+use log::WalOptions;
 use message::Properties;
 use meta::{Command, PolicyScope};
+use segments::Disk;
 use session::{Op, Outcome, Table};
 use std::collections::BTreeSet;
 use std::future::Future;

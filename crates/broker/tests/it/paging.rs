@@ -2,7 +2,8 @@
 
 use crate::client::{Client, Kind, short, start, start_with, wait_until};
 use broker::{Broker, Hold, PagerOptions, QueueRef, StorageOptions};
-use log::{Disk, WalOptions};
+use log::WalOptions;
+use segments::Disk;
 use session::{Flag, Op, Outcome};
 use std::sync::Arc;
 use stdx::Now;

@@ -8,7 +8,7 @@ use chunk_log::{
     ChunkBytes, ChunkLog, ChunkLogError, LogOptions, Next, Retention, Start, StreamFiles, Wait,
     delete_log,
 };
-use segments::{Disk, FileKind, LogError, RealDisk, ReservedDisk};
+use segments::{Disk, FileError, FileKind, RealDisk, ReservedDisk};
 
 use crate::parts::*;
 
@@ -46,7 +46,7 @@ fn chunks_are_read_without_waiting_and_sent_from_their_file() {
     drop(large);
     assert_eq!((files.n_open(), n_unlinked(dir.path())), (0, 0));
     let is_gone = |error: ChunkLogError| {
-        matches!(error, ChunkLogError::Disk(LogError::Io { source, .. })
+        matches!(error, ChunkLogError::Disk(FileError::Io { source, .. })
             if source.kind() == ErrorKind::NotFound)
     };
     let mut late = crate::parts::reader(log.view(), Start::First);

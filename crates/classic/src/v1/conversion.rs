@@ -14,8 +14,9 @@
 use super::sync::{SYNC_ALL_FROM, sync};
 use crate::queue::{CopyOutcome, LogPageOutcome, Queue, VersionChange, WorkerHost};
 use content::{Journal, JournalInbox, Services, Storage, journals_dir_of};
-use log::{IoContext, Lsn};
+use log::Lsn;
 use meta::QueueVersion;
+use segments::IoContext;
 use std::iter::once;
 use std::sync::Arc;
 use store::StoreError;

@@ -1,7 +1,8 @@
 //! Syncs of journals: what was noted in them is made durable, and those who wait are told.
 
 use content::{Journal, JournalInbox, OPEN_JOURNALS_MAX, QUEUES_DIR, Services, Storage};
-use log::{IoContext, LogError};
+use log::LogError;
+use segments::IoContext;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::StoreError;
@@ -61,7 +62,7 @@ fn make_durable(storage: &Storage, journals: &[Arc<Journal>]) -> Result<(), Stor
 pub(crate) fn sync_at_end(services: &Services, journal: &Arc<Journal>) -> Result<(), LogError> {
     let journal = std::slice::from_ref(journal);
     sync(&services.journals, &services.storage, journal).map_err(|error| match error {
-        StoreError::Disk(error) => error,
+        StoreError::Disk(error) => error.into(),
         error @ (StoreError::Missing { .. } | StoreError::Poisoned { .. }) => {
             LogError::Poisoned { reason: error.to_string() }
         }

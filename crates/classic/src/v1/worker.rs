@@ -8,7 +8,7 @@ use content::{
     Fill, Journal, JournalInbox, JournalWork, QUEUES_DIR, READ_BYTES, Removal, Services, Storage,
     Task, journals_dir_of,
 };
-use log::{IoContext, list_if_there};
+use segments::{IoContext, list_if_there};
 use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::Ordering;

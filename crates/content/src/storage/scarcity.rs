@@ -47,7 +47,7 @@ impl Storage {
 
     /// Whether so many bytes may be written to free more.
     pub fn may_move(&self, bytes: u64) -> bool {
-        let is_room = |space: log::Space| space.free_bytes / MOVED_SHARE >= bytes;
+        let is_room = |space: segments::Space| space.free_bytes / MOVED_SHARE >= bytes;
         !self.is_short() || self.disk.space().is_ok_and(is_room)
     }
 

@@ -2,8 +2,9 @@
 //! led to them.
 
 use super::ControlPlane;
-use log::{IoContext as _, SegmentState};
+use log::SegmentState;
 use meta::SnapshotOf;
+use segments::IoContext as _;
 
 /// The file that holds the definitions as of some moment, in the data directory.
 pub const DEFINITIONS_FILE: &str = "definitions.snapshot";
@@ -18,7 +19,7 @@ impl ControlPlane {
     ///
     /// # Errors
     /// The disk's.
-    pub fn write_snapshot(&self) -> Result<(), log::LogError> {
+    pub fn write_snapshot(&self) -> segments::Result<()> {
         let _one_at_a_time = stdx::lock(&self.snapshotting);
         let (state, serial, covered) = {
             let mut definitions = stdx::lock(&self.definitions);
@@ -33,7 +34,7 @@ impl ControlPlane {
         state.snapshot(SnapshotOf::Durable, &mut bytes);
         let (disk, stamp) = (self.storage().disk(), self.storage().wal.stamp());
         let written = if self.storage().may_move(bytes.len() as u64) {
-            log::write_stamped(disk, DEFINITIONS_FILE, stamp, &bytes)
+            segments::write_stamped(disk, DEFINITIONS_FILE, stamp, &bytes)
         } else {
             Err(std::io::Error::from(std::io::ErrorKind::StorageFull))
                 .context("write", DEFINITIONS_FILE)

@@ -9,7 +9,7 @@ use super::buffer::Work;
 use super::segment::SegmentFiles;
 use super::waiters::Need;
 use super::{CommitListener, Durability, SYNC_MICROS, Shared};
-use segments::{LogError, Result};
+use crate::error::{LogError, Result};
 
 /// The size below which a buffer keeps its memory for good.
 const SHRINK_ABOVE_BYTES: usize = 256 << 10;
@@ -230,7 +230,7 @@ impl Committer {
     fn close(&mut self) {
         match self.files.finish() {
             Ok(()) => self.shared.end(),
-            Err(error) => self.shared.fail(&error),
+            Err(error) => self.shared.fail(&error.into()),
         }
     }
 

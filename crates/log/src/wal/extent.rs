@@ -22,7 +22,9 @@
 //! itself: it holds after the death of the process, and after a loss of power it is one more chance.
 
 use super::{Lsn, NodeId, SegmentId};
-use segments::{Disk, File, LogError, Result, read_file, replace_file, seal_record, unseal_record};
+use segments::{
+    Disk, File, FileError, Result, read_file, replace_file, seal_record, unseal_record,
+};
 use stdx::record::Reader;
 
 /// The file's name, in the root of the data directory.
@@ -73,7 +75,7 @@ impl Slot {
         let mut reader = Reader::new(rest);
         let (found, _) = (reader.u32().unwrap_or_default(), reader.u32());
         if found > VERSION {
-            return Err(LogError::Newer { file: LOG_FILE.to_owned(), found, known: VERSION });
+            return Err(FileError::Newer { file: LOG_FILE.to_owned(), found, known: VERSION });
         }
         let [turn, identity, oldest, newest, synced, node] =
             [(); 6].map(|()| reader.u64().unwrap_or_default());
@@ -99,7 +101,7 @@ impl Told {
         let counts = in_turn.into_iter().flatten().max_by_key(|slot| slot.turn);
         let Some(Slot { turn, mut extent }) = counts else {
             let what = "both copies of the record are damaged";
-            return Err(LogError::Corrupt { file: LOG_FILE.to_owned(), offset: 0, what });
+            return Err(FileError::Corrupt { file: LOG_FILE.to_owned(), offset: 0, what });
         };
         let slots = in_turn.into_iter().chain([unsynced]).flatten();
         let same = slots.filter(|slot| slot.extent.identity == extent.identity);

@@ -6,14 +6,14 @@
 use super::recovery::SegmentReader;
 use super::{Entry, EntryAddress, Wal};
 use crate::block::{BLOCK_ALIGN, BlockHeader};
-use segments::Result;
+use crate::error::Result;
 
 impl Wal {
     /// Shows `take` the entry at `at`, which must be durable and needed: of others the segment may be
     /// gone. **Blocks** for reading the block that holds it.
     ///
     /// # Errors
-    /// The disk's, and [`Corrupt`](segments::LogError::Corrupt) if there is no such entry or its block is
+    /// The disk's, and [`Corrupt`](segments::FileError::Corrupt) if there is no such entry or its block is
     /// damaged.
     pub fn read<T>(&self, at: EntryAddress, take: impl FnOnce(Entry<'_>) -> T) -> Result<T> {
         let (disk, dir) = (self.disk.as_ref(), &self.shared.options.dir);
@@ -28,7 +28,7 @@ impl Wal {
             })?;
         }
         let what = "the entry is missing or its block is damaged";
-        taken.ok_or_else(|| file.file().corrupt(at.offset.into(), what))
+        taken.ok_or_else(|| file.file().corrupt(at.offset.into(), what).into())
     }
 }
 

@@ -22,9 +22,9 @@ use super::extent::{Extent, ExtentFile, LOG_FILE, Told};
 use super::segment::{FileName, Found, SegmentFiles};
 use super::table::Segment;
 use super::{Entry, EntryAddress, Lsn, NodeId, Refused, SegmentId, WalOptions};
-use segments::{
-    Disk, File, IoContext as _, LogError, Result, Stamp, Window, list_if_there, sync_name,
-};
+use segments::{Disk, File, FileError, IoContext as _, Stamp, Window, list_if_there, sync_name};
+
+use crate::error::{LogError, Result};
 
 use crate::block::{
     BLOCK_ALIGN, BLOCK_HEADER_BYTES, BlockHeader, BlockType, MAGIC, NotABlock, RawEntry, VERSION,
@@ -79,8 +79,8 @@ impl WalFound {
     /// Shows `visit` every surviving entry, oldest first.
     ///
     /// # Errors
-    /// [`LogError::Missing`], [`LogError::CutOff`] and [`LogError::Corrupt`] if entries are not there
-    /// that had been synced, [`LogError::Newer`] for a log of a newer version, [`LogError::Refused`]
+    /// [`FileError::Missing`], [`LogError::CutOff`] and [`FileError::Corrupt`] if entries are not there
+    /// that had been synced, [`FileError::Newer`] for a log of a newer version, [`LogError::Refused`]
     /// if `visit` refuses one, and disk errors.
     pub fn read(disk: &Arc<dyn Disk>, options: &WalOptions, visit: Visit<'_>) -> Result<Self> {
         let told = Told::read(disk.as_ref())?;
@@ -236,7 +236,7 @@ pub(super) fn check_presence(
     };
     let what =
         format!("{LOG_FILE} lists segments {} to {}; is a volume not mounted?", oldest.0, newest.0);
-    Err(LogError::Missing { file, what })
+    Err(FileError::Missing { file, what }.into())
 }
 
 #[derive(Debug, Default)]
@@ -269,7 +269,7 @@ impl Scan {
         if self.next.is_some_and(|next| next.0 != header.first) {
             let what = "entries between this segment and the next are missing";
             let (file, offset) = self.previous_end.take().unwrap_or_default();
-            return Err(LogError::Corrupt { file, offset, what });
+            return Err(FileError::Corrupt { file, offset, what }.into());
         }
         self.salt = Some(header.salt);
         self.first.get_or_insert(Lsn(header.first));
@@ -302,7 +302,9 @@ impl Scan {
             && let Err(NotABlock::Newer(found)) = BlockHeader::read(bytes)
         {
             let (found, known) = (u32::from(found), u32::from(VERSION));
-            return Err(LogError::Newer { file: file.file().name().to_owned(), found, known });
+            return Err(
+                FileError::Newer { file: file.file().name().to_owned(), found, known }.into()
+            );
         }
         let header = file.block_at(0)?.filter(|header| header.block_type == BlockType::Segment);
         if let Some(header) = &header {
@@ -316,7 +318,7 @@ impl Scan {
         let file = file.to_owned();
         if self.told_identity.is_none() && header.is_told {
             let what = "the file lists the segments of the log in wal/".to_owned();
-            return Err(LogError::Missing { file: LOG_FILE.to_owned(), what });
+            return Err(FileError::Missing { file: LOG_FILE.to_owned(), what }.into());
         }
         if self.told_identity.or(self.salt).is_some_and(|identity| identity != header.salt) {
             let what = "the segment belongs to another log than the other segments or leveret-log";
@@ -340,7 +342,7 @@ impl Scan {
                 && self.salt.is_none_or(|salt| salt == header.salt)
                 && header.synced >= first_lost.0
             {
-                return Err(file.file().corrupt(file.end, "a synced block is damaged"));
+                return Err(file.file().corrupt(file.end, "a synced block is damaged").into());
             }
             if let Some(header) = file.header_at(at)?
                 && self.salt.is_none_or(|salt| salt == header.salt)
@@ -414,13 +416,17 @@ impl SegmentReader {
             let Some((RawEntry { kind, owner, payload }, behind)) =
                 split_entry(rest, header.is_owned)
             else {
-                return Err(file.corrupt(at, "a block with a valid checksum has a malformed entry"));
+                return Err(file
+                    .corrupt(at, "a block with a valid checksum has a malformed entry")
+                    .into());
             };
             let lsn = Lsn(header.first + idx);
             let address =
                 |offset, bytes| Some((u32::try_from(offset).ok()?, u32::try_from(bytes).ok()?));
             let Some((offset, bytes)) = address(offset, rest.len() - behind.len()) else {
-                return Err(file.corrupt(at, "an entry lies behind the first 4 GiB of its segment"));
+                return Err(file
+                    .corrupt(at, "an entry lies behind the first 4 GiB of its segment")
+                    .into());
             };
             let at = EntryAddress { segment, offset, bytes };
             if let Err(Refused(reason)) = visit(Entry { at, lsn, owner, kind, payload }) {
@@ -429,9 +435,9 @@ impl SegmentReader {
             rest = behind;
         }
         if !rest.is_empty() {
-            return Err(
-                file.corrupt(at, "a block with a valid checksum has bytes behind its entries")
-            );
+            return Err(file
+                .corrupt(at, "a block with a valid checksum has bytes behind its entries")
+                .into());
         }
         Ok(())
     }

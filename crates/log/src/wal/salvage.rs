@@ -10,9 +10,8 @@ use super::recovery::{SegmentReader, Visit, check_presence};
 use super::segment::FileName;
 use super::{Lsn, NodeId, SegmentId, WalOptions};
 use crate::block::{BLOCK_ALIGN, BlockHeader, BlockType, next_block_at};
-use segments::Disk;
-use segments::Result;
-use segments::list_if_there;
+use crate::error::Result;
+use segments::{Disk, list_if_there};
 
 /// The findings of a look at a damaged log.
 #[derive(Clone, Debug, Default)]

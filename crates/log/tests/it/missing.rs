@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use log::{
-    Disk, Identities, LOG_FILE, LogError, Lsn, NodeId, OpenMode, Owner, Wal, WalFound, WalOptions,
-};
+use log::{Identities, LOG_FILE, LogError, Lsn, NodeId, Owner, Wal, WalFound, WalOptions};
+use segments::{Disk, FileError, OpenMode};
 use testing::{CrashOutcome, MemoryDisk};
 
 const OWNER: Owner = Owner(3);
@@ -64,9 +63,9 @@ fn a_missing_segment_is_named_whichever_it_is() {
             let disk = whole.survive(CrashOutcome::Everything);
             disk.remove(name).unwrap();
             match refused(&disk) {
-                LogError::Missing { file, .. } => assert_eq!(&file, name),
+                LogError::File(FileError::Missing { file, .. }) => assert_eq!(&file, name),
                 // The one before it ends too early.
-                LogError::Corrupt { file, .. } => {
+                LogError::File(FileError::Corrupt { file, .. }) => {
                     assert_eq!(Some(&file), idx.checked_sub(1).and_then(|idx| names.get(idx)));
                 }
                 error => panic!("{error}"),
@@ -75,7 +74,9 @@ fn a_missing_segment_is_named_whichever_it_is() {
         for name in &names {
             whole.remove(name).unwrap();
         }
-        assert!(matches!(refused(&whole), LogError::Missing { file, .. } if file == "wal"));
+        assert!(
+            matches!(refused(&whole), LogError::File(FileError::Missing { file, .. }) if file == "wal")
+        );
     }
 }
 
@@ -83,7 +84,9 @@ fn a_missing_segment_is_named_whichever_it_is() {
 fn a_log_without_its_file_beside_it_is_refused() {
     let disk = log_of(3, 1, true);
     disk.remove(LOG_FILE).unwrap();
-    assert!(matches!(refused(&disk), LogError::Missing { file, .. } if file == LOG_FILE));
+    assert!(
+        matches!(refused(&disk), LogError::File(FileError::Missing { file, .. }) if file == LOG_FILE)
+    );
 }
 
 #[test]
@@ -139,7 +142,7 @@ fn a_log_of_an_earlier_program_is_told_of_from_its_first_start_on() {
         file.read_at(0, &mut header).unwrap();
         let [.., flag, _] = header.first_chunk_mut::<12>().unwrap();
         *flag = 0;
-        let crc = log::crc32c(header.get(8..).unwrap()).to_le_bytes();
+        let crc = segments::crc32c(header.get(8..).unwrap()).to_le_bytes();
         header.get_mut(4..8).unwrap().copy_from_slice(&crc);
         file.write_at(0, &header).unwrap();
     }
@@ -152,7 +155,9 @@ fn a_log_of_an_earlier_program_is_told_of_from_its_first_start_on() {
     assert_eq!(n, 3);
     let oldest = segments(&disk).remove(0);
     disk.remove(&oldest).unwrap();
-    assert!(matches!(refused(&disk), LogError::Missing { file, .. } if file == oldest));
+    assert!(
+        matches!(refused(&disk), LogError::File(FileError::Missing { file, .. }) if file == oldest)
+    );
 }
 
 /// Starts as node `given` where no other is told; which it was then.

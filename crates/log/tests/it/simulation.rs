@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use log::{
-    CommitListener, Disk, Durability, ENTRY_HEADER_BYTES, EntryAddress, Identities, LogError, Lsn,
+    CommitListener, Durability, ENTRY_HEADER_BYTES, EntryAddress, Identities, LogError, Lsn,
     NodeId, Owner, SegmentState, Stepper, Wal, WalOptions,
 };
 use proptest::prelude::*;
+use segments::{Disk, FileError};
 use testing::{CrashOutcome, Fault, MemoryDisk};
 
 const OWNER: Owner = Owner(3);
@@ -402,7 +403,9 @@ fn flip_everywhere(disk: &MemoryDisk, whole: &Seen, newest_block_from: u64, bit:
                     assert!(lost.all(|entry| entry.0 >= newest_block_from), "{name} {offset}");
                 }
                 Err(
-                    LogError::Corrupt { .. } | LogError::CutOff { .. } | LogError::Newer { .. },
+                    LogError::File(FileError::Corrupt { .. })
+                    | LogError::CutOff { .. }
+                    | LogError::File(FileError::Newer { .. }),
                 ) => {}
                 Err(error) => panic!("{name} {offset}: {error}"),
             }
@@ -426,7 +429,7 @@ fn a_broken_block_before_a_synced_one_is_corruption_with_its_place() {
         assert!(disk.flip_bit(name, flipped, 1));
         let opened = open(&disk.survive(CrashOutcome::OnlySynced), Durability::Sync);
         match (opened, reported) {
-            (Err(LogError::Corrupt { file, offset, .. }), Some(reported)) => {
+            (Err(LogError::File(FileError::Corrupt { file, offset, .. })), Some(reported)) => {
                 assert_eq!((file.as_str(), offset), (name, reported));
             }
             (Ok((_, seen)), None) => assert_eq!(seen.len(), 2, "the newest block looks torn"),
@@ -446,5 +449,5 @@ fn a_missing_segment_is_corruption() {
     }
     disk.remove("wal/00000000000000000003.wal").unwrap();
     let opened = open(&disk.survive(CrashOutcome::Everything), Durability::Sync);
-    assert!(matches!(opened.map(|_| ()), Err(LogError::Corrupt { .. })));
+    assert!(matches!(opened.map(|_| ()), Err(LogError::File(FileError::Corrupt { .. }))));
 }

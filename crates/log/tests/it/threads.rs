@@ -5,7 +5,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
-use log::{CommitListener, Durability, LogError, Lsn, Owner, RealDisk, Wal, WalOptions};
+use log::{CommitListener, Durability, LogError, Lsn, Owner, Wal, WalOptions};
+use segments::RealDisk;
 use testing::{Fault, MemoryDisk};
 
 const OWNER: Owner = Owner(3);

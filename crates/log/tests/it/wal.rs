@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
 use log::{
-    Appended, CommitListener, Disk, Durability, EntryAddress, Identities, LogError, Lsn, NodeId,
-    OpenMode, Owner, SegmentId, SegmentState, Stepper, Wal, WalOptions,
+    Appended, CommitListener, Durability, EntryAddress, Identities, LogError, Lsn, NodeId, Owner,
+    SegmentId, SegmentState, Stepper, Wal, WalOptions,
 };
+use segments::{Disk, FileError, OpenMode};
 use testing::{CrashOutcome, Fault, MemoryDisk};
 
 const OWNER: Owner = Owner(3);
@@ -356,7 +357,9 @@ fn what_entries_refer_to_is_made_durable_before_them() {
     let beside = Arc::new(disk.open("beside", OpenMode::New).unwrap());
     let file = Arc::clone(&beside);
     let before_commit = Box::new(move || {
-        let error = |source| LogError::Io { what: "sync", file: "beside".to_owned(), source };
+        let error = |source| {
+            LogError::File(FileError::Io { what: "sync", file: "beside".to_owned(), source })
+        };
         file.sync_data().map_err(error)
     });
     let options = WalOptions { before_commit: Some(before_commit), ..options() };
@@ -426,11 +429,14 @@ fn an_entry_is_read_back_by_its_address() {
     }
     let (at, ..) = written[1];
     for wrong in [EntryAddress { bytes: at.bytes + 1, ..at }, EntryAddress { offset: 70, ..at }] {
-        assert!(matches!(wal.read(wrong, |_| ()), Err(LogError::Corrupt { .. })), "{wrong:?}");
+        assert!(
+            matches!(wal.read(wrong, |_| ()), Err(LogError::File(FileError::Corrupt { .. }))),
+            "{wrong:?}"
+        );
     }
     assert!(disk.flip_bit("wal/00000000000000000001.wal", 500_000, 1));
     let read = wal.read(at, |_| ());
-    assert!(matches!(read, Err(LogError::Corrupt { .. })), "{read:?}");
+    assert!(matches!(read, Err(LogError::File(FileError::Corrupt { .. }))), "{read:?}");
 }
 
 #[test]

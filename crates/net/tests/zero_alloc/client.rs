@@ -10,7 +10,8 @@ use amqp091::{
 use broker::{Broker, Identity, PagerOptions, Session, StorageOptions};
 use edge::{Step, TaskOutbox as _, WriteBatch};
 use front_amqp091::{ClientOutbox, Connection, Settings};
-use log::{RealDisk, WalOptions};
+use log::WalOptions;
+use segments::RealDisk;
 use session::{Outbox, Request, Settle};
 use std::future::poll_fn;
 use std::io::IoSlice;

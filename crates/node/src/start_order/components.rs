@@ -13,9 +13,10 @@ use broker::{
 };
 use ctl::environment;
 use front_amqp091::{Mechanism, Settings};
-use log::{DataDir, NodeId, ReservedDisk, WalOptions};
+use log::{DataDir, NodeId, WalOptions};
 use meta::{Command, NodeLimits, PasswordHash, Pattern, VhostDefaults, VhostMetadata};
 use mgmt::{PasswordRule, Resources as _};
+use segments::ReservedDisk;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, LazyLock};
 use stdx::{MonotonicMs, UnixMs};

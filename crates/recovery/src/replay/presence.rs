@@ -6,9 +6,10 @@ use crate::error::OpenError;
 use content::PAGES_DIR;
 use content::QUEUES_DIR;
 use control::DEFINITIONS_FILE;
-use log::{Disk, LogError, Lsn, Stamp, WalFound};
+use log::{Lsn, Stamp, WalFound};
 use message_store::VHOSTS_DIR;
 use meta::{QueueDef, QueueVersion};
+use segments::{Disk, FileError};
 use std::collections::BTreeMap;
 use store::blob::{BODIES_FILE, BlobStore, ToldFiles};
 use store::v1::{JournalTable, missing_bodies};
@@ -78,7 +79,7 @@ fn check_told(told: &ToldFiles, vhost: &str, files: &Files) -> Result<(), OpenEr
 }
 
 fn missing(file: String, what: String) -> OpenError {
-    LogError::Missing { file, what }.into()
+    FileError::Missing { file, what }.into()
 }
 
 /// Without a log there is nothing else either.

@@ -33,7 +33,7 @@
 //! is, and read as what it is when somebody wants it; behind a damaged header the next record that
 //! is whole and has a later index is looked for. What lies behind the last one is the torn tail.
 
-use segments::{File, LogError, Lsn, STAMP_BYTES, Stamp, Window, crc32c};
+use segments::{File, FileError, Lsn, STAMP_BYTES, Stamp, Window, crc32c};
 
 use super::slots::{Slot, Slots};
 use crate::error::Result;
@@ -172,7 +172,7 @@ impl Header {
         let version = u32_at(&bytes, 4);
         if is_whole && version > VERSION {
             let file = file.name().to_owned();
-            return Err(LogError::Newer { file, found: version, known: VERSION }.into());
+            return Err(FileError::Newer { file, found: version, known: VERSION }.into());
         }
         // Of a damaged header nothing is known: the first record tells where it is.
         let first_of_v1 = bytes.get(FILE_HEADER_BYTES_V1 as usize..).unwrap_or_default();

@@ -37,7 +37,7 @@ use std::ops::Range;
 use message::{
     MessageRef, StandIn, head_len, put_head, put_head_without_body, put_head_without_content,
 };
-use segments::{File, LogError, crc32c};
+use segments::{File, FileError, crc32c};
 use stdx::record::{Reader, RecordError, put_u8, put_u16, put_u32, put_u64};
 
 use crate::blob::BlobId;
@@ -632,7 +632,7 @@ fn check_version(header: &[u8], name: &str) -> Result<()> {
         reader.take(MAGIC.len()) == Ok(&MAGIC) && Reader::new(rest).u32() == Ok(crc32c(covered));
     match reader.u32() {
         Ok(found) if is_ours && found > VERSION => {
-            Err(LogError::Newer { file: name.to_owned(), found, known: VERSION }.into())
+            Err(FileError::Newer { file: name.to_owned(), found, known: VERSION }.into())
         }
         Ok(_) | Err(_) => Ok(()),
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-use segments::{Disk, File, IoContext as _, LogError, list_if_there, sync_dir, sync_name};
+use segments::{Disk, File, FileError, IoContext as _, list_if_there, sync_dir, sync_name};
 
 use super::bits::Bits;
 use super::block::{
@@ -253,7 +253,7 @@ impl Dir<'_> {
             let named: Vec<String> = files.iter().map(named).collect();
             what.push_str(&format!(" ({})", named.join(", ")));
         }
-        let error = LogError::Missing { file, what }.into();
+        let error = FileError::Missing { file, what }.into();
         Damage { error, bytes: synced - found, n_entries: None }
     }
 

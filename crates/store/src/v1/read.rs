@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use message::{parse_head, parse_record};
-use segments::{File, LogError};
+use segments::{File, FileError};
 use stdx::lock;
 
 use super::block::{Block, BlockRef, Publication, Tag, What};
@@ -145,7 +145,7 @@ impl Files {
 
     fn lost(&self, position: u64, failure: Option<&StoreError>) -> StoreError {
         match failure {
-            Some(StoreError::Disk(LogError::Corrupt { file, offset, what })) => {
+            Some(StoreError::Disk(FileError::Corrupt { file, offset, what })) => {
                 StoreError::corrupt(file, *offset, what)
             }
             Some(_) | None => {

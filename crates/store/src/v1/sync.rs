@@ -66,7 +66,7 @@ impl V1Queue {
     }
 
     /// Writes everything noted before the call without making it durable. When many queues are
-    /// made at once, one [`Disk::sync_all`](log::Disk::sync_all) of all of them and then
+    /// made at once, one [`Disk::sync_all`](segments::Disk::sync_all) of all of them and then
     /// [`Self::confirm`] costs far less than a sync of each. Until then what is written stays in memory too.
     /// A failure is for good.
     pub fn write_unsynced(&self, bodies: &BlobStore) -> Result<Unsynced> {

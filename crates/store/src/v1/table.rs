@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use segments::{CHECKED_AT, Disk, LogError, SlotTable, TableRecord, seal_record, unseal_record};
+use segments::{CHECKED_AT, Disk, FileError, SlotTable, TableRecord, seal_record, unseal_record};
 use stdx::record::Reader;
 
 use super::block::{Kind, Tag};
@@ -77,7 +77,7 @@ impl TableRecord<SLOT_BYTES> for Promised {
         let [found, flags] = [(); 2].map(|()| reader.u32().unwrap_or_default());
         if found > VERSION {
             let file = JOURNALS_FILE.to_owned();
-            return Err(LogError::Newer { file, found, known: VERSION });
+            return Err(FileError::Newer { file, found, known: VERSION });
         }
         let mut number = || reader.u64().unwrap_or_default();
         let (queue, journals) = (number(), number()..number());
@@ -91,13 +91,13 @@ impl Promised {
     /// Holds the files in `dir` against what is promised.
     ///
     /// # Errors
-    /// [`LogError::Missing`], and the disk's.
+    /// [`FileError::Missing`], and the disk's.
     pub fn check(&self, disk: &dyn Disk, dir: &str) -> Result<()> {
         if self.journals.is_empty() && self.segments == 0 {
             return Ok(());
         }
         let told = format!("{JOURNALS_FILE} lists the file");
-        let missing = |file: String, what| Err(LogError::Missing { file, what }.into());
+        let missing = |file: String, what| Err(FileError::Missing { file, what }.into());
         let Some(FileNumbers { journals, segments }) = FileNumbers::of_dir(disk, dir)? else {
             return missing(dir.to_owned(), told);
         };

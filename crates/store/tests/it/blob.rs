@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use log::{Disk, LogError, OpenMode};
 use proptest::prelude::*;
+use segments::{Disk, FileError, OpenMode};
 use store::StoreError;
 use store::blob::{BlobId, BlobOptions, BlobStore};
 use testing::{CrashOutcome, Fault, MemoryDisk};
@@ -232,7 +232,7 @@ proptest! {
                         prop_assert_eq!(&into, &blob.bytes);
                         n_read += 1;
                     }
-                    Err(StoreError::Disk(LogError::Corrupt { file, .. })) => {
+                    Err(StoreError::Disk(FileError::Corrupt { file, .. })) => {
                         prop_assert_eq!(&file, &name);
                     }
                     Err(StoreError::Missing { file, .. }) => prop_assert_eq!(&file, &name),
@@ -360,7 +360,7 @@ fn a_failed_sync_is_for_good_and_what_was_durable_stays_readable() {
     run.step(&Work::Sync).unwrap();
     run.append(60);
     run.disk.inject(run.disk.operations() + 1, Fault::Io);
-    assert!(matches!(run.store.sync(), Err(StoreError::Disk(LogError::Io { .. }))));
+    assert!(matches!(run.store.sync(), Err(StoreError::Disk(FileError::Io { .. }))));
     assert!(matches!(run.store.sync(), Err(StoreError::Poisoned { .. })));
     assert!(run.store.is_dirty());
     run.check();
@@ -375,11 +375,11 @@ fn a_newer_file_is_refused() {
     let mut header = [0; 16];
     file.read_at(0, &mut header).unwrap();
     header[4] = 9;
-    let crc = log::crc32c(&header[..12]);
+    let crc = segments::crc32c(&header[..12]);
     header[12..].copy_from_slice(&crc.to_le_bytes());
     file.write_at(0, &header).unwrap();
     let refused = BlobStore::open(Arc::new(run.disk.clone()), options()).unwrap_err();
-    assert!(matches!(refused, StoreError::Disk(LogError::Newer { found: 9, .. })), "{refused}");
+    assert!(matches!(refused, StoreError::Disk(FileError::Newer { found: 9, .. })), "{refused}");
 }
 
 #[test]

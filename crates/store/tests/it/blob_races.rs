@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use log::{Disk, DiskFile, DiskLock, OpenMode, Space};
+use segments::{Disk, DiskFile, DiskLock, OpenMode, Space};
 use store::blob::{BlobId, BlobOptions, BlobStore};
 use testing::MemoryDisk;
 

@@ -7,8 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use log::{Disk, OpenMode};
 use message::{Body, MessageRef};
+use segments::{Disk, OpenMode};
 use store::blob::{BlobId, BlobOptions, BlobStore};
 use store::v1::{Live, V1Options, V1Queue};
 use store::{Queued, StoredBody};

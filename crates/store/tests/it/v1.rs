@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use log::{Disk, LogError, OpenMode};
 use message::{Body, MessageRef};
 use proptest::prelude::*;
+use segments::{Disk, FileError, OpenMode};
 use store::blob::{BlobOptions, BlobStore};
 use store::v1::{
     Damage, JOURNALS_FILE, JournalTable, Recovered, V1Options, V1Queue, missing_bodies,
@@ -154,7 +154,7 @@ impl Run {
             }
             Work::SyncAll => {
                 let unsynced = self.queue.write_unsynced(&self.bodies)?;
-                self.disk.sync_all().map_err(|source| LogError::Io {
+                self.disk.sync_all().map_err(|source| FileError::Io {
                     what: "sync",
                     file: String::new(),
                     source,
@@ -379,7 +379,7 @@ proptest! {
                     assert_eq!(queued.message.body.bytes(), run.ever[&position].body);
                 }
                 Ok(queued) => assert_eq!(queued.stored, run.ever[&position].stored),
-                Err(StoreError::Disk(LogError::Corrupt { file, .. })) => assert_eq!(file, name),
+                Err(StoreError::Disk(FileError::Corrupt { file, .. })) => assert_eq!(file, name),
                 Err(error) => panic!("{error}"),
             });
         }
@@ -458,7 +458,7 @@ fn a_damaged_segment_is_reported_at_the_start() {
     assert!(run.disk.flip_bit("q/v1/0.idx", 32 + first_bytes + 5, 3));
     let (_, _, recovered, found) = open(&run.disk);
     let [damage] = &recovered.damage[..] else { panic!("{:?}", recovered.damage) };
-    let StoreError::Disk(LogError::Corrupt { file, offset, .. }) = &damage.error else {
+    let StoreError::Disk(FileError::Corrupt { file, offset, .. }) = &damage.error else {
         panic!("{damage}");
     };
     assert_eq!((file.as_str(), *offset), ("q/v1/0.idx", 32 + first_bytes as u64));
@@ -532,7 +532,7 @@ fn without_lengths_in_the_table_nothing_is_told() {
     table.read_at(0, &mut slot).unwrap();
     assert!(slot[48..].chunks(8).all(|bytes| bytes != [0; 8]), "both lengths are there");
     slot[48..].fill(0);
-    let crc = log::crc32c(&slot[8..]);
+    let crc = segments::crc32c(&slot[8..]);
     slot[4..8].copy_from_slice(&crc.to_le_bytes());
     table.write_at(0, &slot).unwrap();
     run.disk.open("q/v1/00000002.jif", OpenMode::Existing).unwrap().set_len(32).unwrap();

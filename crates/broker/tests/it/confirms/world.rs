@@ -3,7 +3,8 @@
 use crate::confirms::heard::{Given, Heard};
 use crate::confirms::model::{Holder, Model, N_QUEUES, Name, On, Sent, Spec};
 use broker::{Broker, BrokerOptions, Identity, Session, Steppers};
-use log::{Disk, WalOptions};
+use log::WalOptions;
+use segments::Disk;
 use session::{
     Attachment, ChannelId, Content, Control, Flag, LinkId, MethodTag, Op, Outbox, Outcome, Publish,
     QueueBinding, QueueDeclaration, Request, Settle, ShortString, Span, Table,

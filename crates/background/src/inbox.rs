@@ -21,7 +21,7 @@ pub trait Pending: Default + Send {
 
 /// A thread's next thing to do.
 #[derive(Debug)]
-pub enum Next<T> {
+pub enum NextTask<T> {
     /// Work to be done.
     Do(T),
     /// A wait until something is added.
@@ -88,7 +88,7 @@ impl<P: Pending> Inbox<P> {
 
     /// The thread's next thing to do, which `next` takes, once there is one; none when there will be nothing
     /// any more. `next` is also told whether the time has passed that it wanted to wait for.
-    pub fn wait<T>(&self, mut next: impl FnMut(&mut P, bool) -> Next<T>) -> Option<T> {
+    pub fn wait<T>(&self, mut next: impl FnMut(&mut P, bool) -> NextTask<T>) -> Option<T> {
         let mut state = stdx::lock(&self.state);
         let mut is_time_over = false;
         loop {
@@ -96,13 +96,13 @@ impl<P: Pending> Inbox<P> {
                 return None;
             }
             state = match next(&mut state.pending, is_time_over) {
-                Next::Do(task) => return Some(task),
-                Next::End => return None,
-                Next::Wait => {
+                NextTask::Do(task) => return Some(task),
+                NextTask::End => return None,
+                NextTask::Wait => {
                     is_time_over = false;
                     self.wanted.wait(state).unwrap_or_else(PoisonError::into_inner)
                 }
-                Next::WaitFor(time) => {
+                NextTask::WaitFor(time) => {
                     let woken = self.wanted.wait_timeout(state, time);
                     let (state, timeout) = woken.unwrap_or_else(PoisonError::into_inner);
                     is_time_over = timeout.timed_out();
@@ -114,10 +114,10 @@ impl<P: Pending> Inbox<P> {
 
     /// Takes the next thing to do as [`Inbox::wait`] does, for steps without a thread: none also if there is
     /// none now.
-    pub fn step<T>(&self, next: impl FnOnce(&mut P) -> Next<T>) -> Option<T> {
+    pub fn step<T>(&self, next: impl FnOnce(&mut P) -> NextTask<T>) -> Option<T> {
         match self.update(next) {
-            Some(Next::Do(task)) => Some(task),
-            Some(Next::Wait | Next::WaitFor(_) | Next::End) | None => None,
+            Some(NextTask::Do(task)) => Some(task),
+            Some(NextTask::Wait | NextTask::WaitFor(_) | NextTask::End) | None => None,
         }
     }
 
@@ -251,8 +251,8 @@ mod tests {
     }
 
     impl Numbers {
-        fn next(&mut self) -> Next<u32> {
-            self.0.pop().map_or(Next::Wait, Next::Do)
+        fn next(&mut self) -> NextTask<u32> {
+            self.0.pop().map_or(NextTask::Wait, NextTask::Do)
         }
     }
 
@@ -319,13 +319,13 @@ mod tests {
         let done = inbox.wait(|_, is_time_over| {
             n_looks += 1;
             if n_looks < 3 {
-                Next::WaitFor(Duration::from_millis(1))
+                NextTask::WaitFor(Duration::from_millis(1))
             } else {
-                Next::Do(is_time_over)
+                NextTask::Do(is_time_over)
             }
         });
         assert_eq!((done, n_looks), (Some(true), 3));
-        assert_eq!(inbox.wait(|_, _| Next::<u32>::End), None);
+        assert_eq!(inbox.wait(|_, _| NextTask::<u32>::End), None);
     }
 
     #[test]

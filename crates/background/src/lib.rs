@@ -4,4 +4,4 @@
 
 mod inbox;
 
-pub use inbox::{Inbox, Next, Pending};
+pub use inbox::{Inbox, NextTask, Pending};

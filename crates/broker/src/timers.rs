@@ -6,7 +6,7 @@ mod requests;
 
 pub(crate) use requests::Task;
 
-use background::{Inbox, Next};
+use background::{Inbox, NextTask};
 use confirm::DurabilityToken;
 use content::{Services, Storage};
 use log::{CommitListener, Lsn};
@@ -67,7 +67,7 @@ impl QueueTimers {
     pub(crate) fn wait(&self, services: &Weak<Services>) -> Option<Task> {
         self.inbox.wait(|requests, _| match services.upgrade() {
             Some(services) => requests.next(&services.storage),
-            None => Next::End,
+            None => NextTask::End,
         })
     }
 

@@ -18,12 +18,12 @@ const UNFILTERED_BIT: u64 = 0;
 
 /// The filter of a chunk that is being made.
 #[derive(Clone, Debug)]
-pub struct Filter {
+pub struct BloomFilter {
     bits: Vec<u8>,
     has_values: bool,
 }
 
-impl Filter {
+impl BloomFilter {
     /// An empty filter of so many bytes, 16 to 255: another number is taken for the nearest of these.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
@@ -133,7 +133,7 @@ mod tests {
     fn what_was_put_in_is_found_whatever_the_size() {
         let mut random = Random::new(5);
         for bytes in [1, 16, 17, 100, 255, 300] {
-            let mut filter = Filter::new(bytes);
+            let mut filter = BloomFilter::new(bytes);
             let values: Vec<Vec<u8>> = (1..20).map(|n| random.bytes(n)).collect();
             values.iter().for_each(|value| filter.insert(Some(value)));
             for value in &values {
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn few_other_values_are_found() {
         let mut random = Random::new(6);
-        let mut filter = Filter::new(16);
+        let mut filter = BloomFilter::new(16);
         (0..3).for_each(|_| filter.insert(Some(&random.bytes(8))));
         let n = 10_000;
         let wrong = (0..n)
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn messages_without_a_value_are_wanted_or_not() {
-        let mut filter = Filter::new(16);
+        let mut filter = BloomFilter::new(16);
         filter.insert(None);
         assert_eq!(filter.bytes(), b"", "no message has a value");
         let wanted = FilterMatcher::new([b"a".as_slice()]);
@@ -175,7 +175,7 @@ mod tests {
     /// On disk there are filters that were made by this hash.
     #[test]
     fn the_hash_stays_what_it_is() {
-        let mut filter = Filter::new(16);
+        let mut filter = BloomFilter::new(16);
         filter.insert(Some(b"apples"));
         filter.insert(Some(b"a filter value that is longer than a word"));
         let set: Vec<u64> = (0..128).filter(|bit| has(filter.bytes(), *bit)).collect();

@@ -24,7 +24,7 @@ pub struct ReadCounts {
 /// The counts of many readers.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-pub(crate) struct Counters([AtomicU64; 7]);
+pub(crate) struct ReadCounters([AtomicU64; 7]);
 
 impl ReadCounts {
     const fn to_array(self) -> [u64; 7] {
@@ -36,7 +36,7 @@ impl ReadCounts {
     }
 }
 
-impl Counters {
+impl ReadCounters {
     pub(crate) fn add(&self, counts: ReadCounts) {
         for (counter, n) in self.0.iter().zip(counts.to_array()) {
             if n > 0 {

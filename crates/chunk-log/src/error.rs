@@ -16,7 +16,7 @@ pub enum ChunkLogError {
         /// The stream's directory, relative to the disk's root.
         dir: String,
         /// The mistake.
-        reason: Refused,
+        reason: RefusalReason,
     },
     /// A write or sync failed earlier: the log takes nothing more until it is opened anew.
     #[error("{dir} failed earlier and accepts no more writes: {reason}")]
@@ -36,7 +36,7 @@ pub enum ChunkLogError {
 
 /// The mistake in what the log was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum RefusalReason {
     /// The headers are not those of the bytes.
     #[error("the headers announce {expected} bytes of chunks, the data has {found}")]
     Length {
@@ -85,7 +85,7 @@ impl ChunkLogError {
     }
 
     /// The error of an operation on a log in `dir` that is the caller's mistake.
-    pub(crate) fn refused(dir: &str, reason: Refused) -> Self {
+    pub(crate) fn refused(dir: &str, reason: RefusalReason) -> Self {
         Self::Refused { dir: dir.to_owned(), reason }
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use segments::{CachedFile, Disk, File, FileCache};
 use stdx::lock;
 
-use crate::counters::{Counters, ReadCounts};
+use crate::counters::{ReadCounters, ReadCounts};
 use crate::table::StreamTable;
 
 /// The files of all streams.
@@ -17,7 +17,7 @@ pub struct StreamFiles {
     pub(crate) cache: Arc<FileCache>,
     /// Files of segments that retention has removed.
     removed: Mutex<Vec<File>>,
-    counters: Counters,
+    counters: ReadCounters,
     /// The table that is told what streams have; none where nobody asks afterwards.
     table: Option<StreamTable>,
 }
@@ -89,7 +89,7 @@ impl StreamFiles {
         self.cache.disk()
     }
 
-    pub(crate) const fn counters(&self) -> &Counters {
+    pub(crate) const fn counters(&self) -> &ReadCounters {
         &self.counters
     }
 }

@@ -23,7 +23,7 @@ use crate::segment::{
     FileName, First, SEGMENT_HEADER_BYTES, decode_header, identity_of, stream_dir,
 };
 use crate::table::{STREAMS_FILE, StreamNote};
-use crate::tail::Tail;
+use crate::tail::OpenSegment;
 
 /// The suffix of the name of a file that belongs to another stream, once the stream goes on without.
 const FOREIGN_SUFFIX: &str = ".foreign";
@@ -87,12 +87,12 @@ struct Survey {
     faults: Vec<String>,
     /// Offsets up to the noted one that can be read.
     n_covered: u64,
-    pieces: Vec<Piece>,
+    pieces: Vec<FoundSegment>,
 }
 
 /// A segment that is there.
 #[derive(Debug)]
-struct Piece {
+struct FoundSegment {
     first: u64,
     len: u64,
     /// How far it can be read; none if it belongs to another stream.
@@ -126,7 +126,7 @@ impl Survey {
             if let Some(missing) = next.filter(|next| *next != first) {
                 survey.faults.push(format!("{} is missing: {}", name(missing), told()));
             }
-            let piece = Piece::look(disk, dir, first, note)?;
+            let piece = FoundSegment::look(disk, dir, first, note)?;
             next = None;
             match &piece.end {
                 None => survey.faults.push(format!("{} belongs to another stream", name(first))),
@@ -150,7 +150,7 @@ impl Survey {
     }
 }
 
-impl Piece {
+impl FoundSegment {
     fn look(disk: &dyn Disk, dir: &str, first: u64, note: &StreamNote) -> Result<Self> {
         let name = FileName::Segment(first).path(dir);
         let file = File::open(disk, &name)?;
@@ -266,7 +266,7 @@ pub(crate) fn mend(files: &Arc<StreamFiles>, dir: &str, note: &StreamNote) -> Re
     if good.is_empty() {
         disk.create_dir(dir).context("create", dir)?;
         let first = First { ordinal: note.next_ordinal, offset: note.next_offset };
-        Tail::create(files, dir, first, note.identity)?;
+        OpenSegment::create(files, dir, first, note.identity)?;
     }
     let nexts = nexts.into_iter().chain([note.next_offset]);
     for ((end, is_whole), next) in good.into_iter().zip(nexts) {

@@ -46,11 +46,11 @@ mod tracking;
 mod window;
 mod writer;
 
-pub use bloom::{Filter, FilterMatcher};
+pub use bloom::{BloomFilter, FilterMatcher};
 pub use chunk::{ChunkAtHand, ChunkBytes, FileRange, StoredChunk};
 pub use counters::ReadCounts;
 pub use damage::{Damage, Lack};
-pub use error::{ChunkLogError, Refused, Result};
+pub use error::{ChunkLogError, RefusalReason, Result};
 pub use files::StreamFiles;
 pub use lack::find_unaccepted;
 pub use lookup::Start;

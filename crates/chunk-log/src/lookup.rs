@@ -30,7 +30,7 @@ pub enum Start {
 
 /// A chunk in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ChunkPlace {
     pub(crate) segment: u64,
     pub(crate) position: u64,
     pub(crate) ordinal: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Place {
     pub(crate) offset: u64,
 }
 
-impl From<LogEnd> for Place {
+impl From<LogEnd> for ChunkPlace {
     fn from(end: LogEnd) -> Self {
         let LogEnd { next_ordinal, next_offset, segment, position, .. } = end;
         Self { segment, position, ordinal: next_ordinal, offset: next_offset }
@@ -56,7 +56,7 @@ pub(crate) struct Lookup<'v> {
 
 impl LogView {
     /// The place where a reader begins.
-    pub(crate) fn place_of(&self, start: Start) -> Result<Place> {
+    pub(crate) fn place_of(&self, start: Start) -> Result<ChunkPlace> {
         self.look_up(Self::committed, |lookup| lookup.start(start))
     }
 
@@ -121,7 +121,7 @@ impl<'v> Lookup<'v> {
         self.segments.first().copied()
     }
 
-    fn start(&self, start: Start) -> Result<Place> {
+    fn start(&self, start: Start) -> Result<ChunkPlace> {
         match start {
             Start::First => self.first(),
             Start::Next => Ok(self.end.into()),
@@ -131,7 +131,7 @@ impl<'v> Lookup<'v> {
         }
     }
 
-    fn first(&self) -> Result<Place> {
+    fn first(&self) -> Result<ChunkPlace> {
         match self.segments.first() {
             Some(first) => self.beginning_of(*first),
             None => Ok(self.end.into()),
@@ -139,7 +139,7 @@ impl<'v> Lookup<'v> {
     }
 
     /// The chunk that holds an offset.
-    pub(crate) fn offset(&self, offset: u64) -> Result<Place> {
+    pub(crate) fn offset(&self, offset: u64) -> Result<ChunkPlace> {
         if offset >= self.end.next_offset {
             return Ok(self.end.into());
         }
@@ -156,7 +156,7 @@ impl<'v> Lookup<'v> {
     }
 
     /// The chunk with an ordinal; none if it is not there.
-    pub(crate) fn ordinal(&self, ordinal: u64) -> Result<Option<Place>> {
+    pub(crate) fn ordinal(&self, ordinal: u64) -> Result<Option<ChunkPlace>> {
         if ordinal >= self.end.next_ordinal {
             return Ok((ordinal == self.end.next_ordinal).then_some(self.end.into()));
         }
@@ -170,7 +170,7 @@ impl<'v> Lookup<'v> {
         self.place(*segment, n, &record).map(Some)
     }
 
-    fn timestamp(&self, at_ms: i64) -> Result<Place> {
+    fn timestamp(&self, at_ms: i64) -> Result<ChunkPlace> {
         let after = self.partition_segments(|lookup, segment| {
             let index = lookup.index(segment)?;
             Ok(index.len() > 0 && index.record(0)?.timestamp_ms < at_ms)
@@ -188,7 +188,7 @@ impl<'v> Lookup<'v> {
         }
     }
 
-    fn last_with_messages(&self) -> Result<Place> {
+    fn last_with_messages(&self) -> Result<ChunkPlace> {
         for segment in self.segments.iter().rev() {
             let has_messages = |record: &IndexRecord| record.chunk_type == ChunkType::USER.0;
             if let Some((n, record)) = self.index(*segment)?.rfind(has_messages)? {
@@ -227,15 +227,15 @@ impl<'v> Lookup<'v> {
         self.view.0.first_ordinal(segment)?.ok_or_else(|| self.gone(segment))
     }
 
-    fn beginning_of(&self, segment: u64) -> Result<Place> {
+    fn beginning_of(&self, segment: u64) -> Result<ChunkPlace> {
         let ordinal = self.first_ordinal(segment)?;
-        Ok(Place { segment, position: SEGMENT_HEADER_BYTES, ordinal, offset: segment })
+        Ok(ChunkPlace { segment, position: SEGMENT_HEADER_BYTES, ordinal, offset: segment })
     }
 
-    fn place(&self, segment: u64, n: u64, record: &IndexRecord) -> Result<Place> {
+    fn place(&self, segment: u64, n: u64, record: &IndexRecord) -> Result<ChunkPlace> {
         let ordinal = self.first_ordinal(segment)? + n;
         let IndexRecord { position, first_offset: offset, .. } = *record;
-        Ok(Place { segment, position, ordinal, offset })
+        Ok(ChunkPlace { segment, position, ordinal, offset })
     }
 
     fn gone(&self, segment: u64) -> crate::ChunkLogError {

@@ -4,7 +4,7 @@ use streamproto::ChunkHeader;
 
 use crate::error::Result;
 use crate::field::size;
-use crate::lookup::{Lookup, Place};
+use crate::lookup::{ChunkPlace, Lookup};
 use crate::scan::Scan;
 use crate::shared::{LogEnd, LogView};
 
@@ -113,8 +113,8 @@ impl LogView {
         }
     }
 
-    fn range_at(&self, place: Place, log_end: LogEnd, bytes_max: u64) -> Result<Range> {
-        let Place { segment, position, ordinal: first_ordinal, .. } = place;
+    fn range_at(&self, place: ChunkPlace, log_end: LogEnd, bytes_max: u64) -> Result<Range> {
+        let ChunkPlace { segment, position, ordinal: first_ordinal, .. } = place;
         let Some(slot) = self.0.chunks(segment) else { return Ok(Range::Gone) };
         let end = if segment == log_end.segment {
             log_end.position

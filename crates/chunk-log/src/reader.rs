@@ -23,10 +23,10 @@ use crate::counters::ReadCounts;
 use crate::damage::Damage;
 use crate::error::{ChunkLogError, Result};
 use crate::field::size;
-use crate::lookup::{Place, Start};
+use crate::lookup::{ChunkPlace, Start};
 use crate::reader_options::{ReadAhead, ReaderOptions};
 use crate::segment::SEGMENT_HEADER_BYTES;
-use crate::shared::{Fresh, LogEnd, LogView, State};
+use crate::shared::{Fresh, LogEnd, LogState, LogView};
 use crate::window::{SMALL_CHUNK_BYTES_MAX, Window};
 
 /// Chunks up to this size are given at hand, to be copied; larger ones as parts of the buffer.
@@ -104,9 +104,9 @@ impl LogView {
 }
 
 impl Reader {
-    fn new(view: LogView, place: Place, options: ReaderOptions) -> Self {
+    fn new(view: LogView, place: ChunkPlace, options: ReaderOptions) -> Self {
         let window = Window::new(options.read_ahead, options.filter.is_some());
-        let Place { segment, position, offset, .. } = place;
+        let ChunkPlace { segment, position, offset, .. } = place;
         Self {
             view,
             options,
@@ -275,7 +275,7 @@ impl Reader {
     /// each chunk is read from the file.
     fn committed(&self) -> (LogEnd, Option<Fresh>) {
         let state = self.view.0.state();
-        let State { committed, fresh, .. } = &*state;
+        let LogState { committed, fresh, .. } = &*state;
         let is_next = (committed.segment, fresh.at) == (self.segment, self.position)
             && committed.position >= fresh.at + fresh.bytes.len() as u64
             && self.options.read_ahead != ReadAhead::Off;

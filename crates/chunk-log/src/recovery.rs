@@ -127,7 +127,7 @@ impl SegmentEnd {
 
 /// The log in a directory: its segments by first offset, and the end of the last.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundLog {
     pub(crate) segments: Vec<u64>,
     pub(crate) tail: SegmentEnd,
     /// Segments before it that are not synced.
@@ -141,7 +141,7 @@ pub(crate) fn recover(
     files: &Arc<StreamFiles>,
     dir: &str,
     note: Option<StreamNote>,
-) -> Result<Option<Found>> {
+) -> Result<Option<FoundLog>> {
     let names = list_if_there(files.disk(), dir)?.unwrap_or_default();
     let names: BTreeSet<FileName> = names.iter().filter_map(|name| FileName::parse(name)).collect();
     let report = Recovered::default();
@@ -153,7 +153,7 @@ pub(crate) fn recover(
     report.end = tail.log_end();
     report.epoch = tail.last.map(|last| last.epoch);
     report.last_timestamp_ms = tail.last.map(|last| last.timestamp_ms);
-    Ok(Some(Found { segments, tail, left, report }))
+    Ok(Some(FoundLog { segments, tail, left, report }))
 }
 
 struct Recovery<'f> {

@@ -5,10 +5,10 @@ use segments::{IoContext as _, list_if_there, remove, remove_if_there, sync_dir}
 use crate::error::Result;
 use crate::files::StreamFiles;
 use crate::index::{Index, SyncedMark, record_at};
-use crate::lookup::{Lookup, Place};
+use crate::lookup::{ChunkPlace, Lookup};
 use crate::retention::Retention;
 use crate::segment::{FileName, stream_dir};
-use crate::shared::{LogEnd, LogView, Shared};
+use crate::shared::{LogEnd, LogView, SharedLog};
 
 /// Removes the log of the stream `id`, if it has one, and closes its files. Readers and writers left get
 /// errors.
@@ -26,7 +26,11 @@ pub fn delete_log(files: &StreamFiles, id: u64) -> Result<()> {
 }
 
 /// How many segments are too many by their sizes; the last has so many bytes.
-pub(crate) fn n_too_many(shared: &Shared, retention: &Retention, last_bytes: u64) -> Result<usize> {
+pub(crate) fn n_too_many(
+    shared: &SharedLog,
+    retention: &Retention,
+    last_bytes: u64,
+) -> Result<usize> {
     let segments: Vec<u64> = {
         let state = shared.state();
         state.segments.iter().rev().skip(1).map(|it| it.first_offset).collect()
@@ -40,7 +44,7 @@ pub(crate) fn n_too_many(shared: &Shared, retention: &Retention, last_bytes: u64
 }
 
 /// How many segments are too old.
-pub(crate) fn n_too_old(shared: &Shared, retention: &Retention, now_ms: i64) -> Result<usize> {
+pub(crate) fn n_too_old(shared: &SharedLog, retention: &Retention, now_ms: i64) -> Result<usize> {
     if retention.age_max_ms.is_none() {
         return Ok(0);
     }
@@ -70,7 +74,7 @@ pub(crate) fn remove_files(files: &StreamFiles, dir: &str, segment: u64) -> Resu
 pub(crate) fn cut_files(view: &LogView, end: LogEnd, ordinal: u64) -> Result<()> {
     let shared = &view.0;
     let place = Lookup::new(view, end).ordinal(ordinal)?;
-    let Some(Place { segment, position, .. }) = place else { return Ok(()) };
+    let Some(ChunkPlace { segment, position, .. }) = place else { return Ok(()) };
     let segments: Vec<u64> = {
         let mut state = shared.state();
         let after = state.segments.partition_point(|it| it.first_offset <= segment);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use bytes::Bytes;
 use segments::CachedFile;
 
-use crate::counters::{Counters, ReadCounts};
+use crate::counters::{ReadCounters, ReadCounts};
 use crate::damage::Damage;
 use crate::error::{ChunkLogError, Result};
 use crate::field::size;
@@ -46,16 +46,16 @@ impl LogEnd {
 
 /// A log as readers and listings see it. Clones are handles to the same.
 #[derive(Clone, Debug)]
-pub struct LogView(pub(crate) Arc<Shared>);
+pub struct LogView(pub(crate) Arc<SharedLog>);
 
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedLog {
     pub(crate) files: Arc<StreamFiles>,
     pub(crate) dir: Box<str>,
     /// The next offset of `state.committed`, to be looked at without the lock.
     committed_offset: AtomicU64,
-    state: Mutex<State>,
-    pub(crate) counters: Counters,
+    state: Mutex<LogState>,
+    pub(crate) counters: ReadCounters,
     damaged: DamagedChunks,
 }
 
@@ -70,7 +70,7 @@ struct DamagedChunks {
 }
 
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct LogState {
     /// The segments by first offset; never empty.
     pub(crate) segments: Vec<Segment>,
     pub(crate) written: LogEnd,
@@ -101,7 +101,7 @@ pub(crate) struct Segment {
     first_ordinal: Option<u64>,
     /// Bytes of the segment file, once nothing is added to it any more.
     sealed_bytes: Option<u64>,
-    /// The time of its last chunk, once nothing is added any more; [`Shared::last_chunk_ms`] finds it.
+    /// The time of its last chunk, once nothing is added any more; [`SharedLog::last_chunk_ms`] finds it.
     pub(crate) last_chunk_ms: Option<i64>,
     chunks: Weak<CachedFile>,
     index: Weak<CachedFile>,
@@ -125,7 +125,7 @@ impl Segment {
     }
 }
 
-impl State {
+impl LogState {
     /// The segment with this first offset.
     pub(crate) fn segment(&mut self, first_offset: u64) -> Option<&mut Segment> {
         let at = self.segments.binary_search_by_key(&first_offset, |it| it.first_offset).ok()?;
@@ -144,19 +144,19 @@ impl State {
     }
 }
 
-impl Shared {
-    pub(crate) fn new(files: &Arc<StreamFiles>, dir: &str, state: State) -> Arc<Self> {
+impl SharedLog {
+    pub(crate) fn new(files: &Arc<StreamFiles>, dir: &str, state: LogState) -> Arc<Self> {
         Arc::new(Self {
             files: Arc::clone(files),
             dir: dir.into(),
             committed_offset: AtomicU64::new(state.committed.next_offset),
             state: Mutex::new(state),
-            counters: Counters::default(),
+            counters: ReadCounters::default(),
             damaged: DamagedChunks::default(),
         })
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, LogState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -165,7 +165,7 @@ impl Shared {
     }
 
     /// Changes what is committed, up or down.
-    pub(crate) fn commit(&self, state: &mut State, end: LogEnd) {
+    pub(crate) fn commit(&self, state: &mut LogState, end: LogEnd) {
         state.committed = end;
         self.committed_offset.store(end.next_offset, Ordering::Release);
     }
@@ -262,8 +262,8 @@ impl LogView {
     #[must_use]
     pub fn closed(files: &Arc<StreamFiles>, id: u64) -> Self {
         let (written, committed, fresh) = Default::default();
-        let state = State { segments: Vec::new(), written, committed, fresh };
-        Self(Shared::new(files, &stream_dir(id), state))
+        let state = LogState { segments: Vec::new(), written, committed, fresh };
+        Self(SharedLog::new(files, &stream_dir(id), state))
     }
 
     /// Says how far the log is committed: a place that was returned by an append or by the opening.

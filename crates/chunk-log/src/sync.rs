@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::files::StreamFiles;
 use crate::index::{Index, SyncedMark};
 use crate::removal::remove_files;
-use crate::shared::Shared;
+use crate::shared::SharedLog;
 use crate::table::StreamNote;
 
 /// A segment that was written to since its last sync.
@@ -155,7 +155,7 @@ impl Pending {
     /// Writes the marks of a job that was done; that of the segment `tail`, if it has one.
     pub(crate) fn finish(
         &mut self,
-        shared: &Shared,
+        shared: &SharedLog,
         job: &SyncJob,
         tail: u64,
     ) -> Result<Option<SyncedMark>> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use segments::{CachedFile, File};
 use streamproto::ChunkHeader;
 
-use crate::error::{Refused, Result};
+use crate::error::{RefusalReason, Result};
 use crate::field::size;
 use crate::files::StreamFiles;
 use crate::index::{self, IndexRecord, SyncedMark, record_at};
@@ -18,13 +18,13 @@ use crate::sync::Unsynced;
 
 /// The segment that takes chunks.
 #[derive(Debug)]
-pub(crate) struct Tail {
+pub(crate) struct OpenSegment {
     pub(crate) end: SegmentEnd,
     pub(crate) chunks: Arc<CachedFile>,
     pub(crate) index: Arc<CachedFile>,
 }
 
-impl Tail {
+impl OpenSegment {
     pub(crate) fn open(files: &Arc<StreamFiles>, dir: &str, end: SegmentEnd) -> Self {
         let slot = |name: FileName| files.cache.closed(&name.path(dir));
         let offset = end.first.offset;
@@ -106,20 +106,20 @@ pub(crate) fn check(
     end: &SegmentEnd,
     headers: &[ChunkHeader],
     bytes: &[u8],
-) -> std::result::Result<(), Refused> {
+) -> std::result::Result<(), RefusalReason> {
     let mut expected = end.next_offset;
     let mut last_epoch = end.last.map(|last| last.epoch);
     let mut length = 0_u64;
     for header in headers {
         let ChunkHeader { chunk_id: found, epoch, n_records, .. } = *header;
         if found != expected {
-            return Err(Refused::Offset { expected, found });
+            return Err(RefusalReason::Offset { expected, found });
         }
         if n_records == 0 || found.checked_add(u64::from(n_records)).is_none() {
-            return Err(Refused::NoRecords);
+            return Err(RefusalReason::NoRecords);
         }
         if let Some(last) = last_epoch.filter(|last| epoch < *last) {
-            return Err(Refused::Epoch { last, found: epoch });
+            return Err(RefusalReason::Epoch { last, found: epoch });
         }
         expected = header.next_offset();
         last_epoch = Some(epoch);
@@ -127,19 +127,22 @@ pub(crate) fn check(
     }
     let found = bytes.len() as u64;
     if length != found {
-        return Err(Refused::Length { expected: length, found });
+        return Err(RefusalReason::Length { expected: length, found });
     }
     let fits = u32::try_from(SEGMENT_HEADER_BYTES + found).is_ok();
     if !fits || headers.len() as u64 > SEGMENT_CHUNKS_MAX {
-        return Err(Refused::TooMuch);
+        return Err(RefusalReason::TooMuch);
     }
     check_seals(headers, bytes)
 }
 
-fn check_seals(headers: &[ChunkHeader], mut bytes: &[u8]) -> std::result::Result<(), Refused> {
+fn check_seals(
+    headers: &[ChunkHeader],
+    mut bytes: &[u8],
+) -> std::result::Result<(), RefusalReason> {
     for header in headers {
         if seal_of(bytes).is_none() {
-            return Err(Refused::NoSeal(header.chunk_id));
+            return Err(RefusalReason::NoSeal(header.chunk_id));
         }
         bytes = bytes.get(size(header.stored_bytes())..).unwrap_or_default();
     }

@@ -6,20 +6,20 @@ use segments::{IoContext as _, Poison};
 use streamproto::{ChunkHeader, ChunkType};
 
 use crate::damage::Lack;
-use crate::error::{ChunkLogError, Refused, Result};
+use crate::error::{ChunkLogError, RefusalReason, Result};
 use crate::files::StreamFiles;
 use crate::index::SyncedMark;
 use crate::lack::{fill, find_lack, find_unnoted, identity_in, mend};
 use crate::notes::LogNotes;
-use crate::recovery::{Found, Recovered, SegmentEnd, recover};
+use crate::recovery::{FoundLog, Recovered, SegmentEnd, recover};
 use crate::removal::{cut_files, n_too_many, n_too_old, remove_files};
 use crate::restore::restore;
 use crate::retention::{Retention, SEGMENT_CHUNKS_MAX};
 use crate::segment::{First, stream_dir};
-use crate::shared::{Fresh, LogEnd, LogView, Segment, Shared, State};
+use crate::shared::{Fresh, LogEnd, LogState, LogView, Segment, SharedLog};
 use crate::sync::{Pending, SyncJob, Unsynced};
 use crate::table::StreamNote;
-use crate::tail::{Tail, check};
+use crate::tail::{OpenSegment, check};
 use crate::tracking::Tracking;
 
 /// The size of a segment where none is given (RabbitMQ's).
@@ -90,7 +90,7 @@ pub struct ChunkLog {
     pub notes: LogNotes,
     view: LogView,
     options: LogOptions,
-    tail: Tail,
+    tail: OpenSegment,
     pending: Pending,
     failure: Poison,
     n_trailers: u64,
@@ -128,7 +128,7 @@ impl ChunkLog {
         let OpenedLog { state, tail, left } = opened(files, &dir, &found);
         let mut log = Self {
             notes: LogNotes { files: Arc::clone(files), stream: id, identity },
-            view: LogView(Shared::new(files, &dir, state)),
+            view: LogView(SharedLog::new(files, &dir, state)),
             options,
             tail,
             pending: Pending::new(left, is_dir_changed),
@@ -306,7 +306,7 @@ impl ChunkLog {
         let LogEnd { next_ordinal: ordinal, next_offset: offset, .. } = self.end();
         let last = self.tail.end.last;
         let shared = &self.view.0;
-        let mut tail = Tail::create(
+        let mut tail = OpenSegment::create(
             &shared.files,
             &shared.dir,
             First { ordinal, offset },
@@ -372,7 +372,7 @@ impl ChunkLog {
             return Ok(());
         }
         if ordinal < self.view.committed().next_ordinal {
-            let reason = Refused::Committed(ordinal);
+            let reason = RefusalReason::Committed(ordinal);
             return Err(ChunkLogError::refused(&self.view.0.dir, reason));
         }
         let cut = self.notes.forget();
@@ -400,7 +400,7 @@ impl ChunkLog {
         };
         let (files, dir) = (&self.view.0.files, &self.view.0.dir);
         segments.iter().rev().try_for_each(|segment| remove_files(files, dir, *segment))?;
-        let tail = Tail::create(files, dir, first, self.notes.identity)?;
+        let tail = OpenSegment::create(files, dir, first, self.notes.identity)?;
         let mut state = self.view.0.state();
         state.segments = vec![tail.segment()];
         (state.written, state.fresh) = (tail.end.log_end(), Fresh::default());
@@ -468,7 +468,7 @@ fn recover_without(
     files: &Arc<StreamFiles>,
     dir: &str,
     note: &StreamNote,
-) -> Result<Option<Found>> {
+) -> Result<Option<FoundLog>> {
     mend(files, dir, note)?;
     let found = recover(files, dir, None)?;
     let Some(end) = found.as_ref().map(|found| found.tail) else { return Ok(found) };
@@ -488,7 +488,7 @@ fn identity(
     files: &StreamFiles,
     id: u64,
     note: Option<StreamNote>,
-    found: Option<&Found>,
+    found: Option<&FoundLog>,
 ) -> Result<u32> {
     let Some(table) = files.table() else { return Ok(0) };
     let noted = note.map(|note| note.identity).filter(|identity| *identity != 0);
@@ -502,24 +502,24 @@ fn identity(
 }
 
 /// Makes the first files of a log.
-fn create(files: &Arc<StreamFiles>, dir: &str, first: First, identity: u32) -> Result<Found> {
+fn create(files: &Arc<StreamFiles>, dir: &str, first: First, identity: u32) -> Result<FoundLog> {
     files.disk().create_dir(dir).context("create", dir)?;
-    let tail = Tail::create(files, dir, first, identity)?.end;
+    let tail = OpenSegment::create(files, dir, first, identity)?.end;
     let report = Recovered { is_new: true, end: tail.log_end(), ..Recovered::default() };
-    Ok(Found { segments: vec![first.offset], tail, left: Vec::new(), report })
+    Ok(FoundLog { segments: vec![first.offset], tail, left: Vec::new(), report })
 }
 
 /// A log that was found and is to be written on.
 struct OpenedLog {
-    state: State,
-    tail: Tail,
+    state: LogState,
+    tail: OpenSegment,
     /// Segments before the tail that are not durable.
     left: Vec<Unsynced>,
 }
 
 /// The state of a log that was found; nothing is committed.
-fn opened(files: &Arc<StreamFiles>, dir: &str, found: &Found) -> OpenedLog {
-    let tail = Tail::open(files, dir, found.tail);
+fn opened(files: &Arc<StreamFiles>, dir: &str, found: &FoundLog) -> OpenedLog {
+    let tail = OpenSegment::open(files, dir, found.tail);
     let mut segments: Vec<Segment> =
         found.segments.iter().map(|first| Segment::new(*first, None)).collect();
     segments.pop();
@@ -527,7 +527,8 @@ fn opened(files: &Arc<StreamFiles>, dir: &str, found: &Found) -> OpenedLog {
     let first = segments.first().map_or(0, |it| it.first_offset);
     let beginning = First { ordinal: 0, offset: first };
     let committed = LogEnd::beginning(beginning);
-    let left = found.left.iter().map(|end| Tail::open(files, dir, *end).unsynced(true)).collect();
+    let left =
+        found.left.iter().map(|end| OpenSegment::open(files, dir, *end).unsynced(true)).collect();
     let (written, fresh) = (found.tail.log_end(), Fresh::default());
-    OpenedLog { state: State { segments, written, committed, fresh }, tail, left }
+    OpenedLog { state: LogState { segments, written, committed, fresh }, tail, left }
 }

@@ -14,7 +14,7 @@ use crate::paged_queue::{PagedQueue, PagerHost};
 use crate::pager_inbox::{ImageWritten, Jobs, PagerInbox, Syncs};
 use crate::services::Services;
 use crate::storage::Storage;
-use background::Next;
+use background::NextTask;
 use bytes::Bytes;
 use confirm::DurableJournal;
 use log::Lsn;
@@ -126,10 +126,10 @@ impl JobWorker {
 }
 
 /// The queue whose turn it is.
-fn next_asked(jobs: &mut Jobs) -> Next<Arc<dyn PagedQueue>> {
+fn next_asked(jobs: &mut Jobs) -> NextTask<Arc<dyn PagedQueue>> {
     let queue = jobs.asked.pop_front();
     jobs.is_at_work = queue.is_some();
-    queue.map_or(Next::Wait, Next::Do)
+    queue.map_or(NextTask::Wait, NextTask::Do)
 }
 
 /// The next turn of a queue after this one.
@@ -281,11 +281,11 @@ impl SyncWorker {
         self.pager.syncs.wait(|syncs, is_time_over| {
             let is_reclaim_due = is_time_over || std::mem::take(&mut syncs.is_reclaim_due);
             if is_reclaim_due || !syncs.written.is_empty() || syncs.body_refs.is_due() {
-                Next::Do(Due { written: std::mem::take(&mut syncs.written), is_reclaim_due })
+                NextTask::Do(Due { written: std::mem::take(&mut syncs.written), is_reclaim_due })
             } else if rests {
-                Next::WaitFor(RECLAIM_REST)
+                NextTask::WaitFor(RECLAIM_REST)
             } else {
-                Next::Wait
+                NextTask::Wait
             }
         })
     }
@@ -434,8 +434,8 @@ impl PagerStepper {
     /// Runs one sync and tells its queues; false if no image waits for a sync.
     pub fn step_sync(&mut self) -> bool {
         let take = |syncs: &mut Syncs| match std::mem::take(&mut syncs.written) {
-            written if written.is_empty() => Next::Wait,
-            written => Next::Do(written),
+            written if written.is_empty() => NextTask::Wait,
+            written => NextTask::Do(written),
         };
         let written = self.syncs.pager.syncs.step(take);
         written.map(|written| self.syncs.sync(written)).is_some()

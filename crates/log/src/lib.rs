@@ -15,6 +15,6 @@ pub use position::{EntryAddress, NodeId, Owner, SegmentId};
 pub use segments::{Lsn, Stamp, Stamper};
 pub use wal::{
     Appended, Batch, BeforeCommit, CommitListener, Durability, Entry, Identities, LOG_FILE,
-    MAX_APPEND_BYTES, OnFailure, Refused, SYNC_MICROS, Salvaged, SegmentCounts, SegmentState,
+    MAX_APPEND_BYTES, OnFailure, RefusedEntry, SYNC_MICROS, Salvaged, SegmentCounts, SegmentState,
     Stepper, Tail, Wal, WalFound, WalOptions, WalStats,
 };

@@ -48,7 +48,7 @@ pub use recovery::{Tail, WalFound};
 pub use salvage::Salvaged;
 
 use commit::Committer;
-use state::State;
+use state::WalState;
 
 /// Largest total of one append; it is written as one block into one segment.
 pub const MAX_APPEND_BYTES: usize = 1 << 30;
@@ -86,7 +86,7 @@ pub struct Entry<'a> {
 
 /// The reason why the caller of [`Wal::open`] cannot accept an entry.
 #[derive(Debug)]
-pub struct Refused(pub Cow<'static, str>);
+pub struct RefusedEntry(pub Cow<'static, str>);
 
 /// A listener for durability.
 ///
@@ -261,7 +261,7 @@ pub const SYNC_MICROS: [u64; 14] = [
 
 /// Counters the commit thread keeps and anybody reads.
 #[derive(Debug, Default)]
-struct Counters {
+struct WalCounters {
     spare_segments: AtomicU64,
     blocks: AtomicU64,
     written_bytes: AtomicU64,
@@ -269,8 +269,8 @@ struct Counters {
     commit_micros: AtomicU64,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct SharedWal {
+    state: Mutex<WalState>,
     work: Condvar,
     durable_upto: AtomicU64,
     unsynced_bytes: AtomicUsize,
@@ -278,12 +278,12 @@ struct Shared {
     /// Whether space is short: see [`Wal::set_thrifty`].
     is_thrifty: AtomicBool,
     failure: OnceLock<String>,
-    counters: Counters,
+    counters: WalCounters,
     options: WalOptions,
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl SharedWal {
+    fn state(&self) -> MutexGuard<'_, WalState> {
         // A panic of an append's `fill` leaves the state as before that append.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -298,7 +298,7 @@ impl Shared {
         if self.is_thrifty() { usual.min(SPARE_SEGMENTS_MIN) } else { usual }
     }
 
-    fn wake_if_needed(&self, mut state: MutexGuard<'_, State>) {
+    fn wake_if_needed(&self, mut state: MutexGuard<'_, WalState>) {
         let wake = state.take_wake();
         drop(state);
         if wake {
@@ -335,7 +335,7 @@ impl Shared {
 /// The open log. Dropping it closes it; [`Wal::close`] also tells whether that went well.
 pub struct Wal {
     disk: Arc<dyn Disk>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedWal>,
     committer: Arc<Mutex<Committer>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -354,7 +354,7 @@ impl Wal {
     pub fn open(
         disk: Arc<dyn Disk>,
         options: WalOptions,
-        visit: &mut dyn FnMut(Entry<'_>) -> std::result::Result<(), Refused>,
+        visit: &mut dyn FnMut(Entry<'_>) -> std::result::Result<(), RefusedEntry>,
     ) -> Result<Self> {
         let found = WalFound::read(&disk, &options, visit)?;
         Self::start(found, disk, options)
@@ -387,7 +387,7 @@ impl Wal {
     pub fn open_stepped(
         disk: Arc<dyn Disk>,
         options: WalOptions,
-        visit: &mut dyn FnMut(Entry<'_>) -> std::result::Result<(), Refused>,
+        visit: &mut dyn FnMut(Entry<'_>) -> std::result::Result<(), RefusedEntry>,
     ) -> Result<(Self, Stepper)> {
         let found = WalFound::read(&disk, &options, visit)?;
         Self::start_stepped(found, disk, options)
@@ -410,15 +410,15 @@ impl Wal {
     fn prepare(found: WalFound, disk: Arc<dyn Disk>, options: WalOptions) -> Result<Self> {
         let recovered = found.start(Arc::clone(&disk), &options)?;
         let upto = recovered.files.synced();
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State::new(recovered.segments, upto, &options)),
+        let shared = Arc::new(SharedWal {
+            state: Mutex::new(WalState::new(recovered.segments, upto, &options)),
             work: Condvar::new(),
             durable_upto: AtomicU64::new(upto.0),
             unsynced_bytes: AtomicUsize::new(0),
             poisoned: AtomicBool::new(false),
             is_thrifty: AtomicBool::new(false),
             failure: OnceLock::new(),
-            counters: Counters::default(),
+            counters: WalCounters::default(),
             options,
         });
         let committer = Committer::new(Arc::clone(&shared), recovered.files);
@@ -477,11 +477,11 @@ impl Wal {
     /// # Errors
     /// [`LogError::Poisoned`] if that will never be.
     pub fn wait_durable(&self, upto: Lsn) -> Result<()> {
-        struct Waiting {
+        struct DurabilityWaiter {
             wanted: Lsn,
             done: mpsc::Sender<()>,
         }
-        impl CommitListener for Waiting {
+        impl CommitListener for DurabilityWaiter {
             fn durable(&self, upto: Lsn) -> bool {
                 upto < self.wanted || self.done.send(()).is_err()
             }
@@ -490,7 +490,7 @@ impl Wal {
             return Ok(());
         }
         let (done, told) = mpsc::channel();
-        self.watch(Arc::new(Waiting { wanted: upto, done }));
+        self.watch(Arc::new(DurabilityWaiter { wanted: upto, done }));
         told.recv().map_err(|_| self.shared.poison_error())
     }
 

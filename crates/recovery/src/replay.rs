@@ -16,7 +16,9 @@ use control::log_records::definitions::DefinitionEntry;
 use control::log_records::node::NodeEntry;
 use control::log_records::{self, Entry};
 use control::{CommandLog, DEFINITIONS_FILE, Definitions};
-use log::{Lsn, Owner, Refused, SegmentCounts, SegmentId, Stamp, Tail, Wal, WalFound, WalOptions};
+use log::{
+    Lsn, Owner, RefusedEntry, SegmentCounts, SegmentId, Stamp, Tail, Wal, WalFound, WalOptions,
+};
 use message::Body;
 use message_store::SHARED_BODY_MIN_BYTES;
 use meta::{Command, QueueDef, QueueId, QueueKind, QueueVersion, State};
@@ -165,11 +167,11 @@ impl Replay {
         Ok((replay, stamp))
     }
 
-    fn take(&mut self, entry: log::Entry<'_>) -> Result<(), Refused> {
+    fn take(&mut self, entry: log::Entry<'_>) -> Result<(), RefusedEntry> {
         self.cursors = None;
         self.n_entries += 1;
         let parsed =
-            log_records::parse(&entry).map_err(|error| Refused(error.to_string().into()))?;
+            log_records::parse(&entry).map_err(|error| RefusedEntry(error.to_string().into()))?;
         match parsed {
             Entry::Queue(queue, QueueEntry::Version { version }) => {
                 self.versions.take(queue, version, entry.at.segment);
@@ -192,7 +194,7 @@ impl Replay {
         segment: SegmentId,
         serial: u64,
         command: &[u8],
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RefusedEntry> {
         if serial <= self.covered {
             return Ok(());
         }
@@ -202,14 +204,14 @@ impl Replay {
                 "definition change {serial} follows change {before}: {DEFINITIONS_FILE} is missing, or \
                  older than the log"
             );
-            return Err(Refused(reason.into()));
+            return Err(RefusedEntry(reason.into()));
         }
         if let Some((queue, version)) = meta::legacy_queue_version(command) {
             self.versions.take_of_definitions(queue, version);
         } else {
             let command =
-                Command::decode(command).map_err(|error| Refused(error.to_string().into()))?;
-            self.meta.replay(&command).map_err(|error| Refused(error.to_string().into()))?;
+                Command::decode(command).map_err(|error| RefusedEntry(error.to_string().into()))?;
+            self.meta.replay(&command).map_err(|error| RefusedEntry(error.to_string().into()))?;
         }
         self.commands.push(segment);
         self.serial = serial;

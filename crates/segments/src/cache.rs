@@ -122,11 +122,11 @@ impl Opened {
         }
         let file = self.files.get(self.hand).and_then(Weak::upgrade);
         let handle = match file.map(|file| file.try_close()) {
-            Some(Closing::InUse) => {
+            Some(Eviction::InUse) => {
                 self.hand += 1;
                 return None;
             }
-            Some(Closing::Closed(handle)) => handle,
+            Some(Eviction::Closed(handle)) => handle,
             None => None,
         };
         if self.hand < self.files.len() {
@@ -136,7 +136,7 @@ impl Opened {
     }
 }
 
-enum Closing {
+enum Eviction {
     Closed(Option<File>),
     InUse,
 }
@@ -176,14 +176,14 @@ impl CachedFile {
         self.handle().is_some()
     }
 
-    fn try_close(&self) -> Closing {
+    fn try_close(&self) -> Eviction {
         if self.is_used.swap(false, Ordering::Relaxed) {
-            return Closing::InUse;
+            return Eviction::InUse;
         }
         match self.handle.try_lock() {
-            Ok(mut handle) => Closing::Closed(handle.take()),
-            Err(TryLockError::Poisoned(handle)) => Closing::Closed(handle.into_inner().take()),
-            Err(TryLockError::WouldBlock) => Closing::InUse,
+            Ok(mut handle) => Eviction::Closed(handle.take()),
+            Err(TryLockError::Poisoned(handle)) => Eviction::Closed(handle.into_inner().take()),
+            Err(TryLockError::WouldBlock) => Eviction::InUse,
         }
     }
 

@@ -8,7 +8,7 @@
 //! ```
 //! Messages are appended at the tail and released in any order; a page goes when its last message
 //! does, and one that is emptied before it is written is never written. When the queue takes more
-//! memory than it is allowed, [`Jobs::next`] says which pages to write or to load, and lets
+//! memory than it is allowed, [`PageJobs::next`] says which pages to write or to load, and lets
 //! go of those that have an image: the pages at the head and the tail stay, those in between go.
 //!
 //! A pure state machine: it does no IO and knows no clock. A host runs the jobs, outside of any lock
@@ -34,12 +34,12 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
-pub use convert::{HerePart, Part};
+pub use convert::{BacklogPart, HerePart};
 pub use image::{Image, ImageError, LoadedPage, WantedBody, stored_bodies};
-pub use jobs::{Job, Jobs, Loaded, Written};
+pub use jobs::{Job, Loaded, PageJobs, Written};
 pub use kept::SharedProperties;
 pub use log_places::{ImageLogged, LogPlaces, PersistentPositions, StoredPage, ToLog};
-pub use look::{ColdPage, FoundContent, FoundPage, Looks, Toward};
+pub use look::{BacklogBrowser, ColdPage, FoundContent, FoundPage, Toward};
 pub use page::LiveMessage;
 pub use page_bitmap::PageBitmap;
 pub use pages::Pages;
@@ -53,7 +53,7 @@ use page::{Added, BodyPlace, Page};
 use page_bitmap::to_u16;
 use paging::Paging;
 use segments::SegmentNumber;
-use slot::{Busy, Content, NO_SEGMENT, Slot, StoredImage};
+use slot::{Busy, NO_SEGMENT, Slot, SlotContent, StoredImage};
 use std::sync::Arc;
 
 /// The key of a page for whoever does its jobs. It goes stale when the page is emptied.
@@ -75,7 +75,7 @@ impl PageKey {
 pub enum Lookup<'a> {
     /// The message is in memory.
     Here(MessageRef<'a>),
-    /// The message or its body is on disk: [`Jobs::next`] has the page loaded when it is the head.
+    /// The message or its body is on disk: [`PageJobs::next`] has the page loaded when it is the head.
     Cold,
     /// The message was released, never there, or lost by damage.
     Gone,
@@ -165,8 +165,8 @@ impl Backlog {
     }
 
     /// The way of its pages to disk and back.
-    pub const fn jobs(&mut self) -> Jobs<'_> {
-        Jobs { pages: &mut self.pages, paging: &mut self.paging }
+    pub const fn jobs(&mut self) -> PageJobs<'_> {
+        PageJobs { pages: &mut self.pages, paging: &mut self.paging }
     }
 
     /// The places of its messages in the log.
@@ -233,7 +233,7 @@ impl Backlog {
         let slot = self.slot_for(pool, position, body);
         slot.live_bytes += size_bytes;
         slot.n_live += 1;
-        let Content::Here(page) = &mut slot.content else { unreachable!("the tail is here") };
+        let SlotContent::Here(page) = &mut slot.content else { unreachable!("the tail is here") };
         let before = page.cost_bytes();
         debug_assert!(page.end() <= position, "positions rise");
         if page.end() < position {
@@ -289,12 +289,12 @@ impl Backlog {
     pub fn get(&self, position: u64) -> Lookup<'_> {
         let slot = self.pages.index_of(position).and_then(|at| self.pages.slots().get(at));
         match slot.map(|slot| (slot, &slot.content)) {
-            Some((_, Content::Here(page))) => match page.get(position) {
+            Some((_, SlotContent::Here(page))) => match page.get(position) {
                 Some(message) => Lookup::Here(message),
                 None if page.lacks_body_of(position) => Lookup::Cold,
                 None => Lookup::Gone,
             },
-            Some((slot, Content::Cold(cold))) => {
+            Some((slot, SlotContent::Cold(cold))) => {
                 let is_live = slot.relative(position).is_some_and(|at| cold.live.contains(at));
                 if is_live { Lookup::Cold } else { Lookup::Gone }
             }
@@ -307,7 +307,7 @@ impl Backlog {
         let at = self.pages.index_of(position)?;
         let slot = self.pages.get_mut(at)?;
         let mut released = match &mut slot.content {
-            Content::Here(page) => {
+            SlotContent::Here(page) => {
                 let gone = page.release(position)?;
                 if gone.kept_bytes > 0 {
                     self.paging.resident_bytes -= gone.kept_bytes;
@@ -323,7 +323,7 @@ impl Backlog {
                     page: None,
                 }
             }
-            Content::Cold(_) => slot.release_cold(position)?,
+            SlotContent::Cold(_) => slot.release_cold(position)?,
         };
         assert!(slot.n_live > 0, "a message is counted until it is released");
         debug_assert!(slot.live_bytes >= released.size_bytes, "so are its bytes");
@@ -349,7 +349,7 @@ impl Backlog {
     /// given back by `trim`.
     fn empty_tail(&mut self) {
         if let Some(slot) = self.pages.back_mut()
-            && let Content::Here(page) = &mut slot.content
+            && let SlotContent::Here(page) = &mut slot.content
         {
             self.paging.resident_bytes -= page.cost_bytes();
             page.clear();
@@ -370,7 +370,7 @@ impl Backlog {
         let Some(slot) = self.pages.remove(at) else { return };
         self.stored_bytes -= slot.live_bytes;
         self.paging.end_job(slot.key(), slot.busy, slot.cost_bytes());
-        if let Content::Here(page) = slot.content {
+        if let SlotContent::Here(page) = slot.content {
             self.paging.resident_bytes -= page.cost_bytes();
             pool.give(page);
         }
@@ -389,7 +389,7 @@ impl Backlog {
         if self.pages.slots().front().is_none_or(|slot| slot.n_live > 0) {
             return;
         }
-        if let Some(Slot { content: Content::Here(page), .. }) = self.pages.remove_only() {
+        if let Some(Slot { content: SlotContent::Here(page), .. }) = self.pages.remove_only() {
             self.paging.resident_bytes -= page.cost_bytes();
             pool.give(page);
         }
@@ -401,7 +401,7 @@ impl Slot {
         Self {
             first: page.first,
             live_bytes: 0,
-            content: Content::Here(page),
+            content: SlotContent::Here(page),
             image: None,
             serial: 0,
             span: 0,
@@ -416,7 +416,7 @@ impl Slot {
     /// Has an empty page begin at `first`.
     fn start_at(&mut self, first: u64) {
         self.first = first;
-        if let Content::Here(page) = &mut self.content {
+        if let SlotContent::Here(page) = &mut self.content {
             page.first = first;
         }
     }
@@ -429,8 +429,8 @@ impl Slot {
     fn free_image(&self) -> Option<FreedPage> {
         let image = self.image?;
         let owed = match &self.content {
-            Content::Cold(cold) if image.has_bodies => cold.owed().cloned(),
-            Content::Here(_) | Content::Cold(_) => None,
+            SlotContent::Cold(cold) if image.has_bodies => cold.owed().cloned(),
+            SlotContent::Here(_) | SlotContent::Cold(_) => None,
         };
         Some(image.freed(owed))
     }

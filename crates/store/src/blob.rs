@@ -33,8 +33,8 @@ pub use table::{BODIES_FILE, BodyFiles, ToldFiles};
 
 use crate::error::Result;
 use dir::Dir;
-use reclaim::Job;
-use state::State;
+use reclaim::ReclaimJob;
+use state::BlobState;
 
 /// Longest blob. Fronts refuse much shorter messages; a longer one here is a broken invariant.
 pub const BLOB_BYTES_MAX: usize = 1 << 30;
@@ -110,7 +110,7 @@ pub struct BlobStats {
 
 /// The knowledge of a writer.
 #[derive(Debug, Default)]
-struct Writing {
+struct WriterState {
     /// Whether the directory is durably there.
     has_dir: bool,
 }
@@ -121,11 +121,11 @@ struct Writing {
 #[derive(Debug)]
 pub struct BlobStore {
     dir: Dir,
-    state: Mutex<State>,
+    state: Mutex<BlobState>,
     /// Held by who writes to filling files. Taken before `state`.
-    writing: Mutex<Writing>,
+    writing: Mutex<WriterState>,
     /// The files being reclaimed. Taken before `state`, never together with `writing`.
-    job: Mutex<Option<Job>>,
+    job: Mutex<Option<ReclaimJob>>,
     unsynced_bytes: AtomicU64,
     /// Whether a file may have become empty or sparse since the last plan.
     has_garbage: AtomicBool,

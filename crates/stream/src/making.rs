@@ -1,7 +1,7 @@
 //! The chunks that are being made of what is published while others are written. Knows entries and filter
 //! values; never files, publishers or who waits.
 
-use chunk_log::{Filter, Tracking, seal_chunk};
+use chunk_log::{BloomFilter, Tracking, seal_chunk};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use streamproto::field::Field;
@@ -69,7 +69,7 @@ struct Unplaced {
     n_entries: u16,
     n_records: u32,
     /// None while no message has a filter value.
-    filter: Option<Filter>,
+    filter: Option<BloomFilter>,
     /// Whether some message has no filter value.
     any_unfiltered: bool,
     /// The highest publishing id of each named publisher that has something in the chunk.
@@ -189,7 +189,7 @@ impl Making {
             None => open.any_unfiltered = true,
             Some(value) => {
                 let filter_bytes = usize::from(self.filter_bytes);
-                let filter = open.filter.get_or_insert_with(|| Filter::new(filter_bytes));
+                let filter = open.filter.get_or_insert_with(|| BloomFilter::new(filter_bytes));
                 filter.insert(Some(value));
             }
         }
@@ -260,7 +260,7 @@ impl Placing<'_> {
         }
         let header =
             ChunkHeader { chunk_type: ChunkType::USER, n_entries, n_records, ..self.header };
-        let filter = filter.as_ref().map(Filter::bytes).unwrap_or_default();
+        let filter = filter.as_ref().map(BloomFilter::bytes).unwrap_or_default();
         self.push(&Parts { header, filter, data: &data, trailer: &trailer });
         data.clear();
         data.shrink_to(KEPT_BYTES);

@@ -1,6 +1,6 @@
 //! The parts of a node that its streams share: the disk, open files, the clock, the inbox of their threads.
 
-use background::{Inbox, Next, Pending};
+use background::{Inbox, NextTask, Pending};
 use chunk_log::{ChunkLogError, ReadAhead, StreamFiles, StreamTable};
 use segments::Disk;
 use segments::Poison;
@@ -268,7 +268,7 @@ impl StreamServices {
 
     /// Runs a task that the threads would run; false if there is none.
     pub(crate) fn step(&self) -> bool {
-        let next = |work: &mut Work| work.0.pop_front().map_or(Next::Wait, Next::Do);
+        let next = |work: &mut Work| work.0.pop_front().map_or(NextTask::Wait, NextTask::Do);
         let task = self.reads.step(next).or_else(|| self.inbox.step(next));
         task.map(|task| task()).is_some()
     }
@@ -276,7 +276,7 @@ impl StreamServices {
 
 /// Runs the tasks of an inbox on a thread.
 fn do_tasks(inbox: &Inbox<Work>) {
-    let next = |work: &mut Work, _| work.0.pop_front().map_or(Next::Wait, Next::Do);
+    let next = |work: &mut Work, _| work.0.pop_front().map_or(NextTask::Wait, NextTask::Do);
     while let Some(task) = inbox.wait(next) {
         task();
     }

@@ -1,7 +1,7 @@
 //! Everything that the thread of rules has to do, in the order it is done.
 
 use super::agenda::Agenda;
-use background::{Next, Pending};
+use background::{NextTask, Pending};
 use confirm::DurabilityToken;
 use content::Storage;
 use queue_type::RuledQueue;
@@ -55,11 +55,11 @@ impl Pending for Requests {}
 
 impl Requests {
     /// Takes the next task, or says for how long to wait for it.
-    pub(super) fn next(&mut self, storage: &Storage) -> Next<Task> {
+    pub(super) fn next(&mut self, storage: &Storage) -> NextTask<Task> {
         if let Some(task) = self.due(storage) {
-            return Next::Do(task);
+            return NextTask::Do(task);
         }
-        self.agenda.time_until_first(&storage.time).map_or(Next::Wait, Next::WaitFor)
+        self.agenda.time_until_first(&storage.time).map_or(NextTask::Wait, NextTask::WaitFor)
     }
 
     fn due(&mut self, storage: &Storage) -> Option<Task> {

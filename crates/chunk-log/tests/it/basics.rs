@@ -1,6 +1,6 @@
 //! Appending, committing, reading, and opening again.
 
-use chunk_log::{ChunkLogError, LogOptions, Next, Refused, Start, Wait};
+use chunk_log::{ChunkLogError, LogOptions, Next, RefusalReason, Start, Wait};
 use testing::MemoryDisk;
 
 use crate::parts::*;
@@ -76,15 +76,15 @@ fn what_does_not_follow_is_refused_and_changes_nothing() {
         draft.header.epoch = epoch;
         draft
     };
-    assert_eq!(refuse(good, 0), Refused::Epoch { last: 3, found: 1 });
-    assert_eq!(refuse(late(2, 3), 0), Refused::Offset { expected: 1, found: 2 });
-    assert_eq!(refuse(late(1, 3), 1), Refused::Length { expected: 53, found: 52 });
-    assert_eq!(refuse(Draft { messages: Vec::new(), ..late(1, 3) }, 0), Refused::NoRecords);
+    assert_eq!(refuse(good, 0), RefusalReason::Epoch { last: 3, found: 1 });
+    assert_eq!(refuse(late(2, 3), 0), RefusalReason::Offset { expected: 1, found: 2 });
+    assert_eq!(refuse(late(1, 3), 1), RefusalReason::Length { expected: 53, found: 52 });
+    assert_eq!(refuse(Draft { messages: Vec::new(), ..late(1, 3) }, 0), RefusalReason::NoRecords);
     let mut unsealed = Vec::new();
     let header = late(1, 3).encode(&mut unsealed);
     unsealed[45..48].fill(0);
     let refused = log.append(&[header], &unsealed).unwrap_err();
-    assert!(matches!(refused, ChunkLogError::Refused { reason: Refused::NoSeal(1), .. }));
+    assert!(matches!(refused, ChunkLogError::Refused { reason: RefusalReason::NoSeal(1), .. }));
     append(&mut log, late(1, 4));
     assert_eq!(rest_ids(&mut reader(log.view(), Start::First)), [0, 1]);
     assert_eq!(log.epoch(), Some(4));

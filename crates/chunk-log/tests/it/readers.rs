@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use chunk_log::{
-    Bound, ChunkBytes, ChunkLog, ChunkSelector, ENGINE_CHUNK, Filter, FilterMatcher, LogOptions,
-    Next, Range, RangeStart, ReadAhead, ReadCounts, ReaderOptions, Refused, Start, StreamFiles,
-    Wait,
+    BloomFilter, Bound, ChunkBytes, ChunkLog, ChunkSelector, ENGINE_CHUNK, FilterMatcher,
+    LogOptions, Next, Range, RangeStart, ReadAhead, ReadCounts, ReaderOptions, RefusalReason,
+    Start, StreamFiles, Wait,
 };
 use proptest::prelude::*;
 use streamproto::ChunkType;
@@ -157,7 +157,7 @@ fn a_filter_passes_over_chunks_by_header_and_filter_alone() {
     let disk = MemoryDisk::new();
     let (mut log, _) = open(&files(&disk), LogOptions::default());
     for n in 0..5_000_u64 {
-        let mut filter = Filter::new(16);
+        let mut filter = BloomFilter::new(16);
         filter.insert(Some(if n % 100 == 0 { b"rare" } else { b"frequent" }));
         let draft = Draft { filter: filter.bytes(), ..draft(&log, &[9_000]) };
         append(&mut log, draft);
@@ -248,7 +248,7 @@ fn a_follower_takes_ranges_and_begins_anew() {
     assert_eq!(rest_ids(&mut reader(follower.view(), Start::First)), ids);
     let refused = follower.cut_off_from(40).unwrap_err();
     let is_right = matches!(refused, chunk_log::ChunkLogError::Refused { reason, .. }
-        if reason == Refused::Committed(40));
+        if reason == RefusalReason::Committed(40));
     assert!(is_right, "{refused}");
     drop(follower);
     let (follower, found) = open(&files(&copy_disk), options);

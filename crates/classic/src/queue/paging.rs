@@ -11,7 +11,8 @@ use queue_type::Wakes;
 use std::ops::Range;
 use std::sync::Arc;
 use store::backlog::{
-    ColdPage, FoundPage, Image, Job, LoadedPage, Looks, Lookup, PageBitmap, PageKey, Toward,
+    BacklogBrowser, ColdPage, FoundPage, Image, Job, LoadedPage, Lookup, PageBitmap, PageKey,
+    Toward,
 };
 use store::blob::BlobId;
 
@@ -93,14 +94,14 @@ impl PagedQueue for Queue {
 
     fn find(&self, toward: Toward) -> Option<(FoundPage, Standings)> {
         let mut state = stdx::lock(&self.state);
-        let found = Looks::of(&state.content.backlog).find(self.pool(), toward)?;
+        let found = BacklogBrowser::of(&state.content.backlog).find(self.pool(), toward)?;
         let standings = state.paging_turn().standings(&found.span);
         Some((found, standings))
     }
 
     fn still(&self, page: &ColdPage) -> Option<(PageBitmap, Standings)> {
         let mut state = stdx::lock(&self.state);
-        let live = Looks::of(&state.content.backlog).live_in(page)?;
+        let live = BacklogBrowser::of(&state.content.backlog).live_in(page)?;
         let standings = state.paging_turn().standings(&live.span_from(page.page.first()));
         Some((live, standings))
     }

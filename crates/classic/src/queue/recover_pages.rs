@@ -11,7 +11,7 @@ use queue::{Fifo, PositionRange, PositionSet, RecoveredMessages};
 use std::ops::Range;
 use stdx::UnixMs;
 use store::Queued;
-use store::backlog::{LoadedPage, Lookup, PageNote, Part};
+use store::backlog::{BacklogPart, LoadedPage, Lookup, PageNote};
 use store::blob::BlobId;
 
 /// A page's image as it was read; none if it cannot be.
@@ -65,11 +65,11 @@ impl Restoring<'_> {
         };
         match content.backlog.pages().part_from(position) {
             None => ScanStep::All,
-            Some(Part::Here(page)) => {
+            Some(BacklogPart::Here(page)) => {
                 page.messages().for_each(tell_one);
                 ScanStep::Upto(page.end)
             }
-            Some(Part::Stored { first, blob, is_durable, wanted, end }) => {
+            Some(BacklogPart::Stored { first, blob, is_durable, wanted, end }) => {
                 let Some(read) = read.filter(|read| read.blob == blob) else {
                     return ScanStep::Read { blob, is_durable };
                 };

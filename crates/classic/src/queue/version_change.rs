@@ -10,7 +10,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::Queued;
-use store::backlog::{LiveMessage, LoadedPage, Part, PersistentPositions, StoredPage, ToLog};
+use store::backlog::{
+    BacklogPart, LiveMessage, LoadedPage, PersistentPositions, StoredPage, ToLog,
+};
 use store::blob::BlobId;
 
 /// A page on its way into a journal.
@@ -111,8 +113,8 @@ impl VersionChange<'_> {
         let copy = PageCopy { journal, positions: &positions };
         let stored_bytes = state.content.backlog.jobs().name_bodies(positions.start);
         match state.content.backlog.pages().part_from(positions.start) {
-            Some(Part::Here(page)) => copy.copy(page.messages(), (page.end, stored_bytes)),
-            Some(Part::Stored { blob, is_durable, wanted, end, .. }) => match image {
+            Some(BacklogPart::Here(page)) => copy.copy(page.messages(), (page.end, stored_bytes)),
+            Some(BacklogPart::Stored { blob, is_durable, wanted, end, .. }) => match image {
                 Some((of, image)) if *of == blob => {
                     match LoadedPage::read(self.0.pool(), image, &wanted) {
                         Ok(loaded) => copy.copy(loaded.messages(), (end, 0)),

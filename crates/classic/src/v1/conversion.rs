@@ -56,7 +56,7 @@ struct Copied {
 }
 
 /// Queues that are converted together.
-pub(super) struct Group {
+pub(super) struct ConversionGroup {
     conversions: Vec<Conversion>,
     /// Index of the conversion at work: the queues before it are copied.
     at: usize,
@@ -76,7 +76,7 @@ pub(super) enum Converted {
     Done { left: Vec<(u64, Arc<Journal>)> },
 }
 
-impl Group {
+impl ConversionGroup {
     /// Starts to convert as many of `waiting` as may go together.
     pub(super) fn start(
         storage: &Storage,
@@ -147,13 +147,13 @@ impl Group {
         let is_copied = match conversion.to {
             QueueVersion::V1 => conversion.copy(inbox, storage)?,
             QueueVersion::V2 => match conversion.log_part(storage, scratch)? {
-                Logged::Part { copied } => {
+                LoggedPart::Part { copied } => {
                     self.copied_bytes += copied.as_ref().map_or(0, |_| scratch.len() as u64);
                     self.copied.extend(copied);
                     false
                 }
-                Logged::Busy => return Ok(Converted::Wait),
-                Logged::All => true,
+                LoggedPart::Busy => return Ok(Converted::Wait),
+                LoggedPart::All => true,
             },
         };
         conversion.show_progress();
@@ -223,7 +223,7 @@ impl Group {
     }
 }
 
-enum Logged {
+enum LoggedPart {
     Part {
         copied: Option<Copied>,
     },
@@ -297,15 +297,19 @@ impl Conversion {
     }
 
     /// Has a page logged, or its image copied.
-    fn log_part(&mut self, storage: &Storage, scratch: &mut Vec<u8>) -> Result<Logged, StoreError> {
+    fn log_part(
+        &mut self,
+        storage: &Storage,
+        scratch: &mut Vec<u8>,
+    ) -> Result<LoggedPart, StoreError> {
         scratch.clear();
         let from = self.next;
         let page = match VersionChange(&self.queue).log_page(from..self.upto) {
-            LogPageOutcome::All => return Ok(Logged::All),
-            LogPageOutcome::Busy => return Ok(Logged::Busy),
+            LogPageOutcome::All => return Ok(LoggedPart::All),
+            LogPageOutcome::Busy => return Ok(LoggedPart::Busy),
             LogPageOutcome::Upto(next) => {
                 self.next = next;
-                return Ok(Logged::Part { copied: None });
+                return Ok(LoggedPart::Part { copied: None });
             }
             LogPageOutcome::Stored(page) => page,
         };
@@ -327,13 +331,13 @@ impl Conversion {
                 self.leave_behind(storage, "the page's image cannot be read");
                 self.next = page.next;
             }
-            return Ok(Logged::Part { copied: None });
+            return Ok(LoggedPart::Part { copied: None });
         };
         self.next = page.next;
         let durable =
             if page.is_durable { page.blob } else { storage.images.durable.append(&[&*scratch]) };
         let queue = Arc::clone(&self.queue);
-        Ok(Logged::Part { copied: Some(Copied { queue, page, durable, persistent, from }) })
+        Ok(LoggedPart::Part { copied: Some(Copied { queue, page, durable, persistent, from }) })
     }
 
     /// Reads an image. None if that cannot be done, perhaps because it was replaced meanwhile.

@@ -1,9 +1,9 @@
 //! The thread of queues of version 1, or the steps that do its work.
 
-use super::conversion::{Converted, Group};
+use super::conversion::{ConversionGroup, Converted};
 use super::sync::sync;
 use crate::queue::{Queue, WorkerHost};
-use background::Next;
+use background::NextTask;
 use content::{
     Fill, Journal, JournalInbox, JournalWork, QUEUES_DIR, READ_BYTES, Removal, Services, Storage,
     Task, journals_dir_of,
@@ -64,7 +64,7 @@ struct Worker {
     filling: Option<Box<dyn Fill>>,
     /// Queues that may have to be converted.
     to_review: Vec<Arc<Queue>>,
-    converting: Option<Group>,
+    converting: Option<ConversionGroup>,
     scratch: Vec<u8>,
     removals: Vec<Removal>,
     look_ms: u64,
@@ -120,9 +120,9 @@ impl Worker {
                     (work.heeds_dirty, work.heeds_tasks) = (false, !is_busy);
                     let has_task = !is_busy && !work.tasks.is_empty();
                     match is_time_over {
-                        true => Next::Do(look_ms),
-                        false if work.is_urgent || has_task => Next::Do(0),
-                        false => Next::WaitFor(Duration::from_millis(look_ms)),
+                        true => NextTask::Do(look_ms),
+                        false if work.is_urgent || has_task => NextTask::Do(0),
+                        false => NextTask::WaitFor(Duration::from_millis(look_ms)),
                     }
                 })?;
                 if waited_ms > 0 {
@@ -134,7 +134,7 @@ impl Worker {
                 self.journals.inbox.wait(|work, _| {
                     (work.heeds_dirty, work.heeds_tasks) = (true, true);
                     let is_idle = work.tasks.is_empty() && work.dirty.is_empty();
-                    if is_idle { Next::Wait } else { Next::Do(()) }
+                    if is_idle { NextTask::Wait } else { NextTask::Do(()) }
                 })?;
             }
         }
@@ -225,7 +225,7 @@ impl Worker {
         let storage = &services.storage;
         let Some(node) = self.node.upgrade() else { return Ok(Pause::Sleep) };
         // A group that is copied goes on even if the disk is short of space: its end frees the old version.
-        let is_copied = self.converting.as_ref().is_some_and(Group::is_copied);
+        let is_copied = self.converting.as_ref().is_some_and(ConversionGroup::is_copied);
         if storage.is_short() && !is_copied {
             let has_more = !self.watched.is_empty() || !self.removals.is_empty();
             return Ok(if has_more { Pause::Look } else { Pause::Sleep });
@@ -237,7 +237,8 @@ impl Worker {
             self.make_dir(storage)?;
             let removals = &self.removals;
             let may_start = |id| removals.iter().all(|removal| removal.queue != id);
-            self.converting = Group::start(storage, &*node, &mut self.to_review, may_start)?;
+            self.converting =
+                ConversionGroup::start(storage, &*node, &mut self.to_review, may_start)?;
             return Ok(if self.converting.is_some() { Pause::Go } else { Pause::Look });
         };
         match group.step(services, &mut self.scratch)? {

@@ -98,7 +98,7 @@ pub(super) struct Filled {
 
 /// The bytes and segments that one commit takes away.
 #[derive(Default)]
-pub(super) struct Work {
+pub(super) struct CommitWork {
     pub(super) blocks: Vec<Pending>,
     pub(super) sinks: Vec<Arc<dyn CommitListener>>,
     /// An empty buffer, to be swapped for the full one.
@@ -206,7 +206,7 @@ impl Buffer {
     }
 
     /// Swaps everything into `work`.
-    pub(super) fn take(&mut self, work: &mut Work) {
+    pub(super) fn take(&mut self, work: &mut CommitWork) {
         std::mem::swap(&mut self.full, &mut work.blocks);
         if self.open.entries > 0 {
             self.taken_bytes = next_block_at(self.taken_bytes + self.open.whole as u64);

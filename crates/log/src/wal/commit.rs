@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use super::buffer::Work;
+use super::buffer::CommitWork;
 use super::segment::SegmentFiles;
 use super::waiters::Need;
-use super::{CommitListener, Durability, SYNC_MICROS, Shared};
+use super::{CommitListener, Durability, SYNC_MICROS, SharedWal};
 use crate::error::{LogError, Result};
 
 /// The size below which a buffer keeps its memory for good.
@@ -22,9 +22,9 @@ const N_SYNCS_LATELY: u32 = 8;
 
 /// The state that a commit needs, by the commit thread or by a caller that cannot wait for it.
 pub(super) struct Committer {
-    shared: Arc<Shared>,
+    shared: Arc<SharedWal>,
     files: SegmentFiles,
-    work: Work,
+    work: CommitWork,
     little_used: u32,
     /// When the oldest of what is written and not synced was written.
     unsynced_since: Option<Instant>,
@@ -33,7 +33,7 @@ pub(super) struct Committer {
 }
 
 /// Commits on a thread of its own until the log is closed or has failed.
-pub(super) fn run(shared: &Arc<Shared>, committer: &Mutex<Committer>) {
+pub(super) fn run(shared: &Arc<SharedWal>, committer: &Mutex<Committer>) {
     let _guard = FailOnPanic(shared);
     loop {
         let need = shared.wait();
@@ -46,7 +46,7 @@ pub(super) fn run(shared: &Arc<Shared>, committer: &Mutex<Committer>) {
 }
 
 /// Commits on the caller's thread, if that is wanted, nobody commits just now, and the disk is fast.
-pub(super) fn commit_here(shared: &Arc<Shared>, committer: &Mutex<Committer>) {
+pub(super) fn commit_here(shared: &Arc<SharedWal>, committer: &Mutex<Committer>) {
     let Ok(mut committer) = committer.try_lock() else { return };
     if committer.sync_time > shared.options.sync_here_max {
         return;
@@ -64,7 +64,7 @@ pub(super) fn commit_here(shared: &Arc<Shared>, committer: &Mutex<Committer>) {
     }
 }
 
-impl Shared {
+impl SharedWal {
     /// Sleeps until there is something to do. Lingers for the lazy time after a commit, so that
     /// appends nobody watches wake nobody; sleeps for good if nothing came meanwhile.
     fn wait(&self) -> Need {
@@ -103,8 +103,8 @@ impl Shared {
 }
 
 impl Committer {
-    pub(super) fn new(shared: Arc<Shared>, files: SegmentFiles) -> Self {
-        let (work, unsynced_since, sync_time) = (Work::default(), None, Duration::ZERO);
+    pub(super) fn new(shared: Arc<SharedWal>, files: SegmentFiles) -> Self {
+        let (work, unsynced_since, sync_time) = (CommitWork::default(), None, Duration::ZERO);
         let committer = Self { shared, files, work, little_used: 0, unsynced_since, sync_time };
         committer.count_spares();
         committer
@@ -263,7 +263,7 @@ fn lately(before: Duration, now: Duration) -> Duration {
 }
 
 /// Fails the log on a panic: one in a watcher must not leave others waiting for ever.
-struct FailOnPanic<'a>(&'a Shared);
+struct FailOnPanic<'a>(&'a SharedWal);
 
 impl Drop for FailOnPanic<'_> {
     fn drop(&mut self) {
@@ -276,7 +276,7 @@ impl Drop for FailOnPanic<'_> {
 
 /// Commits on demand instead of a thread.
 pub struct Stepper {
-    shared: Arc<Shared>,
+    shared: Arc<SharedWal>,
     committer: Arc<Mutex<Committer>>,
 }
 
@@ -287,7 +287,7 @@ impl std::fmt::Debug for Stepper {
 }
 
 impl Stepper {
-    pub(super) const fn new(shared: Arc<Shared>, committer: Arc<Mutex<Committer>>) -> Self {
+    pub(super) const fn new(shared: Arc<SharedWal>, committer: Arc<Mutex<Committer>>) -> Self {
         Self { shared, committer }
     }
 

@@ -39,7 +39,7 @@ const N_TURNS: u64 = 2;
 
 /// The extent of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Extent {
+pub(super) struct LogExtent {
     pub(super) identity: u64,
     pub(super) oldest: SegmentId,
     pub(super) newest: SegmentId,
@@ -49,14 +49,14 @@ pub(super) struct Extent {
 
 /// An extent in a slot.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct ExtentSlot {
     turn: u64,
-    extent: Extent,
+    extent: LogExtent,
 }
 
-impl Slot {
+impl ExtentSlot {
     fn to_bytes(self) -> [u8; SLOT_BYTES] {
-        let Extent { identity, oldest, newest, synced, node } = self.extent;
+        let LogExtent { identity, oldest, newest, synced, node } = self.extent;
         let version = u64::from(VERSION);
         let numbers = [0, version, self.turn, identity, oldest.0, newest.0, synced.0, node.0];
         let mut bytes = [0; SLOT_BYTES];
@@ -81,14 +81,14 @@ impl Slot {
             [(); 6].map(|()| reader.u64().unwrap_or_default());
         let (oldest, newest) = (SegmentId(oldest), SegmentId(newest));
         let (synced, node) = (Lsn(synced), NodeId(node));
-        Ok(Some(Self { turn, extent: Extent { identity, oldest, newest, synced, node } }))
+        Ok(Some(Self { turn, extent: LogExtent { identity, oldest, newest, synced, node } }))
     }
 }
 
 /// The extent that the file told at the start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told {
-    pub(super) extent: Extent,
+    pub(super) extent: LogExtent,
     turn: u64,
 }
 
@@ -96,10 +96,10 @@ impl Told {
     /// Reads the file without touching anything. `None` if there is none.
     pub(super) fn read(disk: &dyn Disk) -> Result<Option<Self>> {
         let Some(bytes) = read_file(disk, LOG_FILE)? else { return Ok(None) };
-        let [first, second, unsynced] = [0, 1, 2].map(|idx| Slot::read(&bytes, idx));
+        let [first, second, unsynced] = [0, 1, 2].map(|idx| ExtentSlot::read(&bytes, idx));
         let (in_turn, unsynced) = ([first?, second?], unsynced?);
         let counts = in_turn.into_iter().flatten().max_by_key(|slot| slot.turn);
-        let Some(Slot { turn, mut extent }) = counts else {
+        let Some(ExtentSlot { turn, mut extent }) = counts else {
             let what = "both copies of the record are damaged";
             return Err(FileError::Corrupt { file: LOG_FILE.to_owned(), offset: 0, what });
         };
@@ -115,7 +115,7 @@ impl Told {
 pub(super) struct ExtentFile {
     file: File,
     turn: u64,
-    extent: Extent,
+    extent: LogExtent,
 }
 
 impl ExtentFile {
@@ -130,9 +130,9 @@ impl ExtentFile {
         let told = match told {
             Some(told) => told,
             None => {
-                let extent = Extent { identity, node, ..Extent::default() };
+                let extent = LogExtent { identity, node, ..LogExtent::default() };
                 let mut bytes = vec![0; 3 * SLOT_EVERY_BYTES];
-                let slot = Slot { turn: 0, extent }.to_bytes();
+                let slot = ExtentSlot { turn: 0, extent }.to_bytes();
                 bytes.iter_mut().zip(slot).for_each(|(to, from)| *to = from);
                 replace_file(disk, LOG_FILE, &bytes)?;
                 Told { extent, turn: 0 }
@@ -142,15 +142,15 @@ impl ExtentFile {
         // A process that was killed may have left the slot that counts written and not synced: the
         // other one is not overwritten before it would outlive a loss of power.
         file.sync()?;
-        Ok(Self { file, turn: told.turn, extent: Extent { node, ..told.extent } })
+        Ok(Self { file, turn: told.turn, extent: LogExtent { node, ..told.extent } })
     }
 
-    pub(super) const fn extent(&self) -> Extent {
+    pub(super) const fn extent(&self) -> LogExtent {
         self.extent
     }
 
     /// Changes what is told, durably.
-    pub(super) fn tell(&mut self, extent: Extent) -> Result<()> {
+    pub(super) fn tell(&mut self, extent: LogExtent) -> Result<()> {
         assert!(extent.oldest <= extent.newest, "segments rise");
         self.extent = extent;
         self.turn += 1;
@@ -165,7 +165,7 @@ impl ExtentFile {
     }
 
     fn put(&self, idx: u64) -> Result<()> {
-        let slot = Slot { turn: self.turn, extent: self.extent };
+        let slot = ExtentSlot { turn: self.turn, extent: self.extent };
         self.file.write(idx * SLOT_EVERY_BYTES as u64, &slot.to_bytes())
     }
 }
@@ -175,12 +175,12 @@ mod tests {
     use super::*;
     use testing::{CrashOutcome, MemoryDisk};
 
-    fn extent(n: u64) -> Extent {
+    fn extent(n: u64) -> LogExtent {
         let (oldest, newest, synced) = (SegmentId(n), SegmentId(n + 1), Lsn(10 * n));
-        Extent { identity: 7, oldest, newest, synced, node: NodeId(99) }
+        LogExtent { identity: 7, oldest, newest, synced, node: NodeId(99) }
     }
 
-    fn told(disk: &MemoryDisk) -> Extent {
+    fn told(disk: &MemoryDisk) -> LogExtent {
         Told::read(disk).unwrap().unwrap().extent
     }
 
@@ -189,7 +189,10 @@ mod tests {
         let disk = MemoryDisk::new();
         assert!(Told::read(&disk).unwrap().is_none());
         let mut file = ExtentFile::open(&disk, None, 7, NodeId(99)).unwrap();
-        assert_eq!(told(&disk), Extent { identity: 7, node: NodeId(99), ..Extent::default() });
+        assert_eq!(
+            told(&disk),
+            LogExtent { identity: 7, node: NodeId(99), ..LogExtent::default() }
+        );
         for n in 1..5 {
             file.tell(extent(n)).unwrap();
             assert_eq!(told(&disk), extent(n));

@@ -18,10 +18,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::extent::{Extent, ExtentFile, LOG_FILE, Told};
-use super::segment::{FileName, Found, SegmentFiles};
-use super::table::Segment;
-use super::{Entry, EntryAddress, Lsn, NodeId, Refused, SegmentId, WalOptions};
+use super::extent::{ExtentFile, LOG_FILE, LogExtent, Told};
+use super::segment::{FileName, FoundSegments, SegmentFiles};
+use super::table::LiveSegment;
+use super::{Entry, EntryAddress, Lsn, NodeId, RefusedEntry, SegmentId, WalOptions};
 use segments::{Disk, File, FileError, IoContext as _, Stamp, Window, list_if_there, sync_name};
 
 use crate::error::{LogError, Result};
@@ -37,12 +37,12 @@ const LOOK_BACK_BYTES: u64 = 256 << 10;
 const READ_BYTES: usize = 1 << 20;
 
 /// The caller of `open`.
-pub(super) type Visit<'v> = &'v mut dyn FnMut(Entry<'_>) -> std::result::Result<(), Refused>;
+pub(super) type Visit<'v> = &'v mut dyn FnMut(Entry<'_>) -> std::result::Result<(), RefusedEntry>;
 
-pub(super) struct Recovered {
+pub(super) struct RecoveredLog {
     pub(super) files: SegmentFiles,
     /// The surviving segments, and the new one at the end.
-    pub(super) segments: VecDeque<Segment>,
+    pub(super) segments: VecDeque<LiveSegment>,
 }
 
 /// A log that was read to its end. Nothing was touched for that.
@@ -184,7 +184,7 @@ impl WalFound {
     }
 
     /// Starts the log that was read: what was read becomes durable, and a new segment begins.
-    pub(super) fn start(self, disk: Arc<dyn Disk>, options: &WalOptions) -> Result<Recovered> {
+    pub(super) fn start(self, disk: Arc<dyn Disk>, options: &WalOptions) -> Result<RecoveredLog> {
         if !self.has_dir {
             disk.create_dir(&options.dir).context("create", &options.dir)?;
             sync_name(disk.as_ref(), &options.dir)?;
@@ -198,15 +198,18 @@ impl WalFound {
         let told = ExtentFile::open(disk.as_ref(), self.told, salt, self.node)?;
         let id = SegmentId(self.newest.0 + 1);
         let oldest = self.scan.segments.front().map(|segment| segment.id);
-        let mut files =
-            SegmentFiles::start(Found { disk, salt, spares, oldest, told, upto }, id, options)?;
+        let mut files = SegmentFiles::start(
+            FoundSegments { disk, salt, spares, oldest, told, upto },
+            id,
+            options,
+        )?;
         // Newest first: a crash in between must not leave one without a header at the front.
         for unused in self.scan.unused.into_iter().rev() {
             files.recycle(unused)?;
         }
         let mut segments = self.scan.segments;
-        segments.push_back(Segment::new(id));
-        Ok(Recovered { files, segments })
+        segments.push_back(LiveSegment::new(id));
+        Ok(RecoveredLog { files, segments })
     }
 }
 
@@ -216,7 +219,9 @@ pub(super) fn check_presence(
     told: Option<Told>,
     dir: &str,
 ) -> Result<()> {
-    let Some(Extent { oldest, newest, .. }) = told.map(|told| told.extent) else { return Ok(()) };
+    let Some(LogExtent { oldest, newest, .. }) = told.map(|told| told.extent) else {
+        return Ok(());
+    };
     if newest == SegmentId(0) {
         return Ok(());
     }
@@ -251,7 +256,7 @@ struct Scan {
     /// The position the next block must begin with, once a segment has been seen.
     next: Option<Lsn>,
     /// Segments that hold entries.
-    segments: VecDeque<Segment>,
+    segments: VecDeque<LiveSegment>,
     /// Segments that hold none.
     unused: Vec<SegmentId>,
 }
@@ -274,7 +279,7 @@ impl Scan {
         self.salt = Some(header.salt);
         self.first.get_or_insert(Lsn(header.first));
         let mut next = Lsn(header.first);
-        let mut segment = Segment::new(file.id);
+        let mut segment = LiveSegment::new(file.id);
         file.end = next_block_at(header.block_bytes());
         while let Some(header) = file.block_at(file.end)? {
             let fits = header.block_type == BlockType::Entries && header.first == next.0;
@@ -429,7 +434,7 @@ impl SegmentReader {
                     .into());
             };
             let at = EntryAddress { segment, offset, bytes };
-            if let Err(Refused(reason)) = visit(Entry { at, lsn, owner, kind, payload }) {
+            if let Err(RefusedEntry(reason)) = visit(Entry { at, lsn, owner, kind, payload }) {
                 return Err(LogError::Refused { file: file.name().to_owned(), lsn, reason });
             }
             rest = behind;

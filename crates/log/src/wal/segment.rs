@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::buffer::Pending;
-use super::extent::{Extent, ExtentFile};
+use super::extent::{ExtentFile, LogExtent};
 use super::{Lsn, SegmentId, WalOptions};
 use segments::{Digits, Disk, File, IoContext as _, NameForm, Result, remove, sync_dir};
 
@@ -76,7 +76,7 @@ pub(super) struct SegmentFiles {
 }
 
 /// The files that [`SegmentFiles::start`] builds on.
-pub(super) struct Found {
+pub(super) struct FoundSegments {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) salt: u64,
     pub(super) spares: Vec<SegmentId>,
@@ -88,8 +88,8 @@ pub(super) struct Found {
 
 impl SegmentFiles {
     /// Begins segment `id` behind everything that was found; it exists durably afterwards.
-    pub(super) fn start(found: Found, id: SegmentId, options: &WalOptions) -> Result<Self> {
-        let Found { disk, salt, mut spares, oldest, told, upto } = found;
+    pub(super) fn start(found: FoundSegments, id: SegmentId, options: &WalOptions) -> Result<Self> {
+        let FoundSegments { disk, salt, mut spares, oldest, told, upto } = found;
         let current = open_segment(disk.as_ref(), &options.dir, &mut spares, id)?;
         let mut files = Self {
             disk,
@@ -189,7 +189,7 @@ impl SegmentFiles {
     fn tell(&mut self, oldest: SegmentId) -> Result<()> {
         let newest = self.current.id;
         let extent = self.told.extent();
-        self.told.tell(Extent { oldest, newest, synced: self.synced, ..extent })
+        self.told.tell(LogExtent { oldest, newest, synced: self.synced, ..extent })
     }
 
     /// Tells how far the log is synced: see `extent.rs`.

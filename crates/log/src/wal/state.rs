@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::buffer::{Batch, Buffer, Filled, Work};
-use super::table::{Segment, SegmentTable};
+use super::buffer::{Batch, Buffer, CommitWork, Filled};
+use super::table::{LiveSegment, SegmentTable};
 use super::waiters::{Need, Waiters};
 use super::{Appended, CommitListener, Lsn, Owner, SegmentId, WalOptions, WalStats};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum WalPhase {
     Open,
     /// Everything left is to be written, and the commit thread is to stop.
     Closing,
@@ -18,25 +18,25 @@ enum Phase {
     Dead,
 }
 
-pub(super) struct State {
+pub(super) struct WalState {
     buffer: Buffer,
     table: SegmentTable,
     pub(super) waiters: Waiters,
-    phase: Phase,
+    phase: WalPhase,
     /// Whether something is left for the lazy time: written and not synced, or a segment that may be free.
     lazy: bool,
     eager_bytes: usize,
 }
 
-impl State {
+impl WalState {
     /// `segments` ends with the fresh one to write to.
-    pub(super) fn new(segments: VecDeque<Segment>, upto: Lsn, options: &WalOptions) -> Self {
+    pub(super) fn new(segments: VecDeque<LiveSegment>, upto: Lsn, options: &WalOptions) -> Self {
         let table = SegmentTable::new(segments);
         Self {
             buffer: Buffer::new(table.current(), Lsn(upto.0 + 1), options.segment_bytes),
             table,
             waiters: Waiters::new(),
-            phase: Phase::Open,
+            phase: WalPhase::Open,
             lazy: false,
             eager_bytes: options.eager_bytes(),
         }
@@ -72,7 +72,7 @@ impl State {
     }
 
     pub(super) fn is_dead(&self) -> bool {
-        self.phase == Phase::Dead
+        self.phase == WalPhase::Dead
     }
 
     pub(super) fn retain(&mut self, id: SegmentId, owner: Owner, n: u64) {
@@ -109,7 +109,7 @@ impl State {
             segments: self.table.len() as u64,
             bytes: self.table.bytes(),
             live_bytes: self.table.live_bytes(),
-            oldest: self.table.oldest().map(Segment::state),
+            oldest: self.table.oldest().map(LiveSegment::state),
             appended_upto: self.buffer.upto(),
             ..WalStats::default()
         }
@@ -117,7 +117,7 @@ impl State {
 
     pub(super) fn close(&mut self) {
         if !self.is_dead() {
-            self.phase = Phase::Closing;
+            self.phase = WalPhase::Closing;
         }
         self.waiters.wake_up();
     }
@@ -128,7 +128,7 @@ impl State {
     }
 
     pub(super) fn need(&self) -> Need {
-        if self.phase != Phase::Open {
+        if self.phase != WalPhase::Open {
             return Need::Close;
         }
         let has_entries = self.buffer.has_entries();
@@ -148,7 +148,7 @@ impl State {
     }
 
     /// Swaps everything appended and everybody who waits for it into `work`.
-    pub(super) fn take(&mut self, work: &mut Work) {
+    pub(super) fn take(&mut self, work: &mut CommitWork) {
         self.buffer.take(work);
         self.waiters.take_sinks(&mut work.sinks);
         self.lazy = false;
@@ -161,7 +161,7 @@ impl State {
 
     /// Ends a log that has failed: nothing is kept, and nobody is told of durability again.
     pub(super) fn die(&mut self) -> (Vec<Waker>, Vec<Arc<dyn CommitListener>>) {
-        self.phase = Phase::Dead;
+        self.phase = WalPhase::Dead;
         self.buffer.clear();
         let mut sinks = Vec::new();
         self.waiters.take_sinks(&mut sinks);

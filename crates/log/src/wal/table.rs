@@ -8,7 +8,7 @@ use super::{Lsn, Owner, SegmentId, SegmentState};
 
 /// A segment that is not freed.
 #[derive(Debug)]
-pub(super) struct Segment {
+pub(super) struct LiveSegment {
     pub(super) id: SegmentId,
     pub(super) entries: u64,
     pub(super) bytes: u64,
@@ -19,7 +19,7 @@ pub(super) struct Segment {
     needed_until: Lsn,
 }
 
-impl Segment {
+impl LiveSegment {
     pub(super) fn new(id: SegmentId) -> Self {
         let owners = Owners::default();
         Self { id, entries: 0, bytes: 0, live: 0, owners, needed_until: Lsn(0) }
@@ -55,12 +55,12 @@ impl Segment {
 /// The segments, oldest first; the last is the one appended to.
 #[derive(Debug)]
 pub(super) struct SegmentTable {
-    segments: VecDeque<Segment>,
+    segments: VecDeque<LiveSegment>,
     freeing: bool,
 }
 
 impl SegmentTable {
-    pub(super) const fn new(segments: VecDeque<Segment>) -> Self {
+    pub(super) const fn new(segments: VecDeque<LiveSegment>) -> Self {
         Self { segments, freeing: false }
     }
 
@@ -70,15 +70,15 @@ impl SegmentTable {
 
     pub(super) fn begin(&mut self, id: SegmentId) {
         assert!(self.segments.back().is_none_or(|newest| newest.id < id), "segments rise");
-        self.segments.push_back(Segment::new(id));
+        self.segments.push_back(LiveSegment::new(id));
     }
 
     /// The segment that is appended to.
-    pub(super) fn newest(&mut self) -> Option<&mut Segment> {
+    pub(super) fn newest(&mut self) -> Option<&mut LiveSegment> {
         self.segments.back_mut()
     }
 
-    fn get_mut(&mut self, id: SegmentId) -> Option<&mut Segment> {
+    fn get_mut(&mut self, id: SegmentId) -> Option<&mut LiveSegment> {
         let idx = self.segments.binary_search_by_key(&id, |segment| segment.id).ok()?;
         self.segments.get_mut(idx)
     }
@@ -135,7 +135,7 @@ impl SegmentTable {
         self.segments.front().map_or(SegmentId(1), |segment| segment.id)
     }
 
-    pub(super) fn oldest(&self) -> Option<&Segment> {
+    pub(super) fn oldest(&self) -> Option<&LiveSegment> {
         self.segments.front()
     }
 

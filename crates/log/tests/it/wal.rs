@@ -347,7 +347,8 @@ fn a_refused_entry_stops_the_start() {
     append(&wal, b"x", 0);
     steps(&mut stepper);
     let disk = disk.survive(CrashOutcome::Everything);
-    let opened = Wal::open(Arc::new(disk), options(), &mut |_| Err(log::Refused("odd".into())));
+    let opened =
+        Wal::open(Arc::new(disk), options(), &mut |_| Err(log::RefusedEntry("odd".into())));
     assert!(matches!(opened, Err(LogError::Refused { lsn: Lsn(1), .. })), "{opened:?}");
 }
 

@@ -9,7 +9,8 @@ use queue::Standings;
 use queue_type::Wakes;
 use std::sync::Arc;
 use store::backlog::{
-    ColdPage, FoundPage, Image, Job, LoadedPage, Looks, Lookup, PageBitmap, PageKey, Toward,
+    BacklogBrowser, ColdPage, FoundPage, Image, Job, LoadedPage, Lookup, PageBitmap, PageKey,
+    Toward,
 };
 use store::blob::BlobId;
 
@@ -99,14 +100,14 @@ impl PagedQueue for QuorumQueue {
     fn find(&self, toward: Toward) -> Option<(FoundPage, Standings)> {
         let state = stdx::lock(&self.state);
         let pool = self.context.pool();
-        let found = Looks::of(&state.content.backlog).find(pool, toward)?;
+        let found = BacklogBrowser::of(&state.content.backlog).find(pool, toward)?;
         let standings = state.machine.facts().standings(&found.span);
         Some((found, standings))
     }
 
     fn still(&self, page: &ColdPage) -> Option<(PageBitmap, Standings)> {
         let state = stdx::lock(&self.state);
-        let live = Looks::of(&state.content.backlog).live_in(page)?;
+        let live = BacklogBrowser::of(&state.content.backlog).live_in(page)?;
         let standings = state.machine.facts().standings(&live.span_from(page.page.first()));
         Some((live, standings))
     }

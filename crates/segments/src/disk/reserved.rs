@@ -55,9 +55,9 @@ type Watcher = Box<dyn Fn(&Scarcity<'_>) + Send + Sync>;
 
 /// A [`Disk`] with a reserve. Clones are handles to the same disk.
 #[derive(Clone, Debug)]
-pub struct ReservedDisk(Arc<Shared>);
+pub struct ReservedDisk(Arc<ReservedDiskState>);
 
-struct Shared {
+struct ReservedDiskState {
     disk: Arc<dyn Disk>,
     /// Held while the reserve is made or given up.
     changing: Mutex<()>,
@@ -65,7 +65,7 @@ struct Shared {
     reserve: AtomicU8,
     n_given_up: AtomicU64,
     watcher: OnceLock<Watcher>,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<OpenWait>,
     ended: Condvar,
     traffic: TrafficCounters,
 }
@@ -77,7 +77,7 @@ const USED: u8 = 1;
 /// The state of a reserve on a file system that cannot keep space back.
 const IMPOSSIBLE: u8 = 2;
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for ReservedDiskState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ReservedDisk").field("disk", &self.disk).finish_non_exhaustive()
     }
@@ -85,7 +85,7 @@ impl std::fmt::Debug for Shared {
 
 /// The waiting of threads for a file to be opened.
 #[derive(Debug, Default)]
-struct Waiting {
+struct OpenWait {
     /// Whether threads wait at all: not before somebody watches, nor at the end.
     is_patient: bool,
     since: Option<Instant>,
@@ -95,7 +95,7 @@ impl ReservedDisk {
     /// `disk` with the reserve it has; if it has none, [`Self::refill`] makes one. Writes nothing. Bytes
     /// read and written are counted by these kinds of file.
     pub fn new(disk: Arc<dyn Disk>, kinds: &[FileKind]) -> Self {
-        let reserved = Self(Arc::new(Shared {
+        let reserved = Self(Arc::new(ReservedDiskState {
             disk,
             changing: Mutex::new(()),
             reserve: AtomicU8::new(THERE),
@@ -148,7 +148,7 @@ impl ReservedDisk {
     }
 }
 
-impl Shared {
+impl ReservedDiskState {
     /// How large the reserve of this disk is to be.
     fn wanted_bytes(&self) -> io::Result<(u64, Space)> {
         let space = self.disk.space()?;
@@ -208,7 +208,7 @@ impl Shared {
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, OpenWait> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -339,7 +339,7 @@ struct ReservedFile {
     name: Box<str>,
     /// The counter of the file's kind.
     counter: Arc<Counter>,
-    shared: Arc<Shared>,
+    shared: Arc<ReservedDiskState>,
 }
 
 impl DiskFile for ReservedFile {

@@ -7,13 +7,13 @@ use super::page_bitmap::{PageBitmap, SPAN_MAX, to_u16};
 use super::pages::Pages;
 use super::pool::PagePool;
 use super::segments::SegmentNumber;
-use super::slot::Content;
+use super::slot::SlotContent;
 use crate::blob::BlobId;
 use crate::queued::Queued;
 
 /// The next part of a backlog that is converted.
 #[derive(Debug)]
-pub enum Part<'a> {
+pub enum BacklogPart<'a> {
     /// A page in memory: [`HerePart::messages`].
     Here(HerePart<'a>),
     /// A page whose image is to be read first: [`LoadedPage::read`], then [`LoadedPage::messages`].
@@ -53,17 +53,19 @@ impl Pages {
     /// The first page with messages at or behind `position`, to go through all of them part by
     /// part. What is pushed or released meanwhile is seen if it lies behind.
     #[must_use]
-    pub fn part_from(&self, position: u64) -> Option<Part<'_>> {
+    pub fn part_from(&self, position: u64) -> Option<BacklogPart<'_>> {
         let at = self.slots().partition_point(|slot| slot.end() <= position);
         let slot = self.slots().range(at..).find(|slot| slot.n_live > 0)?;
         let end = slot.end();
         match &slot.content {
-            Content::Here(page) => Some(Part::Here(HerePart { page, from: position, end })),
-            Content::Cold(cold) => {
+            SlotContent::Here(page) => {
+                Some(BacklogPart::Here(HerePart { page, from: position, end }))
+            }
+            SlotContent::Cold(cold) => {
                 let image = slot.image?;
                 let wanted = cold.live.clone();
                 let (first, blob, is_durable) = (slot.first, image.blob, image.is_durable);
-                Some(Part::Stored { first, blob, is_durable, wanted, end })
+                Some(BacklogPart::Stored { first, blob, is_durable, wanted, end })
             }
         }
     }
@@ -226,7 +228,7 @@ mod tests {
             prop_assert_eq!(backlog.stored_bytes(), bytes);
             let (mut read, mut next) = (Vec::new(), 0);
             while let Some(part) = backlog.pages().part_from(next) {
-                let Part::Stored { blob, wanted, end, .. } = part else { panic!("all are cold") };
+                let BacklogPart::Stored { blob, wanted, end, .. } = part else { panic!("all are cold") };
                 let (_, image) = &pages[blob.index as usize];
                 let loaded = LoadedPage::read(&pool, image, &wanted).unwrap();
                 read.extend(loaded.messages().map(owned));
@@ -273,7 +275,7 @@ mod tests {
             }
             let (mut read, mut next) = (Vec::new(), from);
             while let Some(part) = backlog.pages().part_from(next) {
-                let Part::Here(here) = part else { panic!("all are in memory") };
+                let BacklogPart::Here(here) = part else { panic!("all are in memory") };
                 read.extend(here.messages().map(owned));
                 next = here.end;
             }

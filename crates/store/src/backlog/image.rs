@@ -15,7 +15,7 @@
 //! store's: what is read here may be damaged in no way it notices, yet nothing is trusted.
 
 use super::kept::KeptBody;
-use super::page::{ENTRY_BYTES, Entry, Page};
+use super::page::{ENTRY_BYTES, Page, PageEntry};
 use super::page_bitmap::{PageBitmap, SPAN_MAX, to_u16};
 use super::page_bytes::{Envelope, to_u32};
 use super::pool::PagePool;
@@ -147,7 +147,7 @@ impl Image {
             head.extend_from_slice(&blob.index.to_le_bytes());
         }
         head.extend_from_slice(page.bytes.as_slice());
-        let header = Header {
+        let header = ImageHeader {
             version: if any_apart { VERSION_APART } else { VERSION },
             n_stored: to_u16(stored.len()),
             n_entries: to_u32(page.entries.len()),
@@ -161,7 +161,7 @@ impl Image {
     }
 }
 
-struct Header {
+struct ImageHeader {
     version: u8,
     n_stored: u16,
     n_entries: u32,
@@ -170,7 +170,7 @@ struct Header {
     body_bytes: u32,
 }
 
-impl Header {
+impl ImageHeader {
     fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0] = self.version;
@@ -184,7 +184,7 @@ impl Header {
 }
 
 /// An image's parts, their lengths checked.
-struct Parts<'a> {
+struct ImageParts<'a> {
     first: u64,
     entries: &'a [u8],
     stored: &'a [u8],
@@ -202,7 +202,7 @@ struct ImageEntry {
     envelope: u32,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> ImageParts<'a> {
     fn parse(image: &'a [u8]) -> Result<Self, ImageError> {
         let mut reader = Reader::new(image);
         let version = reader.u8()?;
@@ -302,7 +302,7 @@ fn slice(from: &[u8], offset: u32, len: usize) -> Result<&[u8], ImageError> {
 /// # Errors
 /// The image is damaged or of a newer version.
 pub fn stored_bodies(image: &[u8], wanted: &PageBitmap) -> Result<Vec<BlobId>, ImageError> {
-    let parts = Parts::parse(image)?;
+    let parts = ImageParts::parse(image)?;
     let mut found = Vec::new();
     for entry in parts.entries() {
         let entry = entry?;
@@ -315,7 +315,7 @@ pub fn stored_bodies(image: &[u8], wanted: &PageBitmap) -> Result<Vec<BlobId>, I
 
 /// Positions of the persistent messages in an image.
 pub(super) fn persistent_positions(image: &[u8]) -> Result<PageBitmap, ImageError> {
-    let parts = Parts::parse(image)?;
+    let parts = ImageParts::parse(image)?;
     let mut found = PageBitmap::none();
     for entry in parts.entries() {
         let entry = entry?;
@@ -355,7 +355,7 @@ impl LoadedPage {
     /// # Errors
     /// The image is damaged or of a newer version.
     pub fn read(pool: &PagePool, image: &[u8], wanted: &PageBitmap) -> Result<Self, ImageError> {
-        let parts = Parts::parse(image)?;
+        let parts = ImageParts::parse(image)?;
         let mut page = pool.take(image.len());
         page.first = parts.first;
         page.bytes.append(parts.inline);
@@ -408,7 +408,7 @@ impl LoadedPage {
 
 fn put_entry(
     page: &mut Page,
-    parts: &Parts<'_>,
+    parts: &ImageParts<'_>,
     entry: ImageEntry,
     properties_bytes: u32,
 ) -> Result<(), ImageError> {
@@ -434,7 +434,7 @@ fn put_entry(
         _ => return Err(ImageError::Damaged),
     };
     let body = kept.map_or(0, |kept| page.bodies.keep(kept));
-    page.entries.push(Entry {
+    page.entries.push(PageEntry {
         offset,
         len: entry.len,
         envelope: entry.envelope,

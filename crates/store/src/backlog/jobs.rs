@@ -3,11 +3,11 @@
 use super::image::{Image, ImageError, LoadedPage};
 use super::page_bitmap::{PageBitmap, to_u16};
 use super::pages::Pages;
-use super::paging::{Paging, Writing, page_bytes};
-use super::plan::{Planner, Step};
+use super::paging::{Paging, WrittenImage, page_bytes};
+use super::plan::{PageStep, Planner};
 use super::pool::PagePool;
 use super::segments::SegmentNumber;
-use super::slot::{Busy, Cold, Content, NO_SEGMENT, Slot, StoredImage, load_bytes};
+use super::slot::{Busy, Cold, NO_SEGMENT, Slot, SlotContent, StoredImage, load_bytes};
 use super::{Backlog, FreedPage, PageKey, PageNote};
 use crate::blob::BlobId;
 use log::SegmentCounts;
@@ -15,7 +15,7 @@ use log::SegmentCounts;
 /// A job for the host, to be reported under the page's key when it is done.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Job {
-    /// Write the image that was made, then call [`Jobs::written`]; an image with logged messages must be
+    /// Write the image that was made, then call [`PageJobs::written`]; an image with logged messages must be
     /// durable first.
     Write {
         /// The page of the image.
@@ -62,12 +62,12 @@ pub struct Loaded {
 
 /// The way of a backlog's pages to disk and back.
 #[derive(Debug)]
-pub struct Jobs<'a> {
+pub struct PageJobs<'a> {
     pub(super) pages: &'a mut Pages,
     pub(super) paging: &'a mut Paging,
 }
 
-impl Jobs<'_> {
+impl PageJobs<'_> {
     const fn planner(&self) -> Planner<'_> {
         Planner { pages: self.pages, paging: self.paging }
     }
@@ -90,14 +90,14 @@ impl Jobs<'_> {
         }
         loop {
             match self.planner().next_step(head, allowance_bytes)? {
-                Step::Evict(at) => self.evict(pool, at),
-                Step::Write(at) => return self.start_writing(pool, at, image),
-                Step::Load(at) => return self.start_loading(at),
+                PageStep::Evict(at) => self.evict(pool, at),
+                PageStep::Write(at) => return self.start_writing(pool, at, image),
+                PageStep::Load(at) => return self.start_loading(at),
             }
         }
     }
 
-    /// Whether [`Jobs::next`] would find something to do. From now on pages are filled to what
+    /// Whether [`PageJobs::next`] would find something to do. From now on pages are filled to what
     /// suits the allowance.
     #[must_use]
     pub fn are_wanted(&mut self, head: u64, allowance_bytes: usize) -> bool {
@@ -129,7 +129,9 @@ impl Jobs<'_> {
         let cold = Cold::of(slot, page, slot.first < reach);
         slot.is_closed = true;
         let first = slot.first;
-        if let Content::Here(page) = std::mem::replace(&mut slot.content, Content::Cold(cold)) {
+        if let SlotContent::Here(page) =
+            std::mem::replace(&mut slot.content, SlotContent::Cold(cold))
+        {
             self.paging.resident_bytes -= page.cost_bytes();
             self.pages.forget_here(first);
             pool.give(page);
@@ -141,8 +143,8 @@ impl Jobs<'_> {
     pub fn name_bodies(&mut self, position: u64) -> usize {
         let at = self.pages.slots().partition_point(|slot| slot.end() <= position);
         match self.pages.get_mut(at).map(|slot| &mut slot.content) {
-            Some(Content::Here(page)) => page.bodies.name_shared(),
-            Some(Content::Cold(_)) | None => 0,
+            Some(SlotContent::Here(page)) => page.bodies.name_shared(),
+            Some(SlotContent::Cold(_)) | None => 0,
         }
     }
 
@@ -152,13 +154,13 @@ impl Jobs<'_> {
         slot.is_closed = true;
         slot.busy = Busy::Writing;
         let (first, before_bytes) = (slot.first, slot.cost_bytes());
-        let Content::Here(page) = &mut slot.content else { return None };
+        let SlotContent::Here(page) = &mut slot.content else { return None };
         image.stored_bytes = page.bodies.name_shared();
         debug_assert_eq!(page.cost_bytes(), before_bytes, "a name takes nothing");
         let page = slot.page()?;
         let is_durable = page.live().any(|(_, entry)| entry.segment.is_logged());
         image.write(pool, first, page);
-        self.paging.writing.push(Writing {
+        self.paging.writing.push(WrittenImage {
             page: slot.key(),
             live_bytes: slot.live_bytes,
             load_bytes: load_bytes(page, image.len()),
@@ -253,9 +255,9 @@ impl Slot {
 
     /// Marks logged messages as durable by the page's image from now on. Returns the log segments they lay
     /// in, with how many messages.
-    fn move_into_image(&mut self, blob: BlobId, made: &Writing) -> SegmentCounts {
+    fn move_into_image(&mut self, blob: BlobId, made: &WrittenImage) -> SegmentCounts {
         let mut segments = SegmentCounts::default();
-        let Content::Here(page) = &mut self.content else { return segments };
+        let SlotContent::Here(page) = &mut self.content else { return segments };
         let mut has_bodies = false;
         for (_, entry) in page.live() {
             has_bodies |= page.bodies.get(entry.body).is_some_and(|kept| kept.blob.is_some());
@@ -280,7 +282,9 @@ impl Slot {
         let mut bodies = Vec::new();
         let mut lost = Vec::new();
         let mut live_bytes = 0;
-        let Content::Cold(cold) = &self.content else { unreachable!("only a cold page is loaded") };
+        let SlotContent::Cold(cold) = &self.content else {
+            unreachable!("only a cold page is loaded")
+        };
         let mut missing = cold.live.clone();
         for index in 0..page.entries.len() {
             let position = page.first + index as u64;
@@ -310,7 +314,7 @@ impl Slot {
         self.n_live -= to_u16(lost.len());
         let live_bytes_before = std::mem::replace(&mut self.live_bytes, live_bytes);
         page.drop_gaps_at_ends();
-        self.content = Content::Here(page);
+        self.content = SlotContent::Here(page);
         Arrived { live_bytes_before, lost, bodies }
     }
 }

@@ -2,12 +2,12 @@
 //! into it.
 
 use super::image::{ImageError, persistent_positions};
-use super::page::{Entry, LiveMessage, Page};
+use super::page::{LiveMessage, Page, PageEntry};
 use super::page_bitmap::PageBitmap;
 use super::pages::Pages;
 use super::paging::Paging;
 use super::segments::SegmentNumber;
-use super::slot::{Busy, Content, NO_SEGMENT};
+use super::slot::{Busy, NO_SEGMENT, SlotContent};
 use super::{FreedPage, PageKey, PageNote};
 use crate::blob::BlobId;
 use log::{SegmentCounts, SegmentId};
@@ -93,11 +93,12 @@ impl LogPlaces<'_> {
                 }
                 n_moved += 1;
             }
-            if let Content::Here(page) = &mut slot.content
+            if let SlotContent::Here(page) = &mut slot.content
                 && page.segments.contains(segment)
             {
-                let in_it =
-                    |page: &Page, entry: Entry| page.segments.of(entry.segment) == Some(segment);
+                let in_it = |page: &Page, entry: PageEntry| {
+                    page.segments.of(entry.segment) == Some(segment)
+                };
                 n_moved += page.append_to_log(in_it, &mut message);
                 page.segments.forget(segment);
             }
@@ -125,8 +126,8 @@ impl LogPlaces<'_> {
                 image.segment = NO_SEGMENT;
             }
             match &mut slot.content {
-                Content::Here(page) => page.unlog(&mut segments),
-                Content::Cold(cold) => cold.set_logged(PageBitmap::none()),
+                SlotContent::Here(page) => page.unlog(&mut segments),
+                SlotContent::Cold(cold) => cold.set_logged(PageBitmap::none()),
             }
         }
         segments
@@ -146,7 +147,8 @@ impl LogPlaces<'_> {
         let next = slot.end();
         if slot.page().is_some() {
             let freed = self.disown_image(at);
-            if let Some(Content::Here(page)) = self.pages.get_mut(at).map(|slot| &mut slot.content)
+            if let Some(SlotContent::Here(page)) =
+                self.pages.get_mut(at).map(|slot| &mut slot.content)
             {
                 page.append_to_log(Page::is_to_be_logged, message);
             }
@@ -177,7 +179,7 @@ impl LogPlaces<'_> {
         let key = slot.key();
         let image = slot.image.take()?;
         if image.segment != NO_SEGMENT
-            && let Content::Here(page) = &mut slot.content
+            && let SlotContent::Here(page) = &mut slot.content
         {
             page.leave_image();
         }
@@ -213,7 +215,7 @@ impl LogPlaces<'_> {
         let at = self.pages.index_of_key(page.page)?;
         // An image that is being read must stay where it is.
         let slot = self.pages.get_mut(at).filter(|slot| slot.busy == Busy::Idle)?;
-        let Content::Cold(cold) = &mut slot.content else { return None };
+        let SlotContent::Cold(cold) = &mut slot.content else { return None };
         let image = slot.image.as_mut().filter(|image| image.blob == page.blob)?;
         if image.is_durable != page.is_durable {
             return None;
@@ -232,7 +234,7 @@ impl LogPlaces<'_> {
 
 impl Page {
     fn unlog(&mut self, segments: &mut SegmentCounts) {
-        let logged = |entry: &&mut Entry| entry.is_live() && entry.segment.is_logged();
+        let logged = |entry: &&mut PageEntry| entry.is_live() && entry.segment.is_logged();
         for entry in self.entries.iter_mut().filter(logged) {
             segments.extend(self.segments.of(entry.segment));
             entry.segment = SegmentNumber::NONE;
@@ -241,7 +243,7 @@ impl Page {
     }
 
     /// Whether the message is persistent and the log does not have it.
-    fn is_to_be_logged(&self, entry: Entry) -> bool {
+    fn is_to_be_logged(&self, entry: PageEntry) -> bool {
         !entry.segment.is_logged() && self.head(entry).is_some_and(|head| head.persistent)
     }
 }

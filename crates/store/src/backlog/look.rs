@@ -6,7 +6,7 @@ use super::page_bitmap::PageBitmap;
 use super::page_bytes::NOWHERE;
 use super::pages::Pages;
 use super::pool::PagePool;
-use super::slot::{Content, Slot};
+use super::slot::{Slot, SlotContent};
 use super::{Backlog, PageKey};
 use crate::blob::BlobId;
 use message::MessageRef;
@@ -82,9 +82,9 @@ pub struct ColdPage {
 
 /// Pages of a backlog as those see them who only look.
 #[derive(Clone, Copy, Debug)]
-pub struct Looks<'b>(&'b Pages);
+pub struct BacklogBrowser<'b>(&'b Pages);
 
-impl<'b> Looks<'b> {
+impl<'b> BacklogBrowser<'b> {
     /// A look at the pages of a backlog.
     #[must_use]
     pub const fn of(backlog: &'b Backlog) -> Self {
@@ -107,16 +107,16 @@ impl<'b> Looks<'b> {
             }
         }?;
         let content = match (&slot.content, slot.image) {
-            (Content::Here(page), _) => {
+            (SlotContent::Here(page), _) => {
                 FoundContent::Here(LoadedPage { first: slot.first, page: copy(page, pool) })
             }
-            (Content::Cold(cold), Some(image)) => FoundContent::Cold(ColdPage {
+            (SlotContent::Cold(cold), Some(image)) => FoundContent::Cold(ColdPage {
                 page: slot.key(),
                 blob: image.blob,
                 is_durable: image.is_durable,
                 live: cold.live.clone(),
             }),
-            (Content::Cold(_), None) => return None,
+            (SlotContent::Cold(_), None) => return None,
         };
         Some(FoundPage { span: slot.first..slot.end(), content })
     }

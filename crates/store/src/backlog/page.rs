@@ -34,7 +34,7 @@ pub(super) const ENTRY_BYTES: usize = 16;
 
 /// The place of a message in the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct PageEntry {
     /// Place of the body in `bytes`, unless the body is kept apart.
     pub(super) offset: u32,
     /// Length of the body, and of properties that are kept in front of it.
@@ -47,12 +47,12 @@ pub(super) struct Entry {
     pub(super) body: u16,
 }
 
-const _: () = assert!(size_of::<Entry>() == ENTRY_BYTES && GAP_ENTRIES_MAX < SPAN_MAX);
+const _: () = assert!(size_of::<PageEntry>() == ENTRY_BYTES && GAP_ENTRIES_MAX < SPAN_MAX);
 
-pub(super) const GAP: Entry =
-    Entry { offset: 0, len: 0, envelope: NOWHERE, segment: SegmentNumber::NONE, body: 0 };
+pub(super) const GAP: PageEntry =
+    PageEntry { offset: 0, len: 0, envelope: NOWHERE, segment: SegmentNumber::NONE, body: 0 };
 
-impl Entry {
+impl PageEntry {
     pub(super) const fn is_live(self) -> bool {
         self.envelope != NOWHERE
     }
@@ -63,7 +63,7 @@ impl Entry {
 pub(super) struct Page {
     /// Position of the first entry.
     pub(super) first: u64,
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<PageEntry>,
     pub(super) bytes: PageBytes,
     pub(super) bodies: KeptBodies,
     /// Whether `bytes` has something of messages that have no entry.
@@ -168,7 +168,7 @@ impl Page {
             }
             (Body::Shared(bytes), blob) => self.bodies.keep(KeptBody::new(bytes.clone(), blob)),
         };
-        self.entries.push(Entry { offset, len, envelope, segment: added.segment, body });
+        self.entries.push(PageEntry { offset, len, envelope, segment: added.segment, body });
     }
 
     /// Appends a message whose body, and perhaps its properties, other queues have too.
@@ -201,7 +201,7 @@ impl Page {
     }
 
     /// The message at an entry, without what of it is in the body store.
-    pub(super) fn queued(&self, position: u64, entry: Entry) -> Option<Queued<'_>> {
+    pub(super) fn queued(&self, position: u64, entry: PageEntry) -> Option<Queued<'_>> {
         let mut message = self.head(entry)?;
         let stored = self.bodies.get(entry.body).and_then(|kept| kept.blob).map(|blob| {
             let stand_in = self.stand_in(entry);
@@ -216,7 +216,7 @@ impl Page {
     }
 
     /// The substitute for the message's properties, if they are kept apart.
-    pub(super) fn stand_in(&self, entry: Entry) -> Option<StandIn<'_>> {
+    pub(super) fn stand_in(&self, entry: PageEntry) -> Option<StandIn<'_>> {
         let (envelope, rest) = self.bytes.envelope_at(entry.envelope)?;
         envelope.stand_in(rest)
     }
@@ -242,14 +242,14 @@ impl Page {
     }
 
     #[inline]
-    pub(super) fn message(&self, entry: Entry) -> Option<MessageRef<'_>> {
+    pub(super) fn message(&self, entry: PageEntry) -> Option<MessageRef<'_>> {
         let head = self.head(entry)?;
         Some(MessageRef { body: self.body(entry)?, ..head })
     }
 
     /// The message without its body.
     #[inline]
-    pub(super) fn head(&self, entry: Entry) -> Option<MessageRef<'_>> {
+    pub(super) fn head(&self, entry: PageEntry) -> Option<MessageRef<'_>> {
         if !entry.is_live() {
             return None;
         }
@@ -268,7 +268,7 @@ impl Page {
 
     /// The body, if it is at hand with all that is kept.
     #[inline]
-    pub(super) fn body(&self, entry: Entry) -> Option<Body<'_>> {
+    pub(super) fn body(&self, entry: PageEntry) -> Option<Body<'_>> {
         if entry.body == 0 {
             return self.bytes.get(entry.offset, entry.len).map(Body::Borrowed);
         }
@@ -278,7 +278,7 @@ impl Page {
 
     /// Its size as [`MessageRef::size_bytes`] counts it.
     #[inline]
-    pub(super) fn size_bytes(&self, entry: Entry) -> u64 {
+    pub(super) fn size_bytes(&self, entry: PageEntry) -> u64 {
         let Some((envelope, _)) = self.bytes.envelope_at(entry.envelope) else { return 0 };
         let size_bytes = (envelope.names_len() + envelope.properties_len()) as u64;
         if entry.body != 0 {
@@ -314,7 +314,7 @@ impl Page {
     }
 
     /// The live entries with their positions.
-    pub(super) fn live(&self) -> impl Iterator<Item = (u64, Entry)> + '_ {
+    pub(super) fn live(&self) -> impl Iterator<Item = (u64, PageEntry)> + '_ {
         let all = (self.first..).zip(self.entries.iter().copied());
         all.filter(|(_, entry)| entry.is_live())
     }
@@ -323,7 +323,7 @@ impl Page {
     /// `append` returns then. Returns how many.
     pub(super) fn append_to_log(
         &mut self,
-        wanted: impl Fn(&Self, Entry) -> bool,
+        wanted: impl Fn(&Self, PageEntry) -> bool,
         mut append: impl FnMut(LiveMessage<'_>) -> SegmentId,
     ) -> u64 {
         let mut n_appended = 0;
@@ -383,12 +383,12 @@ fn push_apart(
     let kept = KeptBody { properties, ..KeptBody::new(body, blob) };
     let (offset, len) = (to_u32(page.bytes.len()), to_u32(kept.len()));
     let body = page.bodies.keep(kept);
-    page.entries.push(Entry { offset, len, envelope, segment, body });
+    page.entries.push(PageEntry { offset, len, envelope, segment, body });
 }
 
 /// The size of a message whose body is kept apart, from that of its names and inline properties.
 #[cold]
-fn size_of_kept(entry: Entry, envelope: Envelope, inline_bytes: u64) -> u64 {
+fn size_of_kept(entry: PageEntry, envelope: Envelope, inline_bytes: u64) -> u64 {
     let stand_in = if envelope.is_apart() { envelope.properties_len() } else { 0 };
     inline_bytes - stand_in as u64 + u64::from(entry.len)
 }

@@ -12,7 +12,7 @@ const _: () = assert!(PAGE_BYTES_MIN <= PAGE_BYTES_MAX);
 
 /// An image as it was made.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Writing {
+pub(super) struct WrittenImage {
     pub(super) page: PageKey,
     pub(super) live_bytes: u64,
     pub(super) load_bytes: u32,
@@ -31,12 +31,12 @@ pub(super) struct Paging {
     /// Bytes of pages that are not yet resident, but being loaded.
     pub(super) loading_bytes: usize,
     /// Images under way to disk: few.
-    pub(super) writing: Vec<Writing>,
+    pub(super) writing: Vec<WrittenImage>,
     /// The position from which on consumers were given none, as far as is known.
     pub(super) reach: u64,
     /// Whether pages may be in memory without their stored bodies.
     pub(super) may_lack_bodies: bool,
-    /// Whether nothing is written to make room: see `Jobs::only_read`.
+    /// Whether nothing is written to make room: see `PageJobs::only_read`.
     pub(super) only_reads: bool,
 }
 
@@ -62,7 +62,7 @@ impl Paging {
         page: PageKey,
         busy: Busy,
         cost_bytes: usize,
-    ) -> Option<Writing> {
+    ) -> Option<WrittenImage> {
         match busy {
             Busy::Idle => None,
             Busy::Loading => {

@@ -16,14 +16,14 @@ const SETTLING_PAGES: RangeInclusive<usize> = 2..=32;
 
 /// The next thing to be done, by index of the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum PageStep {
     Evict(usize),
     Write(usize),
     Load(usize),
 }
 
 /// The pages that stay in memory.
-struct Window {
+struct PageWindow {
     slots: Range<usize>,
     /// The size in bytes below which the tail page is still filled, and stays.
     page_bytes: usize,
@@ -36,7 +36,7 @@ pub(super) struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    pub(super) fn next_step(&self, head: u64, allowance_bytes: usize) -> Option<Step> {
+    pub(super) fn next_step(&self, head: u64, allowance_bytes: usize) -> Option<PageStep> {
         let window = self.window(head, allowance_bytes);
         if let Some(step) = self.next_without_bodies(&window) {
             return Some(step);
@@ -54,7 +54,7 @@ impl Planner<'_> {
         if let Some(at) = wanted.filter(|at| *at == window.slots.start)
             && (self.paging.loading_bytes == 0 || taken + cost(at) <= allowance_bytes)
         {
-            return Some(Step::Load(at));
+            return Some(PageStep::Load(at));
         }
         let needed = taken - self.paging.writing_bytes + wanted.map_or(0, cost);
         if let Some(excess) = needed.checked_sub(allowance_bytes).filter(|excess| *excess > 0)
@@ -63,13 +63,13 @@ impl Planner<'_> {
             return Some(step);
         }
         if let Some(at) = wanted.filter(|at| taken + cost(*at) <= allowance_bytes) {
-            return Some(Step::Load(at));
+            return Some(PageStep::Load(at));
         }
         self.next_rewrite(&window, allowance_bytes)
     }
 
     /// The slots that are to be in memory for those who take messages from `head` on.
-    fn window(&self, head: u64, allowance_bytes: usize) -> Window {
+    fn window(&self, head: u64, allowance_bytes: usize) -> PageWindow {
         let start = match self.pages.slots().front() {
             Some(slot) if slot.end() > head => 0,
             _ => self.pages.slots().partition_point(|slot| slot.end() <= head),
@@ -88,11 +88,11 @@ impl Planner<'_> {
             }
             end += 1;
         }
-        Window { slots: start..end, page_bytes: page_bytes(allowance_bytes) }
+        PageWindow { slots: start..end, page_bytes: page_bytes(allowance_bytes) }
     }
 
     /// A page in the window that lacks stored bodies is written, let go of and loaded with them.
-    fn next_without_bodies(&self, window: &Window) -> Option<Step> {
+    fn next_without_bodies(&self, window: &PageWindow) -> Option<PageStep> {
         if !self.paging.may_lack_bodies {
             return None;
         }
@@ -100,14 +100,14 @@ impl Planner<'_> {
         let mut lacking = slots.filter(|(_, slot)| slot.lacks_bodies() && slot.busy == Busy::Idle);
         let (at, slot) = lacking.next()?;
         // Without them nobody can be given its messages: it is written also if that is to be avoided.
-        Some(if slot.is_clean() { Step::Evict(at) } else { Step::Write(at) })
+        Some(if slot.is_clean() { PageStep::Evict(at) } else { PageStep::Write(at) })
     }
 
     /// How to need `excess` bytes less without touching the window.
-    fn make_room(&self, window: &Window, excess: usize) -> Option<Step> {
+    fn make_room(&self, window: &PageWindow, excess: usize) -> Option<PageStep> {
         let clean = self.victims(window).find(|(_, slot)| slot.is_clean());
         if let Some((at, _)) = clean {
-            return Some(Step::Evict(at));
+            return Some(PageStep::Evict(at));
         }
         if self.paging.only_reads {
             return None;
@@ -123,11 +123,14 @@ impl Planner<'_> {
                 break;
             }
         }
-        oldest.map(Step::Write)
+        oldest.map(PageStep::Write)
     }
 
     /// Pages in memory that may go, first the one that is needed last.
-    fn victims<'a>(&'a self, window: &'a Window) -> impl Iterator<Item = (usize, &'a Slot)> + 'a {
+    fn victims<'a>(
+        &'a self,
+        window: &'a PageWindow,
+    ) -> impl Iterator<Item = (usize, &'a Slot)> + 'a {
         let last = self.pages.slots().len().saturating_sub(1);
         let start = self.pages.slots().get(window.slots.start).map_or(u64::MAX, |slot| slot.first);
         let n_before = self.pages.here().partition_point(|first| *first < start);
@@ -144,7 +147,7 @@ impl Planner<'_> {
     }
 
     /// The first of the pages before the window whose messages consumers are expected to settle soon.
-    fn settling_start(&self, window: &Window, allowance_bytes: usize) -> usize {
+    fn settling_start(&self, window: &PageWindow, allowance_bytes: usize) -> usize {
         let mut bytes = 0;
         let before =
             self.pages.slots().range(..window.slots.start).rev().take(*SETTLING_PAGES.end());
@@ -157,7 +160,7 @@ impl Planner<'_> {
 
     /// A page whose sparse image can be replaced now. One that consumers are just working off goes
     /// soon: those in the window and shortly before it are left alone.
-    fn next_rewrite(&self, window: &Window, allowance_bytes: usize) -> Option<Step> {
+    fn next_rewrite(&self, window: &PageWindow, allowance_bytes: usize) -> Option<PageStep> {
         if self.paging.only_reads {
             return None;
         }
@@ -169,13 +172,13 @@ impl Planner<'_> {
                 continue;
             }
             if slot.page().is_some() {
-                return Some(Step::Write(at));
+                return Some(PageStep::Write(at));
             }
             let free = allowance_bytes.saturating_sub(self.paging.resident_bytes);
             if self.paging.loading_bytes == 0
                 && (slot.cost_bytes() <= free || self.paging.writing_bytes == 0)
             {
-                return Some(Step::Load(at));
+                return Some(PageStep::Load(at));
             }
         }
         None

@@ -4,7 +4,7 @@
 use super::page::{BodyPlace, Page};
 use super::page_bitmap::{PageBitmap, SPAN_MAX, to_u16};
 use super::pool::PagePool;
-use super::slot::{Busy, Cold, Content, Slot, StoredImage};
+use super::slot::{Busy, Cold, Slot, SlotContent, StoredImage};
 use super::{Backlog, FreedPage, MessageRoom, PageKey};
 use crate::blob::BlobId;
 use crate::queued::Queued;
@@ -60,8 +60,8 @@ impl Dropped {
     fn add_slot(&mut self, slot: &Slot) {
         self.n_messages += u64::from(slot.n_live);
         match &slot.content {
-            Content::Here(page) => self.add_page(page),
-            Content::Cold(cold) => self.any_logged |= cold.any_logged(),
+            SlotContent::Here(page) => self.add_page(page),
+            SlotContent::Cold(cold) => self.any_logged |= cold.any_logged(),
         }
         if let Some(freed) = slot.free_with_bodies() {
             self.pages.push(freed);
@@ -175,7 +175,7 @@ impl Backlog {
             live_bytes: part_of(note.live_bytes, n_live, note.n_live),
             n_live,
             span: last + 1,
-            content: Content::Cold(Cold::restored(live)),
+            content: SlotContent::Cold(Cold::restored(live)),
             image: Some(StoredImage {
                 blob: note.blob,
                 segment,

@@ -15,7 +15,7 @@ pub(super) struct Slot {
     /// Bytes of its live messages, as `MessageRef::size_bytes` counts them. An estimate while the
     /// page is cold and something was released from it unseen.
     pub(super) live_bytes: u64,
-    pub(super) content: Content,
+    pub(super) content: SlotContent,
     pub(super) image: Option<StoredImage>,
     /// Tells this page from earlier ones at the same positions.
     pub(super) serial: u32,
@@ -33,7 +33,7 @@ pub(super) struct Slot {
 const _: () = assert!(size_of::<Slot>() <= 96);
 
 #[derive(Debug)]
-pub(super) enum Content {
+pub(super) enum SlotContent {
     Here(Box<Page>),
     Cold(Cold),
 }
@@ -71,12 +71,12 @@ pub(super) struct Cold {
     more: Option<Box<More>>,
     /// The size of each live message if they are all of one; else 0.
     uniform_bytes: u32,
-    logged: Logged,
+    logged: LoggedMessages,
 }
 
 /// Which live messages of a cold page survive a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Logged {
+enum LoggedMessages {
     None,
     All,
     /// The messages in `More::logged` do.
@@ -114,24 +114,24 @@ impl Slot {
 
     pub(super) const fn page(&self) -> Option<&Page> {
         match &self.content {
-            Content::Here(page) => Some(page),
-            Content::Cold(_) => None,
+            SlotContent::Here(page) => Some(page),
+            SlotContent::Cold(_) => None,
         }
     }
 
     pub(super) const fn cold(&self) -> Option<&Cold> {
         match &self.content {
-            Content::Here(_) => None,
-            Content::Cold(cold) => Some(cold),
+            SlotContent::Here(_) => None,
+            SlotContent::Cold(cold) => Some(cold),
         }
     }
 
     /// Memory it takes, or would if it was loaded.
     pub(super) fn cost_bytes(&self) -> usize {
         match (&self.content, &self.image) {
-            (Content::Here(page), _) => page.cost_bytes(),
-            (Content::Cold(_), Some(image)) => image.load_bytes as usize,
-            (Content::Cold(_), None) => 0,
+            (SlotContent::Here(page), _) => page.cost_bytes(),
+            (SlotContent::Cold(_), Some(image)) => image.load_bytes as usize,
+            (SlotContent::Cold(_), None) => 0,
         }
     }
 
@@ -165,19 +165,19 @@ impl Slot {
     /// Positions of live messages.
     pub(super) fn live(&self) -> PageBitmap {
         match &self.content {
-            Content::Here(page) => PageBitmap::of(self.relatives(page, |_| true)),
-            Content::Cold(cold) => cold.live.clone(),
+            SlotContent::Here(page) => PageBitmap::of(self.relatives(page, |_| true)),
+            SlotContent::Cold(cold) => cold.live.clone(),
         }
     }
 
     /// Positions of live messages that are durable as part of the image.
     pub(super) fn live_in_image(&self) -> PageBitmap {
         match &self.content {
-            Content::Here(page) => {
+            SlotContent::Here(page) => {
                 let in_image = |number| number == SegmentNumber::IN_IMAGE;
                 PageBitmap::of(self.relatives(page, in_image))
             }
-            Content::Cold(cold) => cold.live_logged(),
+            SlotContent::Cold(cold) => cold.live_logged(),
         }
     }
 
@@ -195,7 +195,7 @@ impl Slot {
     pub(super) fn release_cold(&mut self, position: u64) -> Option<Released> {
         let at = self.relative(position)?;
         let has_bodies = self.image.is_some_and(|image| image.has_bodies);
-        let Content::Cold(cold) = &mut self.content else { return None };
+        let SlotContent::Cold(cold) = &mut self.content else { return None };
         if !cold.live.remove(at) {
             return None;
         }
@@ -219,9 +219,9 @@ impl Cold {
         let live = slot.live();
         let logged = PageBitmap::of(slot.relatives(page, SegmentNumber::is_logged));
         let (logged, some) = match logged.len() {
-            0 => (Logged::None, None),
-            n if n == live.len() => (Logged::All, None),
-            _ => (Logged::Some, Some(logged)),
+            0 => (LoggedMessages::None, None),
+            n if n == live.len() => (LoggedMessages::All, None),
+            _ => (LoggedMessages::Some, Some(logged)),
         };
         let has_bodies = slot.image.is_some_and(|image| image.has_bodies);
         let uniform_bytes = if has_bodies { 0 } else { uniform_size(page) };
@@ -239,27 +239,27 @@ impl Cold {
 
     /// A page of an earlier life, of which `live` messages are left: all are logged.
     pub(super) const fn restored(live: PageBitmap) -> Self {
-        Self { live, more: None, uniform_bytes: 0, logged: Logged::All }
+        Self { live, more: None, uniform_bytes: 0, logged: LoggedMessages::All }
     }
 
     /// Says which of its messages survive a restart.
     pub(super) fn set_logged(&mut self, positions: PageBitmap) {
         let n_logged = self.live.iter().filter(|at| positions.contains(*at)).count();
         self.logged = match n_logged {
-            0 => Logged::None,
-            n if n == self.live.len() => Logged::All,
-            _ => Logged::Some,
+            0 => LoggedMessages::None,
+            n if n == self.live.len() => LoggedMessages::All,
+            _ => LoggedMessages::Some,
         };
-        if self.logged == Logged::Some {
+        if self.logged == LoggedMessages::Some {
             self.more.get_or_insert_with(|| Box::new(More::new())).logged = positions;
         }
     }
 
     pub(super) fn is_logged(&self, at: u16) -> bool {
         match self.logged {
-            Logged::None => false,
-            Logged::All => true,
-            Logged::Some => self.more.as_ref().is_some_and(|more| more.logged.contains(at)),
+            LoggedMessages::None => false,
+            LoggedMessages::All => true,
+            LoggedMessages::Some => self.more.as_ref().is_some_and(|more| more.logged.contains(at)),
         }
     }
 
@@ -269,9 +269,11 @@ impl Cold {
 
     fn live_logged(&self) -> PageBitmap {
         match self.logged {
-            Logged::None => PageBitmap::none(),
-            Logged::All => self.live.clone(),
-            Logged::Some => PageBitmap::of(self.live.iter().filter(|at| self.is_logged(*at))),
+            LoggedMessages::None => PageBitmap::none(),
+            LoggedMessages::All => self.live.clone(),
+            LoggedMessages::Some => {
+                PageBitmap::of(self.live.iter().filter(|at| self.is_logged(*at)))
+            }
         }
     }
 
@@ -327,7 +329,7 @@ impl Each {
 pub(super) fn load_bytes(page: &Page, image_bytes: usize) -> u32 {
     let n_live = page.live().count();
     let n_gaps = page.entries.len() - n_live;
-    let is_stored = |entry: super::page::Entry| {
+    let is_stored = |entry: super::page::PageEntry| {
         page.bodies.get(entry.body).is_some_and(|kept| kept.blob.is_some())
     };
     let stored = page.live().filter(|(_, entry)| is_stored(*entry));

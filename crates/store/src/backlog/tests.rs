@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 /// Reports of jobs in any legal order, crashes at any time.
 #[derive(Clone, Debug)]
-enum Step {
+enum PageStep {
     Push {
         n: usize,
         len: usize,
@@ -60,7 +60,7 @@ impl BodyKind {
     }
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = PageStep> {
     let body = prop_oneof![
         4 => Just(BodyKind::Inline),
         1 => Just(BodyKind::Shared),
@@ -71,27 +71,27 @@ fn step() -> impl Strategy<Value = Step> {
     let push = (1..40_usize, 0..900_usize, any::<bool>(), any::<bool>(), body);
     prop_oneof![
         12 => push.prop_map(|(n, len, like_last, logged, body)| {
-            Step::Push { n, len, like_last, logged, body }
+            PageStep::Push { n, len, like_last, logged, body }
         }),
-        6 => (1..30_usize).prop_map(Step::Take),
-        6 => (1..30_usize).prop_map(Step::SettleOldest),
-        6 => any::<usize>().prop_map(Step::Settle),
-        2 => any::<usize>().prop_map(Step::Requeue),
-        1 => any::<usize>().prop_map(Step::Drop),
-        1 => Just(Step::Purge),
-        1 => (0..400_u64, 0..200_u64).prop_map(|(at, n)| Step::PurgeRange(at, n)),
-        20 => Just(Step::NextJob),
-        16 => any::<usize>().prop_map(Step::Complete),
-        1 => any::<usize>().prop_map(Step::FailLoad),
-        2 => Just(Step::Relocate),
-        3 => Just(Step::NextSegment),
-        3 => Just(Step::Sync),
-        2 => Just(Step::Trim),
-        1 => prop_oneof![Just(16 << 10), Just(40 << 10), Just(1 << 20)].prop_map(Step::Allow),
-        1 => any::<usize>().prop_map(Step::Crash),
-        1 => Just(Step::Clear),
-        1 => Just(Step::Unlog),
-        6 => Just(Step::LogNext),
+        6 => (1..30_usize).prop_map(PageStep::Take),
+        6 => (1..30_usize).prop_map(PageStep::SettleOldest),
+        6 => any::<usize>().prop_map(PageStep::Settle),
+        2 => any::<usize>().prop_map(PageStep::Requeue),
+        1 => any::<usize>().prop_map(PageStep::Drop),
+        1 => Just(PageStep::Purge),
+        1 => (0..400_u64, 0..200_u64).prop_map(|(at, n)| PageStep::PurgeRange(at, n)),
+        20 => Just(PageStep::NextJob),
+        16 => any::<usize>().prop_map(PageStep::Complete),
+        1 => any::<usize>().prop_map(PageStep::FailLoad),
+        2 => Just(PageStep::Relocate),
+        3 => Just(PageStep::NextSegment),
+        3 => Just(PageStep::Sync),
+        2 => Just(PageStep::Trim),
+        1 => prop_oneof![Just(16 << 10), Just(40 << 10), Just(1 << 20)].prop_map(PageStep::Allow),
+        1 => any::<usize>().prop_map(PageStep::Crash),
+        1 => Just(PageStep::Clear),
+        1 => Just(PageStep::Unlog),
+        6 => Just(PageStep::LogNext),
     ]
 }
 
@@ -114,21 +114,21 @@ proptest! {
 #[test]
 fn a_page_that_comes_into_the_log_counts_more_than_the_note_about_a_part_of_it() {
     let mut host = Host::new();
-    host.step(&Step::Unlog);
+    host.step(&PageStep::Unlog);
     // Pages are as small as the allowance has them from here on.
     host.next_job();
     for _ in 0..15 {
         host.push(800, None, true, BodyKind::Inline);
     }
-    host.step(&Step::LogNext);
+    host.step(&PageStep::LogNext);
     host.push(722, None, true, BodyKind::Shared);
     host.next_job();
     host.complete(0);
     let written =
         host.backlog.pages.slots().back().and_then(Slot::note).expect("the page is written");
     assert_eq!((host.backlog.pages().n_pages(), written.n_live, written.n_entries), (2, 1, 7));
-    host.step(&Step::LogNext);
-    host.step(&Step::Crash(0));
+    host.step(&PageStep::LogNext);
+    host.step(&PageStep::Crash(0));
     host.check();
     assert_eq!(host.messages.len(), 16);
     host.drain();
@@ -307,7 +307,7 @@ fn a_damaged_page_loses_its_messages_and_no_others() {
     for _ in 0..1_000 {
         host.take(100);
         host.next_job();
-        host.step(&Step::FailLoad(0));
+        host.step(&PageStep::FailLoad(0));
         host.check();
         if host.messages.len() < before {
             break;

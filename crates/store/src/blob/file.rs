@@ -6,8 +6,8 @@ use std::sync::Arc;
 use segments::{CachedFile, Stamp};
 
 use super::BlobId;
-use super::format::{self, FILE_HEADER_BYTES, Found, OVERHEAD_BYTES, RECORD_HEADER_BYTES};
-use super::slots::{Slot, Slots};
+use super::format::{self, FILE_HEADER_BYTES, FoundFile, OVERHEAD_BYTES, RECORD_HEADER_BYTES};
+use super::slots::{BlobSlot, Slots};
 
 /// The bytes handed to one write.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -25,7 +25,7 @@ pub(super) enum Stage {
 
 /// Bytes to be written at one place.
 #[derive(Debug)]
-pub(super) struct Chunk {
+pub(super) struct UnwrittenChunk {
     pub(super) at: u32,
     pub(super) bytes: Vec<u8>,
 }
@@ -54,14 +54,14 @@ pub(super) struct BlobFile {
 #[derive(Debug)]
 pub(super) struct Unwritten {
     /// Chunks that are written when full or by a sync.
-    chunks: VecDeque<Arc<Chunk>>,
+    chunks: VecDeque<Arc<UnwrittenChunk>>,
     /// The chunk that takes records.
-    tail: Chunk,
+    tail: UnwrittenChunk,
 }
 
 impl Unwritten {
     const fn new(at: u32) -> Self {
-        Self { chunks: VecDeque::new(), tail: Chunk { at, bytes: Vec::new() } }
+        Self { chunks: VecDeque::new(), tail: UnwrittenChunk { at, bytes: Vec::new() } }
     }
 
     /// Appends the record of a blob in `parts`; returns where the next one goes.
@@ -92,7 +92,7 @@ impl Unwritten {
     }
 
     fn close_chunk(&mut self) {
-        let next = Chunk { at: self.end(), bytes: Vec::new() };
+        let next = UnwrittenChunk { at: self.end(), bytes: Vec::new() };
         let full = std::mem::replace(&mut self.tail, next);
         if !full.bytes.is_empty() {
             self.chunks.push_back(Arc::new(full));
@@ -100,7 +100,7 @@ impl Unwritten {
     }
 
     /// Everything not written yet. It stays readable here until [`Self::forget`].
-    pub(super) fn all(&mut self) -> Vec<Arc<Chunk>> {
+    pub(super) fn all(&mut self) -> Vec<Arc<UnwrittenChunk>> {
         self.close_chunk();
         self.chunks.iter().cloned().collect()
     }
@@ -111,8 +111,8 @@ impl Unwritten {
     }
 
     /// The record of `slot` if it is not on disk yet.
-    pub(super) fn record(&self, slot: &Slot) -> Option<&[u8]> {
-        let of_slot = |chunk: &'_ Chunk| slot.offset.checked_sub(chunk.at);
+    pub(super) fn record(&self, slot: &BlobSlot) -> Option<&[u8]> {
+        let of_slot = |chunk: &'_ UnwrittenChunk| slot.offset.checked_sub(chunk.at);
         let chunk = match of_slot(&self.tail) {
             Some(_) => &self.tail,
             None => {
@@ -129,7 +129,7 @@ impl Unwritten {
 impl BlobFile {
     /// A file that is not on disk yet.
     pub(super) fn new(number: u32) -> Self {
-        let found = Found {
+        let found = FoundFile {
             slots: Slots::default(),
             end: FILE_HEADER_BYTES,
             file_bytes: 0,
@@ -143,7 +143,7 @@ impl BlobFile {
     /// A file that was on disk at the start.
     pub(super) fn found(
         number: u32,
-        found: Found,
+        found: FoundFile,
         stage: Stage,
         cached: Option<Arc<CachedFile>>,
     ) -> Self {
@@ -166,7 +166,7 @@ impl BlobFile {
         let index = self.slots.next_index();
         let id = BlobId { file: self.number, index };
         let end = self.unwritten.append(id, parts, bytes);
-        self.slots.push(Slot { index, offset: self.end, bytes, refs: 1 });
+        self.slots.push(BlobSlot { index, offset: self.end, bytes, refs: 1 });
         self.count_live(bytes);
         self.end += RECORD_HEADER_BYTES + bytes;
         assert_eq!(self.end, end, "records lie side by side");

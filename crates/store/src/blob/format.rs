@@ -35,7 +35,7 @@
 
 use segments::{File, FileError, Lsn, STAMP_BYTES, Stamp, Window, crc32c};
 
-use super::slots::{Slot, Slots};
+use super::slots::{BlobSlot, Slots};
 use crate::error::Result;
 
 pub(super) const FILE_HEADER_BYTES: u32 = 64;
@@ -112,7 +112,7 @@ pub(super) fn record_header(
 }
 
 /// The table of `slots`.
-pub(super) fn table<'a>(slots: impl Iterator<Item = &'a Slot>) -> Vec<u8> {
+pub(super) fn table<'a>(slots: impl Iterator<Item = &'a BlobSlot>) -> Vec<u8> {
     let mut table = Vec::with_capacity(slots.size_hint().0 * TABLE_ENTRY_BYTES as usize);
     for slot in slots {
         for number in [slot.index, slot.offset, slot.bytes] {
@@ -141,7 +141,7 @@ pub(super) fn checked_blob(
 
 /// The content of a file that was there at the start.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundFile {
     pub(super) slots: Slots,
     /// Where the next record would go.
     pub(super) end: u32,
@@ -154,14 +154,14 @@ pub(super) struct Found {
 }
 
 /// The header of a file, as far as it is whole.
-struct Header {
+struct StampedHeader {
     bytes: FileHeader,
     /// Where the first record begins.
     end: u32,
     stamps: Option<Stamps>,
 }
 
-impl Header {
+impl StampedHeader {
     fn read(file: &File, number: u32) -> Result<Self> {
         let found = file.read(0, FILE_HEADER_BYTES as usize)?;
         let mut bytes = [0; FILE_HEADER_BYTES as usize];
@@ -193,16 +193,16 @@ impl Header {
 
 /// A file's stamp of its log: that it was synced so far, at least.
 pub(super) fn read_stamp(file: &File, number: u32) -> Result<Option<Stamp>> {
-    let stamps = Header::read(file, number)?.stamps;
+    let stamps = StampedHeader::read(file, number)?.stamps;
     let reached =
         |Stamps { begun, upto }: Stamps| Stamp { synced: begun.synced.max(upto), ..begun };
     Ok(stamps.map(reached))
 }
 
 /// Finds the records of the file with the number `number`.
-pub(super) fn read_file(file: &File, number: u32) -> Result<Found> {
+pub(super) fn read_file(file: &File, number: u32) -> Result<FoundFile> {
     let file_bytes = file.size()?;
-    let Header { bytes, end, stamps } = Header::read(file, number)?;
+    let StampedHeader { bytes, end, stamps } = StampedHeader::read(file, number)?;
     let is_present_version = end == FILE_HEADER_BYTES;
     let table = read_table(file, number, &bytes)?;
     let is_sealed = table.is_some();
@@ -210,7 +210,7 @@ pub(super) fn read_file(file: &File, number: u32) -> Result<Found> {
         Some(found) => found,
         None => RecordScan::new(file, number, file_bytes).records(end)?,
     };
-    Ok(Found { slots, end, file_bytes, is_sealed, stamps, is_present_version })
+    Ok(FoundFile { slots, end, file_bytes, is_sealed, stamps, is_present_version })
 }
 
 /// The records of a file, and where the next one would go.
@@ -232,7 +232,7 @@ fn read_table(file: &File, number: u32, header: &[u8]) -> Result<Option<FoundRec
     }
     let mut slots = Slots::default();
     for entry in table.chunks_exact(TABLE_ENTRY_BYTES as usize) {
-        slots.push(Slot::new(u32_at(entry, 0), u32_at(entry, 4), u32_at(entry, 8)));
+        slots.push(BlobSlot::new(u32_at(entry, 0), u32_at(entry, 4), u32_at(entry, 8)));
     }
     slots.shrink();
     Ok(Some(FoundRecords { slots, end: table_at }))
@@ -266,7 +266,7 @@ impl RecordScan {
                 found = self.next_whole(end, next_index)?;
             }
             let Some(FoundRecord { at, header }) = found else { break };
-            slots.push(Slot::new(header.index, at, header.bytes));
+            slots.push(BlobSlot::new(header.index, at, header.bytes));
             next_index = header.index + 1;
             end = at + RECORD_HEADER_BYTES + header.bytes;
         }

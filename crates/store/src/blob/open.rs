@@ -7,7 +7,7 @@ use segments::{Disk, File, IoContext as _, Stamp, list_if_there, remove, sync_di
 use super::dir::{BLOBS, DRAFTS, Dir, file_name};
 use super::file::{BlobFile, Stage};
 use super::format::{self, Stamps};
-use super::state::State;
+use super::state::BlobState;
 use crate::error::Result;
 
 fn numbers(names: &[String]) -> impl Iterator<Item = u32> {
@@ -15,8 +15,8 @@ fn numbers(names: &[String]) -> impl Iterator<Item = u32> {
 }
 
 /// The state without any file.
-pub(super) fn nothing() -> State {
-    State::new(BTreeMap::new(), 1, None)
+pub(super) fn nothing() -> BlobState {
+    BlobState::new(BTreeMap::new(), 1, None)
 }
 
 /// Makes the directory and those it lies in durably there.
@@ -30,7 +30,7 @@ pub(super) fn make_dir(disk: &dyn Disk, dir: &str) -> Result<()> {
 }
 
 impl Dir {
-    pub(super) fn open(&self) -> Result<State> {
+    pub(super) fn open(&self) -> Result<BlobState> {
         let (disk, options) = (self.disk(), &self.options);
         let dir = &options.dir;
         if options.is_volatile {
@@ -58,7 +58,7 @@ impl Dir {
         let resumed = files.values().find(|file| file.stage == Stage::Filling);
         let next = highest.map_or(1, |number| number + 1);
         let filling = resumed.map_or(next, |file| file.number);
-        Ok(State::new(files, filling, highest))
+        Ok(BlobState::new(files, filling, highest))
     }
 
     /// Makes what is found durable, since the process before this one may have been killed before it did. A

@@ -7,8 +7,8 @@ use stdx::lock;
 
 use super::dir::Dir;
 use super::format::{self, RECORD_HEADER_BYTES};
-use super::slots::Slot;
-use super::state::State;
+use super::slots::BlobSlot;
+use super::state::BlobState;
 use super::{BlobId, BlobStore};
 use crate::error::{Result, StoreError};
 
@@ -18,17 +18,17 @@ const RUN_BYTES_MAX: u32 = 1 << 20;
 const GAP_BYTES_MAX: u32 = 16 << 10;
 
 /// Blobs of one file that are read with one call.
-struct Run {
+struct RecordRun {
     file: u32,
     cached: Arc<CachedFile>,
     handle: Option<File>,
-    slots: Vec<Slot>,
+    slots: Vec<BlobSlot>,
 }
 
 enum Located {
     /// The record is not on disk yet; it has been copied.
     Buffered,
-    OnDisk(Run),
+    OnDisk(RecordRun),
     Missing,
 }
 
@@ -82,7 +82,7 @@ impl BlobStore {
     }
 
     /// Reads from the first to the last of the run; `None` if the places are no longer right.
-    fn read_slots(&self, run: Run, scratch: &mut Vec<u8>) -> Result<Option<Vec<Slot>>> {
+    fn read_slots(&self, run: RecordRun, scratch: &mut Vec<u8>) -> Result<Option<Vec<BlobSlot>>> {
         let handle = match run.handle {
             Some(handle) => handle,
             None => match self.open_to_read(run.file, &run.cached)? {
@@ -118,7 +118,7 @@ impl Dir {
     fn hand_out(
         &self,
         file: u32,
-        slots: &[Slot],
+        slots: &[BlobSlot],
         bytes: &[u8],
         each: &mut dyn FnMut(BlobId, Result<&[u8]>),
     ) {
@@ -143,7 +143,7 @@ impl Dir {
     }
 }
 
-impl State {
+impl BlobState {
     /// As many of the first `ids` as can be read with one call.
     fn locate(&self, ids: &[BlobId], scratch: &mut Vec<u8>) -> Located {
         let Some(first) = ids.first() else { return Located::Missing };
@@ -170,10 +170,10 @@ impl State {
         }
         let Some(cached) = file.cached.clone() else { return Located::Missing };
         let handle = cached.file_at_hand();
-        Located::OnDisk(Run { file: first.file, cached, handle, slots })
+        Located::OnDisk(RecordRun { file: first.file, cached, handle, slots })
     }
 }
 
-fn record_bytes(slot: &Slot) -> u32 {
+fn record_bytes(slot: &BlobSlot) -> u32 {
     RECORD_HEADER_BYTES + slot.bytes
 }

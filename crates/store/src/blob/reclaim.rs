@@ -11,8 +11,8 @@ use super::BlobStore;
 use super::dir::{Dir, draft_name};
 use super::file::Rewritten;
 use super::format::{self, FILE_HEADER_BYTES, RECORD_HEADER_BYTES, Stamps};
-use super::slots::{Slot, Slots};
-use super::state::State;
+use super::slots::{BlobSlot, Slots};
+use super::state::BlobState;
 use super::write::Seal;
 use crate::error::{Result, StoreError};
 
@@ -32,7 +32,7 @@ pub struct Reclaimed {
 
 /// The files to be reclaimed. Their blobs without a reference left the state when it was planned.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct ReclaimJob {
     /// Files without a live blob.
     dead: Vec<u32>,
     /// A sparse file.
@@ -43,7 +43,7 @@ pub(super) struct Job {
 struct Rewrite {
     number: u32,
     /// The file's live blobs where they lie now; the first `n_copied` of them are copied.
-    live: Vec<Slot>,
+    live: Vec<BlobSlot>,
     n_copied: usize,
     cached: Arc<CachedFile>,
     /// The file, which stays open until another has its name.
@@ -89,9 +89,9 @@ impl BlobStore {
         let mut planned = lock(&self.job);
         let Some(mut job) = planned.take() else { return Ok(Reclaimed::default()) };
         let outcome = match &mut job {
-            Job { dead, .. } if !dead.is_empty() => self.remove_dead(&std::mem::take(dead)),
-            Job { rewrite: Some(rewrite), .. } => self.step_rewrite(rewrite, bytes_max),
-            Job { rewrite: None, .. } => Ok(Reclaimed::default()),
+            ReclaimJob { dead, .. } if !dead.is_empty() => self.remove_dead(&std::mem::take(dead)),
+            ReclaimJob { rewrite: Some(rewrite), .. } => self.step_rewrite(rewrite, bytes_max),
+            ReclaimJob { rewrite: None, .. } => Ok(Reclaimed::default()),
         };
         let Ok(mut reclaimed) = outcome else {
             // The rest of the failed job is left to the next plan.
@@ -244,7 +244,7 @@ impl Rewrite {
 
     fn copied(&mut self, run: &CopyRun) {
         for slot in self.live.iter().skip(self.n_copied).take(run.n) {
-            self.slots.push(Slot { offset: self.end, refs: 0, ..*slot });
+            self.slots.push(BlobSlot { offset: self.end, refs: 0, ..*slot });
             self.end += RECORD_HEADER_BYTES + slot.bytes;
         }
         self.n_copied += run.n;
@@ -259,7 +259,7 @@ struct SparseFile {
     live_bytes: u64,
 }
 
-impl State {
+impl BlobState {
     /// The sparse file that gives most back for what is copied.
     fn sparsest(&self) -> Option<SparseFile> {
         let sparse = self.files.values().filter(|file| !self.is_dead(file) && file.is_sparse());
@@ -269,7 +269,7 @@ impl State {
     }
 
     /// Plans the removal of all files without a live blob, and the rewriting of a sparse one.
-    fn plan(&mut self, rewritten: Option<u32>) -> Option<Job> {
+    fn plan(&mut self, rewritten: Option<u32>) -> Option<ReclaimJob> {
         if !self.is_reclaiming {
             return None;
         }
@@ -294,6 +294,6 @@ impl State {
                 is_done: false,
             })
         });
-        (!dead.is_empty() || rewrite.is_some()).then_some(Job { dead, rewrite })
+        (!dead.is_empty() || rewrite.is_some()).then_some(ReclaimJob { dead, rewrite })
     }
 }

@@ -2,7 +2,7 @@
 
 /// A blob of a file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
+pub(super) struct BlobSlot {
     /// Its number in the file.
     pub(super) index: u32,
     /// Where its record begins in the file.
@@ -13,7 +13,7 @@ pub(super) struct Slot {
     pub(super) refs: i32,
 }
 
-impl Slot {
+impl BlobSlot {
     pub(super) const fn new(index: u32, offset: u32, bytes: u32) -> Self {
         Self { index, offset, bytes, refs: 0 }
     }
@@ -21,10 +21,10 @@ impl Slot {
 
 /// Blobs by index, which rises.
 #[derive(Debug, Default)]
-pub(super) struct Slots(Vec<Slot>);
+pub(super) struct Slots(Vec<BlobSlot>);
 
 impl Slots {
-    pub(super) fn push(&mut self, slot: Slot) {
+    pub(super) fn push(&mut self, slot: BlobSlot) {
         assert!(self.0.last().is_none_or(|last| last.index < slot.index), "indexes rise");
         self.0.push(slot);
     }
@@ -40,11 +40,11 @@ impl Slots {
         self.0.shrink_to_fit();
     }
 
-    pub(super) fn iter(&self) -> std::slice::Iter<'_, Slot> {
+    pub(super) fn iter(&self) -> std::slice::Iter<'_, BlobSlot> {
         self.0.iter()
     }
 
-    pub(super) fn iter_mut(&mut self) -> std::slice::IterMut<'_, Slot> {
+    pub(super) fn iter_mut(&mut self) -> std::slice::IterMut<'_, BlobSlot> {
         self.0.iter_mut()
     }
 
@@ -53,11 +53,11 @@ impl Slots {
         self.0.last().map_or(0, |last| last.index + 1)
     }
 
-    pub(super) fn get(&self, index: u32) -> Option<&Slot> {
+    pub(super) fn get(&self, index: u32) -> Option<&BlobSlot> {
         self.0.get(self.place(index)?)
     }
 
-    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut Slot> {
+    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut BlobSlot> {
         let place = self.place(index)?;
         self.0.get_mut(place)
     }

@@ -6,7 +6,7 @@ use super::file::{BlobFile, Stage};
 use super::{BlobId, BlobStats};
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct BlobState {
     pub(super) files: BTreeMap<u32, BlobFile>,
     /// The file that takes blobs. Always in `files`.
     pub(super) filling: u32,
@@ -18,7 +18,7 @@ pub(super) struct State {
     pub(super) counted: BlobStats,
 }
 
-impl State {
+impl BlobState {
     pub(super) fn new(
         files: BTreeMap<u32, BlobFile>,
         filling: u32,

@@ -7,10 +7,10 @@ use segments::{CachedFile, File, Stamp, sync_dir};
 use stdx::lock;
 
 use super::dir::Dir;
-use super::file::{BlobFile, Chunk, Stage};
+use super::file::{BlobFile, Stage, UnwrittenChunk};
 use super::format::{self, RECORD_HEADER_BYTES, Stamps};
-use super::state::State;
-use super::{BlobStore, Writing, open};
+use super::state::BlobState;
+use super::{BlobStore, WriterState, open};
 use crate::error::Result;
 
 /// The unsynced bytes that a blob of `bytes` adds.
@@ -19,12 +19,12 @@ pub(super) fn unsynced_cost(bytes: u32) -> u64 {
 }
 
 /// The writes one file needs.
-struct Work {
+struct FileWrites {
     number: u32,
     /// The file; none if it is to be created.
     cached: Option<Arc<CachedFile>>,
     begun: Stamp,
-    chunks: Vec<Arc<Chunk>>,
+    chunks: Vec<Arc<UnwrittenChunk>>,
     /// The table of a file that takes no more blobs.
     seal: Option<Seal>,
 }
@@ -45,7 +45,7 @@ impl Seal {
     }
 }
 
-impl Work {
+impl FileWrites {
     fn chunk_bytes(&self) -> u64 {
         self.chunks.iter().map(|chunk| chunk.bytes.len() as u64).sum()
     }
@@ -73,7 +73,7 @@ impl BlobStore {
         let mut writing = lock(&self.writing);
         self.dir.alive()?;
         let works = lock(&self.state).take_work();
-        let bytes: u64 = works.iter().map(Work::chunk_bytes).sum();
+        let bytes: u64 = works.iter().map(FileWrites::chunk_bytes).sum();
         let done = self.dir.poison(self.dir.write_all(&mut writing, works))?;
         let mut state = lock(&self.state);
         if state.finish(done, self.dir.is_durable()) {
@@ -86,7 +86,7 @@ impl BlobStore {
 }
 
 impl Dir {
-    fn write_all(&self, writing: &mut Writing, works: Vec<Work>) -> Result<Vec<Done>> {
+    fn write_all(&self, writing: &mut WriterState, works: Vec<FileWrites>) -> Result<Vec<Done>> {
         let new = works.iter().filter(|work| work.cached.is_none()).map(|work| work.number);
         let new: Vec<u32> = new.collect();
         let has_new = !new.is_empty();
@@ -105,8 +105,8 @@ impl Dir {
         Ok(done)
     }
 
-    fn write_one(&self, work: Work) -> Result<Done> {
-        let Work { number, cached, mut begun, chunks, seal } = work;
+    fn write_one(&self, work: FileWrites) -> Result<Done> {
+        let FileWrites { number, cached, mut begun, chunks, seal } = work;
         let cached = match cached {
             Some(cached) => cached,
             None => {
@@ -140,10 +140,10 @@ impl BlobFile {
     }
 }
 
-impl State {
-    fn take_work(&mut self) -> Vec<Work> {
+impl BlobState {
+    fn take_work(&mut self) -> Vec<FileWrites> {
         let open = self.files.range_mut(self.first_open..).map(|(_, file)| file);
-        let works = open.filter(|file| file.stage != Stage::Closed).map(|file| Work {
+        let works = open.filter(|file| file.stage != Stage::Closed).map(|file| FileWrites {
             number: file.number,
             cached: file.cached.clone(),
             begun: file.begun,

@@ -76,29 +76,29 @@ pub(super) const fn bytes_of_blocks(end: u64) -> u64 {
 /// Which file a block belongs to; stands in each block, so that none is taken for another file's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag {
-    pub(super) kind: Kind,
+    pub(super) kind: TagKind,
     pub(super) number: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TagKind {
     Journal,
     Segment,
 }
 
 impl Tag {
     pub(super) const fn journal(number: u64) -> Self {
-        Self { kind: Kind::Journal, number }
+        Self { kind: TagKind::Journal, number }
     }
 
     pub(super) const fn segment(number: u64) -> Self {
-        Self { kind: Kind::Segment, number }
+        Self { kind: TagKind::Segment, number }
     }
 
     const fn kind_code(self) -> u32 {
         match self.kind {
-            Kind::Journal => 0,
-            Kind::Segment => 1,
+            TagKind::Journal => 0,
+            TagKind::Segment => 1,
         }
     }
 }
@@ -339,7 +339,7 @@ fn relative(position: u64, base: u64) -> Option<i32> {
 
 /// A block's header, checked.
 #[derive(Clone, Copy, Debug)]
-struct Header {
+struct OperationHeader {
     table_crc: u32,
     data_crc: u32,
     n_entries: u32,
@@ -348,7 +348,7 @@ struct Header {
     synced: u64,
 }
 
-impl Header {
+impl OperationHeader {
     fn parse(bytes: &[u8], tag: Tag) -> Option<Self> {
         let mut reader = Reader::new(bytes.get(..BLOCK_HEADER_BYTES)?);
         if reader.u32().ok()? != crc32c(reader.rest()) {
@@ -399,16 +399,16 @@ fn operations(table: &[u8], base: u64) -> impl Iterator<Item = Operation> + '_ {
 
 /// A whole block, checked.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Block<'a> {
+pub(super) struct OperationBlock<'a> {
     base: u64,
     table: &'a [u8],
     data: &'a [u8],
 }
 
-impl<'a> Block<'a> {
+impl<'a> OperationBlock<'a> {
     /// Checks `bytes`, which are those of a block of the file `tag`.
     pub(super) fn parse(bytes: &'a [u8], tag: Tag) -> std::result::Result<Self, &'static str> {
-        let header = Header::parse(bytes, tag).ok_or("the block's header is damaged")?;
+        let header = OperationHeader::parse(bytes, tag).ok_or("the block's header is damaged")?;
         let rest = bytes.get(BLOCK_HEADER_BYTES..).unwrap_or_default();
         let parts = rest.split_at_checked(header.table_bytes());
         let (table, data) = parts.ok_or("the block is cut off")?;
@@ -485,10 +485,10 @@ pub(super) struct FoundDamage {
 
 impl Scanned {
     /// Bytes that cannot be read of what was durable, which is all if the whole file was, and of the rest.
-    pub(super) fn take_damage(&mut self, extent: Extent) -> FoundDamage {
+    pub(super) fn take_damage(&mut self, extent: SyncedExtent) -> FoundDamage {
         let synced = match extent {
-            Extent::Whole => u64::MAX,
-            Extent::AsItSays => self.synced,
+            SyncedExtent::Whole => u64::MAX,
+            SyncedExtent::AsItSays => self.synced,
         };
         let mut found = FoundDamage::default();
         for DamagedPart { at, damage } in self.damage.drain(..) {
@@ -528,7 +528,7 @@ impl Scanned {
 
 /// How much of a file was durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(super) enum SyncedExtent {
     /// The whole file.
     Whole,
     /// The content of its blocks; the rest may be torn.
@@ -560,9 +560,10 @@ pub(super) fn scan(
     while scanned.end < file_bytes {
         let at = scanned.end;
         file.read_into(at, BLOCK_HEADER_BYTES, &mut bytes)?;
-        let header = Header::parse(&bytes, tag);
-        let fits =
-            |header: &Header| at + block_bytes(header.n_entries, header.data_bytes) <= file_bytes;
+        let header = OperationHeader::parse(&bytes, tag);
+        let fits = |header: &OperationHeader| {
+            at + block_bytes(header.n_entries, header.data_bytes) <= file_bytes
+        };
         let Some(header) = header.filter(fits) else {
             let next = next_block(file, tag, at + 1..file_bytes)?;
             let error = file.corrupt(at, "no block begins here").into();
@@ -598,7 +599,7 @@ fn next_block(file: &File, tag: Tag, within: Range<u64>) -> Result<Option<u64>> 
     while at < within.end {
         // Each part begins with what was too short for a header in the one before.
         file.read_into(at, SEARCH_BYTES, &mut bytes)?;
-        let is_header = |header: &[u8]| Header::parse(header, tag).is_some();
+        let is_header = |header: &[u8]| OperationHeader::parse(header, tag).is_some();
         if let Some(found) = bytes.windows(BLOCK_HEADER_BYTES).position(is_header) {
             return Ok(Some(at + found as u64));
         }
@@ -610,7 +611,12 @@ fn next_block(file: &File, tag: Tag, within: Range<u64>) -> Result<Option<u64>> 
     Ok(None)
 }
 
-fn take_table(table: &[u8], at: u64, header: &Header, each: &mut dyn FnMut(Operation)) -> BlockRef {
+fn take_table(
+    table: &[u8],
+    at: u64,
+    header: &OperationHeader,
+    each: &mut dyn FnMut(Operation),
+) -> BlockRef {
     let (mut first, mut last) = (u64::MAX, 0);
     for operation in operations(table, header.base) {
         if matches!(operation.what, What::Publish(_)) {
@@ -619,7 +625,7 @@ fn take_table(table: &[u8], at: u64, header: &Header, each: &mut dyn FnMut(Opera
         }
         each(operation);
     }
-    let Header { n_entries, data_bytes, .. } = *header;
+    let OperationHeader { n_entries, data_bytes, .. } = *header;
     BlockRef { at, n_entries, data_bytes, first, last }
 }
 
@@ -668,14 +674,14 @@ mod tests {
         let block = builder.close(tag, 32, 32, &mut bytes);
         assert_eq!((block.n_entries, block.first, block.last), (4, 5_000, 5_000));
         assert_eq!(block.bytes(), bytes.len() as u64);
-        let read: Vec<_> = Block::parse(&bytes, tag).unwrap().operations().collect();
+        let read: Vec<_> = OperationBlock::parse(&bytes, tag).unwrap().operations().collect();
         assert_eq!(read[0].0, Operation { position: 90, what: What::Ack(6) });
         assert!(read[1].1.ends_with(b"body"));
         assert_eq!(read[3].0, Operation { position: 97, what: What::Deliver(2) });
-        assert!(Block::parse(&bytes, Tag::journal(3)).is_err());
+        assert!(OperationBlock::parse(&bytes, Tag::journal(3)).is_err());
         for bit in 0..bytes.len() * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert!(Block::parse(&bytes, tag).is_err(), "bit {bit}");
+            assert!(OperationBlock::parse(&bytes, tag).is_err(), "bit {bit}");
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
     }

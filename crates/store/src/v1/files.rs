@@ -7,7 +7,7 @@ use segments::{
     sync_name,
 };
 
-use super::block::{BlockRef, Kind, Tag, file_header};
+use super::block::{BlockRef, Tag, TagKind, file_header};
 use crate::error::{Result, StoreError};
 
 const JOURNAL: NameForm = NameForm::new(Digits::Hexadecimal(8), ".jif");
@@ -37,7 +37,7 @@ impl FileNumbers {
     }
 }
 
-impl Kind {
+impl TagKind {
     const fn names(self) -> NameForm {
         match self {
             Self::Journal => JOURNAL,

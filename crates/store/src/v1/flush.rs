@@ -8,7 +8,7 @@ use stdx::lock;
 
 use super::bits::Bits;
 use super::block::{
-    Block, BlockRef, Builder, Damage, FILE_HEADER_BYTES, Operation, Publication, Tag, What,
+    BlockRef, Builder, Damage, FILE_HEADER_BYTES, Operation, OperationBlock, Publication, Tag, What,
 };
 use super::files::{Files, read_block};
 use super::state::{V1State, part_in, place_of};
@@ -25,7 +25,7 @@ pub struct Flushed {
 }
 
 /// A journal as the flush reads it.
-struct Source {
+struct FlushSource {
     number: u64,
     blocks: Vec<BlockRef>,
     handle: Option<File>,
@@ -34,7 +34,7 @@ struct Source {
 }
 
 /// A segment at the moment the last of the journals ended.
-struct Target {
+struct FlushTarget {
     number: u64,
     live: Bits,
     delivered: Bits,
@@ -72,7 +72,7 @@ impl V1Queue {
     }
 
     /// Tells which files are there at least when the flush is over.
-    fn promise_after(&self, targets: &BTreeMap<u64, Target>) -> Result<()> {
+    fn promise_after(&self, targets: &BTreeMap<u64, FlushTarget>) -> Result<()> {
         let Some((table, queue)) = &self.options.told else { return Ok(()) };
         let promised = lock(&self.state).promised_after(targets);
         table.tell_durably(*queue, promised)
@@ -82,8 +82,8 @@ impl V1Queue {
 impl Files {
     fn scatter(
         &self,
-        sources: &[Source],
-        targets: &mut BTreeMap<u64, Target>,
+        sources: &[FlushSource],
+        targets: &mut BTreeMap<u64, FlushTarget>,
         flushed: &mut Flushed,
     ) -> Result<()> {
         let mut bytes = Vec::new();
@@ -92,7 +92,7 @@ impl Files {
             let file = self.opened(tag, source.handle.as_ref())?;
             for block in &source.blocks {
                 read_block(&file, block, &mut bytes)?;
-                match Block::parse(&bytes, tag) {
+                match OperationBlock::parse(&bytes, tag) {
                     Ok(block) => self.scatter_block(&block, source.is_recovered, targets)?,
                     Err(what) => {
                         let error = file.corrupt(block.at, what).into();
@@ -107,9 +107,9 @@ impl Files {
 
     fn scatter_block(
         &self,
-        block: &Block<'_>,
+        block: &OperationBlock<'_>,
         is_recovered: bool,
-        targets: &mut BTreeMap<u64, Target>,
+        targets: &mut BTreeMap<u64, FlushTarget>,
     ) -> Result<()> {
         for (Operation { position, what }, record) in block.operations() {
             match what {
@@ -138,11 +138,11 @@ impl Files {
     }
 
     /// Writes the target's block if there is no room for more in it.
-    fn write_full(&self, target: &mut Target, position: u64) -> Result<()> {
+    fn write_full(&self, target: &mut FlushTarget, position: u64) -> Result<()> {
         if target.builder.is_full_for(position) { self.write_block(target) } else { Ok(()) }
     }
 
-    fn write_block(&self, target: &mut Target) -> Result<()> {
+    fn write_block(&self, target: &mut FlushTarget) -> Result<()> {
         if target.builder.is_empty() {
             return Ok(());
         }
@@ -161,7 +161,7 @@ impl Files {
     /// Makes what was written to segments durable: segments first, then the journals that say the same,
     /// each step before the next, since an acknowledgement must not be forgotten before what it
     /// acknowledges.
-    fn sync_targets(&self, targets: &mut BTreeMap<u64, Target>) -> Result<()> {
+    fn sync_targets(&self, targets: &mut BTreeMap<u64, FlushTarget>) -> Result<()> {
         let mut has_written = false;
         for target in targets.values_mut() {
             self.write_block(target)?;
@@ -174,7 +174,11 @@ impl Files {
     }
 
     /// Removes segments without a live message, then the journals.
-    fn remove_flushed(&self, sources: &[Source], targets: &BTreeMap<u64, Target>) -> Result<()> {
+    fn remove_flushed(
+        &self,
+        sources: &[FlushSource],
+        targets: &BTreeMap<u64, FlushTarget>,
+    ) -> Result<()> {
         let dead = targets.values().filter(|target| target.live.is_empty() && target.end > 0);
         let mut has_removed = false;
         for target in dead {
@@ -205,7 +209,7 @@ impl Files {
     }
 }
 
-impl Target {
+impl FlushTarget {
     /// Takes a message over if it is still live; false if it is not.
     fn publish(&mut self, relative: u32, publication: &Publication, record: &[u8]) -> bool {
         if !self.live.has(relative) {
@@ -243,12 +247,12 @@ impl Target {
 
 impl V1State {
     /// Ends the journal, and takes down how its segments are at this moment.
-    fn start_flush(&mut self) -> BTreeMap<u64, Target> {
+    fn start_flush(&mut self) -> BTreeMap<u64, FlushTarget> {
         self.rotate();
         let numbers = self.older.iter().flat_map(|journal| &journal.touched);
         let target = |number: &u64| {
             let segment = self.segments.get(number)?;
-            let target = Target {
+            let target = FlushTarget {
                 number: *number,
                 live: segment.live(),
                 delivered: segment.delivered.clone(),
@@ -264,9 +268,9 @@ impl V1State {
         numbers.filter_map(target).collect()
     }
 
-    fn sources(&self) -> Vec<Source> {
+    fn sources(&self) -> Vec<FlushSource> {
         assert!(self.older.is_sorted_by_key(|journal| journal.number), "the oldest comes first");
-        let source = |journal: &super::state::Journal| Source {
+        let source = |journal: &super::state::JournalFile| FlushSource {
             number: journal.number,
             blocks: journal.blocks.clone(),
             handle: journal.handle.clone(),
@@ -277,7 +281,7 @@ impl V1State {
     }
 
     /// The files that are there at least when a flush is over: the journal that is filled is not on disk yet.
-    fn promised_after(&self, targets: &BTreeMap<u64, Target>) -> Promised {
+    fn promised_after(&self, targets: &BTreeMap<u64, FlushTarget>) -> Promised {
         let others = self.segments.iter().filter(|(number, _)| !targets.contains_key(number));
         let kept = targets.values().filter(|target| !target.live.is_empty());
         let ends = others.map(|(_, segment)| segment.end).chain(kept.map(|target| target.end));
@@ -287,7 +291,7 @@ impl V1State {
         Promised { journals, segments, journal_bytes: 0, segment_bytes, names_bodies }
     }
 
-    fn finish_flush(&mut self, targets: BTreeMap<u64, Target>) {
+    fn finish_flush(&mut self, targets: BTreeMap<u64, FlushTarget>) {
         for (number, target) in targets {
             let Some(segment) = self.segments.get_mut(&number) else { continue };
             if target.live.is_empty() {

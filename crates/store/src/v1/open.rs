@@ -9,11 +9,11 @@ use segments::{Disk, File, FileError, IoContext as _, list_if_there, sync_dir, s
 
 use super::bits::Bits;
 use super::block::{
-    Damage, Depth, Extent, FoundDamage, Kind, Operation, Publication, Scanned, Tag, What,
+    Damage, Depth, FoundDamage, Operation, Publication, Scanned, SyncedExtent, Tag, TagKind, What,
     bytes_of_blocks, scan,
 };
 use super::files::{FileNumbers, Files};
-use super::state::{Journal, Segment, V1State, part_in, place_of};
+use super::state::{JournalFile, PositionSegment, V1State, part_in, place_of};
 use super::table::{JOURNALS_FILE, Promised};
 use super::{SEGMENT_POSITIONS, V1Options, V1Queue, V1Stats};
 use crate::blob::BlobId;
@@ -67,12 +67,12 @@ struct FromJournals {
 }
 
 #[derive(Default)]
-struct Found {
+struct FoundOperations {
     by_segment: BTreeMap<u64, FromJournals>,
     next_position: u64,
 }
 
-impl Found {
+impl FoundOperations {
     fn take(&mut self, operation: Operation) {
         let Operation { position, what } = operation;
         match what {
@@ -148,12 +148,12 @@ fn recover(
     }
     let dir = Dir { disk, name: dir, numbers: numbers.unwrap_or_default() };
     let mut recovered = Recovered::default();
-    let mut found = Found::default();
+    let mut found = FoundOperations::default();
     let extents = dir.extents(promised, &mut recovered)?;
     let older = dir.read_journals(extents.journals, &mut found, &mut recovered)?;
     let mut state = V1State {
         segments: BTreeMap::new(),
-        journal: Journal::new(dir.numbers.journals.last().map_or(1, |number| number + 1)),
+        journal: JournalFile::new(dir.numbers.journals.last().map_or(1, |number| number + 1)),
         older,
         next_position: 0,
         last_note: 0,
@@ -166,18 +166,22 @@ fn recover(
         // Segments before this one that only journals know of.
         let later = found.by_segment.split_off(&number);
         for (number, from) in std::mem::replace(&mut found.by_segment, later) {
-            state.take_segment(number, Segment::default(), from, each);
+            state.take_segment(number, PositionSegment::default(), from, each);
         }
         let mut from = found.by_segment.remove(&number).unwrap_or_default();
         let mut scanned =
             dir.read_segment(number, extents.segments, &mut from, &mut found.next_position)?;
         // Blocks cut off of a segment come again from the journal they were flushed from, if that is left.
         recovered.take(scanned.take_damage(extents.segments));
-        let segment = Segment { blocks: scanned.blocks, end: scanned.end, ..Segment::default() };
+        let segment = PositionSegment {
+            blocks: scanned.blocks,
+            end: scanned.end,
+            ..PositionSegment::default()
+        };
         state.take_segment(number, segment, from, each);
     }
     for (number, from) in found.by_segment {
-        state.take_segment(number, Segment::default(), from, each);
+        state.take_segment(number, PositionSegment::default(), from, each);
     }
     state.next_position = found.next_position;
     recovered.next_position = found.next_position;
@@ -188,8 +192,8 @@ fn recover(
 /// How much of a queue's files was durable.
 #[derive(Clone, Copy, Debug)]
 struct Extents {
-    journals: Extent,
-    segments: Extent,
+    journals: SyncedExtent,
+    segments: SyncedExtent,
 }
 
 /// A queue's directory with its files.
@@ -213,19 +217,24 @@ impl Dir<'_> {
     /// Holds the lengths of the files against what is promised. What is short of that was cut off.
     fn extents(&self, promised: &Promised, recovered: &mut Recovered) -> Result<Extents> {
         let Promised { journal_bytes, segment_bytes, .. } = *promised;
-        let journals = self.measure(Kind::Journal, journal_bytes, recovered)?;
-        let of_segments = self.measure(Kind::Segment, segment_bytes, recovered)?;
+        let journals = self.measure(TagKind::Journal, journal_bytes, recovered)?;
+        let of_segments = self.measure(TagKind::Segment, segment_bytes, recovered)?;
         // A flush that came to its end has synced the segments before the journal went.
         let is_flushed = self.numbers.journals.is_empty();
-        let segments = if is_flushed { Extent::Whole } else { of_segments };
+        let segments = if is_flushed { SyncedExtent::Whole } else { of_segments };
         Ok(Extents { journals, segments })
     }
 
     /// Holds the lengths of files of a kind against the bytes of their blocks that were synced. Without more
     /// than those, all that is there was durable.
-    fn measure(&self, kind: Kind, synced: u64, recovered: &mut Recovered) -> Result<Extent> {
+    fn measure(
+        &self,
+        kind: TagKind,
+        synced: u64,
+        recovered: &mut Recovered,
+    ) -> Result<SyncedExtent> {
         if synced == 0 {
-            return Ok(Extent::AsItSays);
+            return Ok(SyncedExtent::AsItSays);
         }
         let mut files = Vec::new();
         for tag in self.numbers.tags().filter(|tag| tag.kind == kind) {
@@ -236,11 +245,11 @@ impl Dir<'_> {
         if found < synced {
             recovered.damage.push(self.cut_off(kind, synced, &files));
         }
-        Ok(if found > synced { Extent::AsItSays } else { Extent::Whole })
+        Ok(if found > synced { SyncedExtent::AsItSays } else { SyncedExtent::Whole })
     }
 
     /// The damage of files of a kind that have fewer bytes than were synced.
-    fn cut_off(&self, kind: Kind, synced: u64, files: &[FileBytes]) -> Damage {
+    fn cut_off(&self, kind: TagKind, synced: u64, files: &[FileBytes]) -> Damage {
         let found: u64 = files.iter().map(|file| file.bytes).sum();
         let file = match files {
             [only] => format!("the end of {}", only.name),
@@ -260,15 +269,15 @@ impl Dir<'_> {
     /// Reads journals; their ends may be torn.
     fn read_journals(
         &self,
-        extent: Extent,
-        found: &mut Found,
+        extent: SyncedExtent,
+        found: &mut FoundOperations,
         recovered: &mut Recovered,
-    ) -> Result<Vec<Journal>> {
+    ) -> Result<Vec<JournalFile>> {
         let mut journals = Vec::new();
         for number in &self.numbers.journals {
             let tag = Tag::journal(*number);
             let file = self.open(tag)?;
-            let mut journal = Journal::new(*number);
+            let mut journal = JournalFile::new(*number);
             let mut scanned = scan(&file, tag, Depth::Data, &mut |operation| {
                 let Operation { position, what } = operation;
                 let n = match what {
@@ -300,15 +309,16 @@ impl Dir<'_> {
     fn read_segment(
         &self,
         number: u64,
-        extent: Extent,
+        extent: SyncedExtent,
         from: &mut FromJournals,
         next_position: &mut u64,
     ) -> Result<Scanned> {
         let tag = Tag::segment(number);
         let file = self.open(tag)?;
-        let mut here = Found { next_position: *next_position, ..Found::default() };
+        let mut here =
+            FoundOperations { next_position: *next_position, ..FoundOperations::default() };
         let mut scanned = scan(&file, tag, Depth::Tables, &mut |operation| here.take(operation))?;
-        if extent == Extent::AsItSays {
+        if extent == SyncedExtent::AsItSays {
             file.sync()?;
             scanned.cut_torn_end();
         }
@@ -327,7 +337,7 @@ impl V1State {
     fn take_segment(
         &mut self,
         number: u64,
-        mut segment: Segment,
+        mut segment: PositionSegment,
         from: FromJournals,
         each: &mut dyn FnMut(Live),
     ) {

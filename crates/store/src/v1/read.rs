@@ -8,9 +8,9 @@ use message::{parse_head, parse_record};
 use segments::{File, FileError};
 use stdx::lock;
 
-use super::block::{Block, BlockRef, Publication, Tag, What};
+use super::block::{BlockRef, OperationBlock, Publication, Tag, What};
 use super::files::{Files, read_block};
-use super::state::{Chunk, Journal, V1State, part_in};
+use super::state::{JournalFile, UnwrittenBlock, V1State, part_in};
 use super::{SEGMENT_POSITIONS, V1Queue};
 use crate::error::{Result, StoreError};
 use crate::queued::{Queued, StoredBody};
@@ -21,15 +21,15 @@ const READ_POSITIONS_MAX: u64 = SEGMENT_POSITIONS;
 const TRIES: usize = 8;
 
 /// Where a block can be read.
-enum Place {
-    Memory(Arc<Chunk>),
+enum BlockPlace {
+    Memory(Arc<UnwrittenBlock>),
     File(Option<File>),
 }
 
-struct Source {
+struct ReadSource {
     tag: Tag,
     block: BlockRef,
-    place: Place,
+    place: BlockPlace,
 }
 
 /// A read's positions and blocks, as they were when they were looked up.
@@ -38,7 +38,7 @@ struct Plan {
     /// Live positions in the range, and whether they were delivered.
     live: BTreeMap<u64, bool>,
     /// Blocks that may have them; what is in a later one counts.
-    sources: Vec<Source>,
+    sources: Vec<ReadSource>,
     generation: u64,
 }
 
@@ -96,22 +96,22 @@ impl Files {
         let mut bytes = Vec::new();
         // Neighbours in a file share its handle.
         let (mut opened_tag, mut opened) = (None, None);
-        for Source { tag, block, place } in &plan.sources {
+        for ReadSource { tag, block, place } in &plan.sources {
             if opened_tag != Some(*tag) {
                 (opened_tag, opened) = (Some(*tag), None);
             }
             let read = match place {
-                Place::Memory(chunk) => {
+                BlockPlace::Memory(chunk) => {
                     bytes.clear();
                     bytes.extend_from_slice(&chunk.bytes);
                     Ok(())
                 }
-                Place::File(handle) => self
+                BlockPlace::File(handle) => self
                     .opened(*tag, handle.as_ref().or(opened.as_ref()))
                     .and_then(|file| read_block(opened.insert(file), block, &mut bytes)),
             };
             let parsed = read.and_then(|()| {
-                Block::parse(&bytes, *tag)
+                OperationBlock::parse(&bytes, *tag)
                     .map_err(|what| StoreError::corrupt(&self.name_of(*tag), block.at, what))
             });
             match parsed {
@@ -157,7 +157,7 @@ impl Files {
 }
 
 impl Gathered {
-    fn take(&mut self, block: &Block<'_>, live: &BTreeMap<u64, bool>) {
+    fn take(&mut self, block: &OperationBlock<'_>, live: &BTreeMap<u64, bool>) {
         for (operation, record) in block.operations() {
             let What::Publish(publication) = operation.what else { continue };
             if !live.contains_key(&operation.position) {
@@ -232,17 +232,17 @@ impl V1State {
         segments.chain(journals).filter(|(_, block)| block.overlaps(range)).collect()
     }
 
-    fn source(&self, tag: Tag, block: BlockRef) -> Source {
+    fn source(&self, tag: Tag, block: BlockRef) -> ReadSource {
         let journal = self
             .older
             .iter()
             .chain([&self.journal])
-            .find(|journal: &&Journal| tag == Tag::journal(journal.number));
+            .find(|journal: &&JournalFile| tag == Tag::journal(journal.number));
         let place = match journal.and_then(|journal| journal.unwritten_at(block.at)) {
-            Some(chunk) => Place::Memory(chunk),
-            None => Place::File(journal.and_then(|journal| journal.handle.clone())),
+            Some(chunk) => BlockPlace::Memory(chunk),
+            None => BlockPlace::File(journal.and_then(|journal| journal.handle.clone())),
         };
-        Source { tag, block, place }
+        ReadSource { tag, block, place }
     }
 }
 

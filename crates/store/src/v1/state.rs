@@ -14,7 +14,7 @@ use crate::queued::Queued;
 
 /// A segment: the positions from `number * SEGMENT_POSITIONS` on.
 #[derive(Debug, Default)]
-pub(super) struct Segment {
+pub(super) struct PositionSegment {
     pub(super) published: Bits,
     pub(super) delivered: Bits,
     pub(super) acked: Bits,
@@ -26,7 +26,7 @@ pub(super) struct Segment {
     pub(super) end: u64,
 }
 
-impl Segment {
+impl PositionSegment {
     pub(super) fn live(&self) -> Bits {
         self.published.without(&self.acked)
     }
@@ -62,7 +62,7 @@ pub(super) fn part_in(number: u64, range: &Range<u64>) -> Range<u32> {
 
 /// A block on its way to a journal's file.
 #[derive(Debug)]
-pub(super) struct Chunk {
+pub(super) struct UnwrittenBlock {
     pub(super) at: u64,
     pub(super) bytes: Vec<u8>,
     /// Bytes that were added to the body store for it.
@@ -71,7 +71,7 @@ pub(super) struct Chunk {
 
 /// A journal: operations in the order they came.
 #[derive(Debug)]
-pub(super) struct Journal {
+pub(super) struct JournalFile {
     pub(super) number: u64,
     /// All closed blocks, written or not.
     pub(super) blocks: Vec<BlockRef>,
@@ -79,7 +79,7 @@ pub(super) struct Journal {
     /// The byte up to which the file is durable.
     pub(super) synced_end: u64,
     pub(super) builder: Builder,
-    pub(super) unwritten: VecDeque<Arc<Chunk>>,
+    pub(super) unwritten: VecDeque<Arc<UnwrittenBlock>>,
     /// Operations in it; a run counts once for each position.
     pub(super) n_operations: u64,
     /// Segments its operations are about.
@@ -92,7 +92,7 @@ pub(super) struct Journal {
     pub(super) is_recovered: bool,
 }
 
-impl Journal {
+impl JournalFile {
     pub(super) fn new(number: u64) -> Self {
         Self {
             number,
@@ -127,11 +127,11 @@ impl Journal {
         let tag = Tag::journal(self.number);
         self.blocks.push(self.builder.close(tag, at, self.synced_end, &mut bytes));
         self.end += bytes.len() as u64;
-        self.unwritten.push_back(Arc::new(Chunk { at, bytes, body_bytes }));
+        self.unwritten.push_back(Arc::new(UnwrittenBlock { at, bytes, body_bytes }));
     }
 
     /// The bytes of a block that is not in the file yet.
-    pub(super) fn unwritten_at(&self, at: u64) -> Option<Arc<Chunk>> {
+    pub(super) fn unwritten_at(&self, at: u64) -> Option<Arc<UnwrittenBlock>> {
         let place = self.unwritten.binary_search_by_key(&at, |chunk| chunk.at).ok()?;
         self.unwritten.get(place).cloned()
     }
@@ -146,11 +146,11 @@ impl Journal {
 
 #[derive(Debug)]
 pub(super) struct V1State {
-    pub(super) segments: BTreeMap<u64, Segment>,
+    pub(super) segments: BTreeMap<u64, PositionSegment>,
     /// The journal that takes operations.
-    pub(super) journal: Journal,
+    pub(super) journal: JournalFile,
     /// Journals that are full or left by an earlier process, oldest first: to be flushed.
-    pub(super) older: Vec<Journal>,
+    pub(super) older: Vec<JournalFile>,
     /// The position behind the highest ever seen.
     pub(super) next_position: u64,
     /// Number of the last call that noted anything.
@@ -247,9 +247,9 @@ impl V1State {
 }
 
 fn segments_in<'a>(
-    segments: &'a mut BTreeMap<u64, Segment>,
+    segments: &'a mut BTreeMap<u64, PositionSegment>,
     range: &Range<u64>,
-) -> impl Iterator<Item = (&'a u64, &'a mut Segment)> {
+) -> impl Iterator<Item = (&'a u64, &'a mut PositionSegment)> {
     let first = range.start / SEGMENT_POSITIONS;
     let last = range.end.saturating_sub(1) / SEGMENT_POSITIONS;
     let is_empty = range.is_empty();

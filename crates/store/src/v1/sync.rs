@@ -9,20 +9,20 @@ use stdx::lock;
 
 use super::block::{FILE_HEADER_BYTES, Tag, bytes_of_blocks};
 use super::files::Files;
-use super::state::{Chunk, Journal, V1State};
+use super::state::{JournalFile, UnwrittenBlock, V1State};
 use super::{Promised, V1Queue};
 use crate::blob::BlobStore;
 use crate::error::Result;
 
 /// Blocks that are in a journal's file, or on their way there.
 #[derive(Debug)]
-struct Work {
+struct JournalWrites {
     number: u64,
     handle: Option<File>,
     is_on_disk: bool,
     /// Whether the file's creation survives a loss of power.
     is_name_durable: bool,
-    chunks: Vec<Arc<Chunk>>,
+    chunks: Vec<Arc<UnwrittenBlock>>,
     /// The number of the last call whose notes are among them.
     upto: u64,
 }
@@ -31,7 +31,7 @@ struct Work {
 #[derive(Debug)]
 #[must_use = "it has to be confirmed"]
 pub struct Unsynced {
-    work: Work,
+    work: JournalWrites,
     handle: Option<File>,
 }
 
@@ -99,7 +99,7 @@ impl V1Queue {
         older.iter_mut().chain([journal]).for_each(|journal| journal.handle = None);
     }
 
-    fn finish_sync(&self, work: &Work, handle: Option<File>) {
+    fn finish_sync(&self, work: &JournalWrites, handle: Option<File>) {
         let mut state = lock(&self.state);
         let bytes = state.finish_sync(work, handle);
         let promised = (!work.chunks.is_empty()).then(|| state.promised());
@@ -113,7 +113,7 @@ impl V1Queue {
 }
 
 impl Files {
-    fn write(&self, work: &Work, bodies: &BlobStore) -> Result<Option<File>> {
+    fn write(&self, work: &JournalWrites, bodies: &BlobStore) -> Result<Option<File>> {
         if work.chunks.is_empty() {
             return Ok(work.handle.clone());
         }
@@ -129,7 +129,7 @@ impl Files {
         Ok(Some(file))
     }
 
-    fn sync_file(&self, work: &Work, file: Option<&File>) -> Result<()> {
+    fn sync_file(&self, work: &JournalWrites, file: Option<&File>) -> Result<()> {
         let Some(file) = file.filter(|_| !work.chunks.is_empty()) else { return Ok(()) };
         file.sync()?;
         if !work.is_name_durable {
@@ -147,9 +147,9 @@ pub(super) fn count_files(ends: impl Iterator<Item = u64>) -> (u64, u64) {
 }
 
 impl V1State {
-    fn take_work(&mut self) -> Work {
+    fn take_work(&mut self) -> JournalWrites {
         self.journal.close_block();
-        Work {
+        JournalWrites {
             number: self.journal.number,
             handle: self.journal.handle.clone(),
             is_on_disk: self.journal.is_on_disk,
@@ -160,7 +160,7 @@ impl V1State {
     }
 
     /// Notes that the blocks of `work` are durable. Returns how many bytes were not before.
-    fn finish_sync(&mut self, work: &Work, handle: Option<File>) -> u64 {
+    fn finish_sync(&mut self, work: &JournalWrites, handle: Option<File>) -> u64 {
         self.synced_note = self.synced_note.max(work.upto);
         let journals = self.older.iter_mut().chain([&mut self.journal]);
         let found = journals.into_iter().find(|one| one.number == work.number);
@@ -198,7 +198,7 @@ impl V1State {
         if self.journal.end == FILE_HEADER_BYTES && self.journal.touched.is_empty() {
             return;
         }
-        let next = Journal::new(self.journal.number + 1);
+        let next = JournalFile::new(self.journal.number + 1);
         self.older.push(std::mem::replace(&mut self.journal, next));
     }
 }

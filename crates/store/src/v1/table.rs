@@ -27,7 +27,7 @@ use std::sync::Arc;
 use segments::{CHECKED_AT, Disk, FileError, SlotTable, TableRecord, seal_record, unseal_record};
 use stdx::record::Reader;
 
-use super::block::{Kind, Tag};
+use super::block::{Tag, TagKind};
 use super::files::FileNumbers;
 use crate::error::Result;
 
@@ -111,7 +111,7 @@ impl Promised {
                 "{JOURNALS_FILE} lists {} of these files, the directory has {n_segments}",
                 self.segments
             );
-            return missing(Kind::Segment.any_in(dir), what);
+            return missing(TagKind::Segment.any_in(dir), what);
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! A host for a backlog: its disk, its body store and its log, and a naive model of what is in it.
 
-use super::{BodyKind, Step};
+use super::{BodyKind, PageStep};
 use crate::backlog::*;
 use crate::queued::{Queued, StoredBody};
 use bytes::Bytes;
@@ -210,27 +210,27 @@ impl Host {
         assert!(*n >= 0, "{blob:?} is released more often than retained");
     }
 
-    pub(super) fn step(&mut self, step: &Step) {
+    pub(super) fn step(&mut self, step: &PageStep) {
         match step {
-            Step::Push { n, len, like_last, logged, body } => {
+            PageStep::Push { n, len, like_last, logged, body } => {
                 for at in 0..*n {
                     let tag = like_last.then_some(0);
                     self.push(*len + at % 3, tag, *logged, *body);
                 }
             }
-            Step::Take(n) => self.take(*n),
-            Step::SettleOldest(n) => {
+            PageStep::Take(n) => self.take(*n),
+            PageStep::SettleOldest(n) => {
                 for at in self.held.iter().copied().take(*n).collect::<Vec<_>>() {
                     self.release(at);
                 }
             }
-            Step::Settle(n) => {
+            PageStep::Settle(n) => {
                 let at = n.checked_rem(self.held.len()).and_then(|n| self.held.iter().nth(n));
                 if let Some(at) = at.copied() {
                     self.release(at);
                 }
             }
-            Step::Requeue(n) => {
+            PageStep::Requeue(n) => {
                 if let Some(n) = n.checked_rem(self.held.len()) {
                     let at = *self.held.iter().nth(n).unwrap();
                     self.held.remove(&at);
@@ -238,30 +238,30 @@ impl Host {
                     self.inexact = true;
                 }
             }
-            Step::Drop(n) => {
+            PageStep::Drop(n) => {
                 if let Some(n) = n.checked_rem(self.messages.len()) {
                     let at = *self.messages.keys().nth(n).unwrap();
                     self.inexact |= matches!(self.backlog.get(at), Lookup::Cold);
                     self.release(at);
                 }
             }
-            Step::Purge => self.purge(0..u64::MAX),
-            Step::PurgeRange(at, n) => {
+            PageStep::Purge => self.purge(0..u64::MAX),
+            PageStep::PurgeRange(at, n) => {
                 let start = self.messages.keys().next().map_or(0, |first| first + at);
                 self.purge(start..start + n);
             }
-            Step::NextJob => self.next_job(),
-            Step::Complete(n) => self.complete(*n),
-            Step::FailLoad(n) => self.fail_load(*n),
-            Step::Relocate => self.relocate(),
-            Step::NextSegment => self.segment += 1,
-            Step::Sync => self.sync(),
-            Step::Trim => self.backlog.trim(&self.pool),
-            Step::Allow(bytes) => self.allowance = *bytes,
-            Step::Crash(n) => self.crash(*n),
-            Step::Unlog => self.unlog(),
-            Step::LogNext => self.log_next(),
-            Step::Clear => {
+            PageStep::NextJob => self.next_job(),
+            PageStep::Complete(n) => self.complete(*n),
+            PageStep::FailLoad(n) => self.fail_load(*n),
+            PageStep::Relocate => self.relocate(),
+            PageStep::NextSegment => self.segment += 1,
+            PageStep::Sync => self.sync(),
+            PageStep::Trim => self.backlog.trim(&self.pool),
+            PageStep::Allow(bytes) => self.allowance = *bytes,
+            PageStep::Crash(n) => self.crash(*n),
+            PageStep::Unlog => self.unlog(),
+            PageStep::LogNext => self.log_next(),
+            PageStep::Clear => {
                 let dropped = self.backlog.clear(&self.pool);
                 self.settle_dropped(dropped, |_| true);
                 assert!(self.messages.is_empty());

@@ -1,5 +1,5 @@
 //! Queues of version 1: each keeps what survives a restart in a journal and segments of its
-//! own (see `store::v1`) instead of the node's log.
+//! own (see `queue_index`) instead of the node's log.
 //!
 //! ```text
 //! queue, under its lock --(note)--> Journal, in memory --(noted)--> [dirty]

@@ -4,13 +4,13 @@
 use confirm::{DurableJournal, JournalSynced};
 use message::MessageRef;
 use message_store::BodyStore;
+use queue_index::V1Queue;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use store::backlog::{LoadedPage, PagePool};
-use store::v1::V1Queue;
 use store::{Queued, StoreError, StoredBody};
 
 /// Directory of the queues that have files of their own.

@@ -11,6 +11,7 @@ use crate::options::StorageOptions;
 use log::{Stamper, Wal};
 use message_store::MessageStores;
 use meta::{Name, QueueDef};
+use queue_index::{Damage, JournalTable, V1Options, V1Queue};
 use queue_type::Deaths;
 use segments::Disk;
 use std::sync::{Arc, Mutex};
@@ -18,7 +19,6 @@ use stdx::WallClock;
 use store::StoreError;
 use store::backlog::PagePool;
 use store::blob::{BlobId, BlobOptions, BlobStats, BlobStore};
-use store::v1::{Damage, JournalTable, V1Options, V1Queue};
 
 /// Pages with messages that survive a restart.
 pub const PAGES_DIR: &str = "pages";

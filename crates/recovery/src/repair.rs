@@ -14,12 +14,12 @@ use control::log_records::definitions::DefinitionEntry;
 use control::log_records::{self, Entry};
 use log::{LOG_FILE, LogError, Lsn, Salvaged, Stamp, Wal, WalFound, WalOptions};
 use meta::{Command, QueueDef, QueueId, QueueKind, QueueVersion, SnapshotOf, State};
+use queue_index::{JOURNALS_FILE, JournalTable, named_bodies};
 use routing::Name;
 use segments::Disk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use store::blob::{BODIES_FILE, BlobStore, ToldFiles};
-use store::v1::{JOURNALS_FILE, JournalTable, named_bodies};
 
 /// Bytes of entries that are copied between two syncs.
 const SYNC_EVERY_BYTES: usize = 4 << 20;

@@ -35,11 +35,14 @@ impl StoreError {
     }
 
     /// The error of a store in `dir` that has failed for this reason.
-    pub(crate) fn poisoned(dir: &str, reason: String) -> Self {
+    #[must_use]
+    pub fn poisoned(dir: &str, reason: String) -> Self {
         Self::Poisoned { dir: dir.to_owned(), reason }
     }
 
-    pub(crate) fn corrupt(file: &str, offset: u64, what: &'static str) -> Self {
+    /// The error of bytes at `offset` of a file that are not what was written there.
+    #[must_use]
+    pub fn corrupt(file: &str, offset: u64, what: &'static str) -> Self {
         Self::Disk(FileError::Corrupt { file: file.to_owned(), offset, what })
     }
 }

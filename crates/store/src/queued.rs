@@ -45,7 +45,7 @@ impl Queued<'_> {
     }
 
     /// The substitute for properties that are stored with the body.
-    pub(crate) fn stand_in(&self) -> Option<StandIn<'_>> {
+    pub fn stand_in(&self) -> Option<StandIn<'_>> {
         let properties_bytes = self.stored?.properties_bytes;
         let brief = self.message.properties;
         (properties_bytes > 0).then_some(StandIn { properties_bytes, brief })

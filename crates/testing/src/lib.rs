@@ -1,5 +1,6 @@
 //! Parts of tests and of the simulator, built once for several crates: a disk in memory that loses power, a
-//! client of AMQP 0-9-1, an outbox that writes everything down, random numbers from a seed.
+//! client of AMQP 0-9-1, an outbox that writes everything down, random numbers from a seed, samples
+//! of files.
 //! Never part of the product.
 //! Start reading at [`MemoryDisk`], [`client::Client`] and [`outbox::Recorder`].
 
@@ -8,7 +9,9 @@ mod first_user;
 mod memory_disk;
 pub mod outbox;
 mod random;
+mod samples;
 
 pub use first_user::first_user;
 pub use memory_disk::{CrashOutcome, Fault, MemoryDisk};
 pub use random::Random;
+pub use samples::{compare_with_sample, disk_with_sample};

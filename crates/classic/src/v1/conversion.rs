@@ -16,13 +16,13 @@ use crate::queue::{CopyOutcome, LogPageOutcome, Queue, VersionChange, WorkerHost
 use content::{Journal, JournalInbox, Services, Storage, journals_dir_of};
 use log::Lsn;
 use meta::QueueVersion;
+use queue_index::V1Queue;
 use segments::IoContext;
 use std::iter::once;
 use std::sync::Arc;
 use store::StoreError;
 use store::backlog::{PersistentPositions, StoredPage};
 use store::blob::BlobId;
-use store::v1::V1Queue;
 
 /// Maximum number of queues that are converted together.
 const GROUP_QUEUES_MAX: usize = 256;

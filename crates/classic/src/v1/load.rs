@@ -3,12 +3,12 @@
 use crate::queue::{Filling, Queue, V1Content};
 use content::{Fill, Journal, Storage};
 use queue::PositionSet;
+use queue_index::V1Queue;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use store::StoreError;
 use store::blob::BlobStore;
-use store::v1::V1Queue;
 
 /// A queue that is to be loaded, or is being loaded. Nobody else uses it.
 #[derive(Debug)]

@@ -2,11 +2,11 @@
 
 use content::{Journal, JournalInbox, OPEN_JOURNALS_MAX, QUEUES_DIR, Services, Storage};
 use log::LogError;
+use queue_index::Unsynced;
 use segments::IoContext;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::StoreError;
-use store::v1::Unsynced;
 
 /// Number of journals from which on one sync of the whole disk is cheaper than a sync of each.
 pub(super) const SYNC_ALL_FROM: usize = 16;

@@ -8,6 +8,7 @@ use content::{
     Fill, Journal, JournalInbox, JournalWork, QUEUES_DIR, READ_BYTES, Removal, Services, Storage,
     Task, journals_dir_of,
 };
+use queue_index::V1Queue;
 use segments::{IoContext, list_if_there};
 use std::collections::HashSet;
 use std::io;
@@ -15,7 +16,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use store::StoreError;
-use store::v1::V1Queue;
 
 /// Time after which a journal is synced at the latest. RabbitMQ's value.
 const SYNC_AFTER_MS: u64 = 200;

@@ -9,10 +9,10 @@ use control::DEFINITIONS_FILE;
 use log::{Lsn, Stamp, WalFound};
 use message_store::VHOSTS_DIR;
 use meta::{QueueDef, QueueVersion};
+use queue_index::{JournalTable, missing_bodies};
 use segments::{Disk, FileError};
 use std::collections::BTreeMap;
 use store::blob::{BODIES_FILE, BlobStore, ToldFiles};
-use store::v1::{JournalTable, missing_bodies};
 
 /// The files of a store of blobs.
 type Files = BTreeMap<u32, Option<Stamp>>;

@@ -12,8 +12,10 @@ use super::block::{BlockRef, OperationBlock, Publication, Tag, What};
 use super::files::{Files, read_block};
 use super::state::{JournalFile, UnwrittenBlock, V1State, part_in};
 use super::{SEGMENT_POSITIONS, V1Queue};
-use crate::error::{Result, StoreError};
-use crate::queued::{Queued, StoredBody};
+use store::StoreError;
+
+use crate::Result;
+use store::{Queued, StoredBody};
 
 /// A read goes over no more positions than this.
 const READ_POSITIONS_MAX: u64 = SEGMENT_POSITIONS;

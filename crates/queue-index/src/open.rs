@@ -16,8 +16,8 @@ use super::files::{FileNumbers, Files};
 use super::state::{JournalFile, PositionSegment, V1State, part_in, place_of};
 use super::table::{JOURNALS_FILE, Promised};
 use super::{SEGMENT_POSITIONS, V1Options, V1Queue, V1Stats};
-use crate::blob::BlobId;
-use crate::error::Result;
+use crate::Result;
+use store::blob::BlobId;
 
 /// The most files that are named each when one of them was cut off.
 const FILES_NAMED_MAX: usize = 8;

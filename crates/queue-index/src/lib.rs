@@ -1,5 +1,5 @@
 //! A classic queue of version 1 on disk: a journal, and segments of 16,384 positions.
-//! Knows one queue's messages by position. Never other queues, the log, consumers.
+//! Knows one queue's messages by position. Never other queues, the log, consumers, clocks, threads.
 //! Start reading at [`V1Queue`]; the file formats are drawn in `block.rs`.
 //!
 //! Every publish, delivery and acknowledgement is appended to the queue's journal; small messages
@@ -34,11 +34,12 @@ pub use open::{Live, Recovered, missing_bodies, named_bodies};
 pub use sync::Unsynced;
 pub use table::{JOURNALS_FILE, JournalTable, Promised};
 
-use crate::blob::BlobStore;
-use crate::error::Result;
-use crate::queued::Queued;
 use files::Files;
 use state::V1State;
+use store::blob::BlobStore;
+use store::{Queued, StoreError};
+
+type Result<T> = std::result::Result<T, StoreError>;
 
 /// Positions that share a segment file.
 pub const SEGMENT_POSITIONS: u64 = 16_384;

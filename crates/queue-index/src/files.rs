@@ -8,7 +8,9 @@ use segments::{
 };
 
 use super::block::{BlockRef, Tag, TagKind, file_header};
-use crate::error::{Result, StoreError};
+use store::StoreError;
+
+use crate::Result;
 
 const JOURNAL: NameForm = NameForm::new(Digits::Hexadecimal(8), ".jif");
 const SEGMENT: NameForm = NameForm::new(Digits::Decimal(1), ".idx");

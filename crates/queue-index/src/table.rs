@@ -29,7 +29,7 @@ use stdx::record::Reader;
 
 use super::block::{Tag, TagKind};
 use super::files::FileNumbers;
-use crate::error::Result;
+use crate::Result;
 
 /// The file's name, in the root of the data directory.
 pub const JOURNALS_FILE: &str = "leveret-journals";

@@ -14,8 +14,8 @@ use super::files::{Files, read_block};
 use super::state::{V1State, part_in, place_of};
 use super::sync::count_files;
 use super::{Promised, SEGMENT_POSITIONS, V1Queue};
-use crate::blob::BlobStore;
-use crate::error::Result;
+use crate::Result;
+use store::blob::BlobStore;
 
 /// The outcome of a flush.
 #[derive(Debug, Default)]

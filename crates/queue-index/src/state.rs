@@ -10,7 +10,7 @@ use segments::File;
 use super::bits::Bits;
 use super::block::{BlockRef, Builder, FILE_HEADER_BYTES, Tag};
 use super::{SEGMENT_POSITIONS, V1Stats};
-use crate::queued::Queued;
+use store::Queued;
 
 /// A segment: the positions from `number * SEGMENT_POSITIONS` on.
 #[derive(Debug, Default)]

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use message::{Body, MessageRef};
 use proptest::prelude::*;
-use segments::{Disk, FileError, OpenMode};
-use store::blob::{BlobOptions, BlobStore};
-use store::v1::{
+use queue_index::{
     Damage, JOURNALS_FILE, JournalTable, Recovered, V1Options, V1Queue, missing_bodies,
     named_bodies,
 };
+use segments::{Disk, FileError, OpenMode};
+use store::blob::{BlobOptions, BlobStore};
 use store::{Queued, StoreError, StoredBody};
 use testing::{CrashOutcome, Fault, MemoryDisk};
 

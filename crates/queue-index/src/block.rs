@@ -40,9 +40,11 @@ use message::{
 use segments::{File, FileError, crc32c};
 use stdx::record::{Reader, RecordError, put_u8, put_u16, put_u32, put_u64};
 
-use crate::blob::BlobId;
-use crate::error::{Result, StoreError};
-use crate::queued::{Queued, StoredBody};
+use store::StoreError;
+use store::blob::BlobId;
+
+use crate::Result;
+use store::{Queued, StoredBody};
 
 const HEADER_BYTES: usize = 32;
 pub(super) const FILE_HEADER_BYTES: u64 = HEADER_BYTES as u64;

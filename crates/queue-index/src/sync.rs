@@ -11,8 +11,8 @@ use super::block::{FILE_HEADER_BYTES, Tag, bytes_of_blocks};
 use super::files::Files;
 use super::state::{JournalFile, UnwrittenBlock, V1State};
 use super::{Promised, V1Queue};
-use crate::blob::BlobStore;
-use crate::error::Result;
+use crate::Result;
+use store::blob::BlobStore;
 
 /// Blocks that are in a journal's file, or on their way there.
 #[derive(Debug)]

@@ -8,9 +8,10 @@ use amqp10::{
 use edge::Step;
 use front_amqp10::{
     AttachedLink, ConnectionSettings, ConsumerCredit, LinkHandle, LinkRequest, ProtocolFault,
-    PublishAnswer, Refusal, ServerConnection, UNFINISHED_BYTES_MAX,
+    ServerConnection, UNFINISHED_BYTES_MAX,
 };
-use session::{ChannelId, Content, LinkId, Position};
+use message::Refusal;
+use session::{ChannelId, Confirmation, Content, LinkId, Position, RefusedBy};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use stdx::Now;
@@ -168,15 +169,11 @@ impl ScriptedBroker {
         *n += 1;
         let answer = match *n % 5 {
             4 => return,
-            0 => PublishAnswer::Released,
-            1 => PublishAnswer::Rejected(Box::new(Refusal {
-                queue: "q".to_owned(),
-                reason: "maxlen",
-                description: "full".to_owned(),
-            })),
-            _ => PublishAnswer::Accepted,
+            0 => Confirmation::Unroutable,
+            1 => Confirmation::Refused(RefusedBy { queue: "q", why: Refusal::MaxLen }),
+            _ => Confirmation::Accepted,
         };
-        front.answer(channel, n.saturating_sub(1).max(1), *n, &answer);
+        front.answer(channel, n.saturating_sub(1).max(1), *n, answer);
     }
 }
 

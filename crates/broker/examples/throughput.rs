@@ -63,7 +63,7 @@ impl Sink for Counted {
 
     fn event(&mut self, _: Event<'_>) {}
 
-    fn confirm(&mut self, _: ChannelId, _: u64, _: u64, _: Confirmation) {}
+    fn confirm(&mut self, _: ChannelId, _: u64, _: u64, _: Confirmation<'_>) {}
 
     fn readable(&mut self, _: LinkId) {}
 }

@@ -16,8 +16,8 @@ mod internal;
 mod refused;
 mod shared_body;
 
-pub(crate) use answers::ConfirmAfter;
-pub(crate) use batch::{Batch, MessageOverrides, PendingPublish, Source};
+pub(crate) use answers::{Answers, ConfirmAfter};
+pub(crate) use batch::{Batch, MessageOverrides, PendingPublish, Placed, Source};
 pub(crate) use groups::BatchGroups;
 pub(crate) use internal::{publish_internally, publish_to};
 pub(crate) use shared_body::{Bodies, is_shared, shared_body};

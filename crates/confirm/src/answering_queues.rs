@@ -2,6 +2,7 @@
 //! take it. For publishes and dead letters alike, for each message of a batch.
 
 use super::{Confirmation, Publisher};
+use session::RefusedBy;
 
 /// The queues of one message, counted if any queue of its batch answers itself; otherwise all counts are 0.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,10 +66,10 @@ impl AnsweringQueues {
         self.n_answering == 1 && self.n_queues == 1
     }
 
-    /// Answers for the queues that did not take the message.
-    pub fn answer_refused(self, publisher: &Publisher, sequence: u64) {
+    /// Answers for the queues that did not take the message, one of which is told.
+    pub fn answer_refused(self, publisher: &Publisher, sequence: u64, by: RefusedBy<'_>) {
         if self.any_refused() {
-            publisher.answer_parts(sequence, self.n_refused, Confirmation::Nack);
+            publisher.answer_parts(sequence, self.n_refused, Confirmation::Refused(by));
         }
     }
 }

@@ -96,6 +96,17 @@ pub struct Run {
     pub last: u64,
 }
 
+/// Publishes `first..=last` of a publisher, and the answer to each of them.
+#[derive(Clone, Copy, Debug)]
+pub struct AnsweredRun<'q> {
+    /// Number of the first publish.
+    pub first: u64,
+    /// Number of the last publish.
+    pub last: u64,
+    /// The answer.
+    pub answer: Confirmation<'q>,
+}
+
 impl Run {
     const fn len(&self) -> u64 {
         self.last - self.first + 1
@@ -160,12 +171,12 @@ impl Publisher {
 
     /// Answers runs of publishes on behalf of a queue; returns the waker to be woken. Publishes of a channel
     /// that has been closed since go unanswered.
-    pub fn answer(&self, runs: impl Iterator<Item = (u64, u64, Confirmation)>) -> Option<Waker> {
+    pub fn answer<'q>(&self, runs: impl Iterator<Item = AnsweredRun<'q>>) -> Option<Waker> {
         let mut state = self.lock_open()?;
         let channel = self.channel;
         let mut runs = Some(runs);
         self.confirms.outbox.batch(&mut |sink: &mut dyn Sink| {
-            for (first, last, answer) in runs.take().into_iter().flatten() {
+            for AnsweredRun { first, last, answer } in runs.take().into_iter().flatten() {
                 let n_alone = state.parts.answer(sink, Run { channel, first, last }, answer);
                 self.n_alone.fetch_sub(n_alone, Ordering::Relaxed);
             }
@@ -173,7 +184,7 @@ impl Publisher {
     }
 
     /// Answers a publish on behalf of `n` of its parts.
-    pub fn answer_parts(&self, sequence: u64, n: u32, answer: Confirmation) {
+    pub fn answer_parts(&self, sequence: u64, n: u32, answer: Confirmation<'_>) {
         let Some(mut state) = self.lock_open() else { return };
         if !state.parts.knows(self.channel, sequence) {
             self.n_alone.fetch_sub(1, Ordering::Relaxed);
@@ -311,7 +322,7 @@ impl ConfirmQueue {
         let runs = state.apart.remove(&ticket)?.runs;
         self.outbox.batch(&mut |sink: &mut dyn Sink| {
             for run in &runs {
-                let _n_alone = state.parts.answer(sink, *run, Confirmation::Ack);
+                let _n_alone = state.parts.answer(sink, *run, Confirmation::Accepted);
             }
         })
     }
@@ -353,7 +364,7 @@ impl CommitListener for ConfirmQueue {
             let PendingConfirms { waiting, parts, .. } = &mut *state;
             waker = self.outbox.batch(&mut |sink: &mut dyn Sink| {
                 for PendingConfirm { run, .. } in waiting.drain(..n_done) {
-                    let _n_alone = parts.answer(sink, run, Confirmation::Ack);
+                    let _n_alone = parts.answer(sink, run, Confirmation::Accepted);
                 }
             });
         }

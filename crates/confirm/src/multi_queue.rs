@@ -17,10 +17,15 @@ struct Unanswered {
 
 impl MultiQueueConfirms {
     /// Answers each publish of `run` on behalf of one part; a publish that is not in here has no other part.
-    /// The publisher is told of the last ack or the first nack. Returns how many of the publishes had no
-    /// other part.
+    /// The publisher is told of the last acceptance or the first refusal. Returns how many of the publishes
+    /// had no other part.
     #[inline]
-    pub(super) fn answer(&mut self, sink: &mut dyn Sink, run: Run, answer: Confirmation) -> u64 {
+    pub(super) fn answer(
+        &mut self,
+        sink: &mut dyn Sink,
+        run: Run,
+        answer: Confirmation<'_>,
+    ) -> u64 {
         if self.0.is_empty() {
             sink.confirm(run.channel, run.first, run.last, answer);
             return run.len();
@@ -36,20 +41,23 @@ impl MultiQueueConfirms {
     }
 
     /// Answers a publish on behalf of `n` of its parts. Returns what the publisher is told now.
-    pub(super) fn answer_one(
+    pub(super) fn answer_one<'q>(
         &mut self,
         channel: ChannelId,
         sequence: u64,
         n: u32,
-        answer: Confirmation,
-    ) -> Option<Confirmation> {
+        answer: Confirmation<'q>,
+    ) -> Option<Confirmation<'q>> {
         let Some(part) = self.0.get_mut(&(channel, sequence)) else { return Some(answer) };
         part.n_left = part.n_left.saturating_sub(n);
         let is_last = part.n_left == 0;
         let told = match answer {
-            Confirmation::Nack if !std::mem::replace(&mut part.is_refused, true) => Some(answer),
-            Confirmation::Ack if is_last && !part.is_refused => Some(answer),
-            Confirmation::Ack | Confirmation::Nack => None,
+            Confirmation::Refused(_) => {
+                (!std::mem::replace(&mut part.is_refused, true)).then_some(answer)
+            }
+            Confirmation::Accepted | Confirmation::Unroutable => {
+                (is_last && !part.is_refused).then_some(answer)
+            }
         };
         if is_last {
             self.0.remove(&(channel, sequence));
@@ -83,24 +91,28 @@ impl MultiQueueConfirms {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Confirmation::{Ack, Nack};
+    use message::Refusal;
+    use session::RefusedBy;
 
     const CHANNEL: ChannelId = ChannelId(1);
+    const ACK: Confirmation<'static> = Confirmation::Accepted;
+    const NACK: Confirmation<'static> =
+        Confirmation::Refused(RefusedBy { queue: "q", why: Refusal::MaxLen });
 
     #[test]
     fn the_last_of_all_confirms_and_the_first_refusal_refuses() {
         let mut parts = MultiQueueConfirms::default();
-        assert_eq!(parts.answer_one(CHANNEL, 1, 1, Ack), Some(Ack), "nobody else has a part");
+        assert_eq!(parts.answer_one(CHANNEL, 1, 1, ACK), Some(ACK), "nobody else has a part");
         parts.add(CHANNEL, 1, 2);
-        assert_eq!(parts.answer_one(CHANNEL, 1, 1, Ack), None);
+        assert_eq!(parts.answer_one(CHANNEL, 1, 1, ACK), None);
         assert_eq!(parts.n_open(CHANNEL), 1);
-        assert_eq!(parts.answer_one(CHANNEL, 1, 2, Ack), Some(Ack));
+        assert_eq!(parts.answer_one(CHANNEL, 1, 2, ACK), Some(ACK));
         assert!(!parts.knows(CHANNEL, 1));
         parts.add(CHANNEL, 2, 2);
-        assert_eq!(parts.answer_one(CHANNEL, 2, 1, Nack), Some(Nack));
+        assert_eq!(parts.answer_one(CHANNEL, 2, 1, NACK), Some(NACK));
         assert_eq!(parts.n_open(CHANNEL), 0);
-        assert_eq!(parts.answer_one(CHANNEL, 2, 1, Nack), None);
-        assert_eq!(parts.answer_one(CHANNEL, 2, 1, Ack), None, "it was refused");
+        assert_eq!(parts.answer_one(CHANNEL, 2, 1, NACK), None);
+        assert_eq!(parts.answer_one(CHANNEL, 2, 1, ACK), None, "it was refused");
         assert!(!parts.knows(CHANNEL, 2));
     }
 
@@ -108,8 +120,8 @@ mod tests {
     fn a_part_may_become_several() {
         let mut parts = MultiQueueConfirms::default();
         parts.add(CHANNEL, 7, 1);
-        assert_eq!(parts.answer_one(CHANNEL, 7, 1, Ack), None);
-        assert_eq!(parts.answer_one(CHANNEL, 7, 1, Ack), Some(Ack));
+        assert_eq!(parts.answer_one(CHANNEL, 7, 1, ACK), None);
+        assert_eq!(parts.answer_one(CHANNEL, 7, 1, ACK), Some(ACK));
         parts.add(CHANNEL, 8, 1);
         parts.forget(CHANNEL);
         assert!(!parts.knows(CHANNEL, 8));

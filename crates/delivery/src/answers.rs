@@ -1,9 +1,10 @@
 //! Publishers that wait for consumers, and the answers they are to be told. Never when an answer is due.
 
-use confirm::Publisher;
+use confirm::{AnsweredRun, Publisher};
+use message::Refusal;
 use queue::{Awaiting, ConfirmWaiters};
 use queue_type::{Confirm, ConfirmRef, Wakes};
-use session::Confirmation;
+use session::{Confirmation, RefusedBy};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -11,8 +12,18 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub struct Answers {
     publishers: Publishers,
-    /// Answers by the publisher and the number of its publish.
-    untold: Vec<(u32, u64, Confirmation)>,
+    untold: Vec<Untold>,
+}
+
+/// The answer to a publish that its publisher was not told yet.
+#[derive(Clone, Copy, Debug)]
+struct Untold {
+    /// Number of the publisher.
+    publisher: u32,
+    /// Number of its publish.
+    sequence: u64,
+    /// Reason of a refusal; none for a message that a consumer had.
+    refusal: Option<Refusal>,
 }
 
 /// Publishers that wait, by the numbers that `ConfirmWaiters` knows them by.
@@ -98,10 +109,20 @@ impl Answers {
         }
     }
 
-    /// Answers a publish that waits.
+    /// Accepts a publish that waits: a consumer has had its message.
     #[inline]
-    pub fn add(&mut self, awaiting: Awaiting, answer: Confirmation) {
-        self.untold.push((awaiting.publisher, awaiting.sequence, answer));
+    pub fn accept(&mut self, awaiting: Awaiting) {
+        self.add(awaiting, None);
+    }
+
+    /// Refuses a publish that waits: no consumer will have its message.
+    #[inline]
+    pub fn refuse(&mut self, awaiting: Awaiting, why: Refusal) {
+        self.add(awaiting, Some(why));
+    }
+
+    fn add(&mut self, Awaiting { publisher, sequence, .. }: Awaiting, refusal: Option<Refusal>) {
+        self.untold.push(Untold { publisher, sequence, refusal });
     }
 
     /// Hands a publish on that waits: its publisher is answered elsewhere.
@@ -117,18 +138,24 @@ impl Answers {
         pending.iter().find(|(_, awaiting)| awaiting.publisher == number).map(|(at, _)| at)
     }
 
-    /// Tells publishers the answers, after every operation.
-    pub fn send(&mut self, wakes: &mut Wakes) {
-        if !self.untold.is_sorted_by_key(|(publisher, sequence, _)| (*publisher, *sequence)) {
-            self.untold.sort_unstable_by_key(|(publisher, sequence, _)| (*publisher, *sequence));
+    /// Tells publishers the answers of this queue, after every operation.
+    pub fn send(&mut self, queue: &str, wakes: &mut Wakes) {
+        let place = |it: &Untold| (it.publisher, it.sequence);
+        if !self.untold.is_sorted_by_key(place) {
+            self.untold.sort_unstable_by_key(place);
         }
-        for of_publisher in self.untold.chunk_by(|a, b| a.0 == b.0) {
-            let Some((number, ..)) = of_publisher.first() else { continue };
-            let publisher = self.publishers.less(*number, of_publisher.len() as u64);
-            let runs = of_publisher.chunk_by(|a, b| a.1 + 1 == b.1 && a.2 == b.2);
-            let runs = runs.filter_map(|run| {
-                let ((_, first, answer), (_, last, _)) = (run.first()?, run.last()?);
-                Some((*first, *last, *answer))
+        for of_publisher in self.untold.chunk_by(|a, b| a.publisher == b.publisher) {
+            let Some(Untold { publisher, .. }) = of_publisher.first() else { continue };
+            let publisher = self.publishers.less(*publisher, of_publisher.len() as u64);
+            let follows =
+                |a: &Untold, b: &Untold| a.sequence + 1 == b.sequence && a.refusal == b.refusal;
+            let runs = of_publisher.chunk_by(follows).filter_map(|run| {
+                let (first, last) = (run.first()?, run.last()?.sequence);
+                let answer = match first.refusal {
+                    None => Confirmation::Accepted,
+                    Some(why) => Confirmation::Refused(RefusedBy { queue, why }),
+                };
+                Some(AnsweredRun { first: first.sequence, last, answer })
             });
             wakes.extend(publisher.and_then(|publisher| publisher.answer(runs)));
         }

@@ -70,7 +70,12 @@ fn relay(outbox: &ClientOutbox, input: &[u8], requests: &[Request], position: &m
                         },
                     );
                 }
-                sink.confirm(ChannelId(1), *position + 1 - BATCH, *position, Confirmation::Ack);
+                sink.confirm(
+                    ChannelId(1),
+                    *position + 1 - BATCH,
+                    *position,
+                    Confirmation::Accepted,
+                );
             })
             .is_none()
     );

@@ -6,7 +6,6 @@ use crate::incoming::Payload;
 use crate::life::{CLOSING_MS, ConnectionLife, ConnectionPhase, InputReading};
 use crate::login::SaslLogin;
 use crate::open::ClientOpen;
-use crate::outcomes::PublishAnswer;
 use crate::requests::{AttachResult, ConsumerCredit, LinkHandle, LinkRequest};
 use crate::session_table::{FrameBody, SessionTable};
 use crate::settings::ConnectionSettings;
@@ -14,7 +13,7 @@ use amqp10::{
     Close, Condition, FrameRef, FrameType, Open, Performative, decode_frame, put_empty_frame,
 };
 use edge::{AuthFailure, CloseMode, Progress, Step, Tick};
-use session::{ChannelId, Error, Position, Span};
+use session::{ChannelId, Confirmation, Error, Position, Span};
 use std::sync::Arc;
 use stdx::Now;
 
@@ -259,7 +258,7 @@ impl ServerConnection {
     }
 
     /// The broker's answer to the publishes `first..=last` of a session, counted from 1 on.
-    pub fn answer(&mut self, channel: ChannelId, first: u64, last: u64, answer: &PublishAnswer) {
+    pub fn answer(&mut self, channel: ChannelId, first: u64, last: u64, answer: Confirmation<'_>) {
         let Self { life, sessions, .. } = self;
         sessions.with(life, channel.0, &mut Vec::new(), |session, io| {
             session.answer(io, (first, last), answer);

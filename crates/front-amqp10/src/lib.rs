@@ -25,7 +25,6 @@ pub use connection::ServerConnection;
 pub use fault::{FaultScope, ProtocolFault};
 pub use incoming::{LINK_CREDIT, UNFINISHED_BYTES_MAX};
 pub use open::ClientOpen;
-pub use outcomes::{PublishAnswer, Refusal};
 pub use requests::{
     AttachAsked, AttachResult, AttachedLink, ConsumerCredit, CreditRequest, LinkHandle,
     LinkRequest, ModifiedMessage, ReceivedMessage,

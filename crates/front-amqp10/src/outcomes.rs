@@ -4,28 +4,8 @@ use amqp10::{
     AmqpError, Condition, DeliveryState, Disposition, MapRef, Performative, Role, SerialNumber,
     Symbol, ValueRef, put_map,
 };
-
-/// The broker's answer to a publish.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PublishAnswer {
-    /// Every queue that the message was routed to has it.
-    Accepted,
-    /// No queue took the message.
-    Released,
-    /// A queue has refused the message.
-    Rejected(Box<Refusal>),
-}
-
-/// The refusal of a message by a queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// The queue's name.
-    pub queue: String,
-    /// The reason in a word, for example `maxlen`.
-    pub reason: &'static str,
-    /// The reason in words.
-    pub description: String,
-}
+use message::Refusal;
+use session::RefusedBy;
 
 /// Deliveries with one of the two outcomes that say nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,15 +76,16 @@ pub(crate) fn put_settled(
 }
 
 /// Appends the rejection of a delivery. COMPAT: queue and reason are in the error's info, as with RabbitMQ.
-pub(crate) fn put_rejected(channel: u16, id: SerialNumber, refusal: &Refusal, out: &mut Vec<u8>) {
+pub(crate) fn put_rejected(channel: u16, id: SerialNumber, by: RefusedBy<'_>, out: &mut Vec<u8>) {
     let mut info = Vec::new();
     put_map(&mut info, |items| {
-        items.put_symbol("queue", ValueRef::Str(&refusal.queue));
-        items.put_symbol("reason", ValueRef::Symbol(refusal.reason));
+        items.put_symbol("queue", ValueRef::Str(by.queue));
+        items.put_symbol("reason", ValueRef::Symbol(by.why.as_str()));
     });
+    let description = format!("queue '{}': {}", by.queue, in_words(by.why));
     let error = AmqpError {
         condition: Symbol(Condition::PreconditionFailed.as_str()),
-        description: Some(&refusal.description),
+        description: Some(&description),
         info: match ValueRef::decode(&info) {
             Ok((ValueRef::Map(map), _)) => map,
             _ => MapRef::EMPTY,
@@ -112,6 +93,22 @@ pub(crate) fn put_rejected(channel: u16, id: SerialNumber, refusal: &Refusal, ou
     };
     let state = DeliveryState::rejected(Some(error));
     put_settled(channel, Role::Receiver, (id, None), Some(state), out);
+}
+
+const fn in_words(why: Refusal) -> &'static str {
+    match why {
+        Refusal::MaxLen => "the maximum length is reached",
+        Refusal::Unavailable => "not available",
+        Refusal::Rejected => "a consumer rejected the message",
+        Refusal::Expired => "the message expired",
+        Refusal::DeliveryLimit => "the delivery limit is reached",
+        Refusal::Purged => "the message was purged",
+        Refusal::Damaged => "the message is damaged",
+        Refusal::Deleted => "the queue was deleted",
+        Refusal::NoConsumer => "there is no consumer",
+        Refusal::MaxPending => "too many messages wait for consumers",
+        Refusal::Timeout => "no consumer had the message in time",
+    }
 }
 
 #[cfg(test)]

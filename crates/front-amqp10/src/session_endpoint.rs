@@ -5,7 +5,7 @@ use crate::incoming::{IncomingLimits, IncomingLink, Payload};
 use crate::links::{
     AttachingLink, EarlyDetach, EarlyFlow, LinkState, accepting, check_attach, put_detach, refusing,
 };
-use crate::outcomes::{OutcomeRuns, PublishAnswer, put_rejected, put_settled};
+use crate::outcomes::{OutcomeRuns, put_rejected, put_settled};
 use crate::outgoing::{DeliveryHead, FrameSender, OutgoingLink, UnsettledMessage, WaitingOutputs};
 use crate::requests::{
     AttachAsked, AttachResult, AttachedLink, ConsumerCredit, CreditRequest, LinkHandle,
@@ -17,7 +17,8 @@ use amqp10::{
     Attach, Begin, Condition, DeliveryOutcome, DeliveryState, Detach, Disposition, Flow, MapRef,
     PassingState, Performative, Role, SenderSettleMode, SerialNumber, Transfer, ValueRef,
 };
-use session::{ChannelId, LinkId, Outcome, Position, Settle};
+use message::Refusal;
+use session::{ChannelId, Confirmation, LinkId, Outcome, Position, Settle};
 
 /// The connection's part of what a session does.
 #[derive(Debug)]
@@ -455,7 +456,7 @@ impl SessionEndpoint {
         &mut self,
         io: &mut SessionIo<'_>,
         (first, last): (u64, u64),
-        answer: &PublishAnswer,
+        answer: Confirmation<'_>,
     ) {
         let (channel, of_session) = (self.channel, self.windows.flow());
         let Self { links, unanswered, outcomes, .. } = self;
@@ -468,11 +469,13 @@ impl SessionEndpoint {
             incoming.answered();
             match (id, answer) {
                 (None, _) => {}
-                (Some(id), PublishAnswer::Accepted) => outcomes.add(id, true),
-                (Some(id), PublishAnswer::Released) => outcomes.add(id, false),
-                (Some(id), PublishAnswer::Rejected(refusal)) => {
-                    put_rejected(channel, id, refusal, io.out);
+                (Some(id), Confirmation::Accepted) => outcomes.add(id, true),
+                (Some(id), Confirmation::Unroutable) => outcomes.add(id, false),
+                // A queue that is gone is a queue that the message was not routed to.
+                (Some(id), Confirmation::Refused(by)) if by.why == Refusal::Deleted => {
+                    outcomes.add(id, false);
                 }
+                (Some(id), Confirmation::Refused(by)) => put_rejected(channel, id, by, io.out),
             }
             if incoming.renew_credit() {
                 let flow = incoming.flow(handle, of_session);

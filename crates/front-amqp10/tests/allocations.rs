@@ -7,8 +7,8 @@ use amqp10::{
     SenderSettleMode, SerialNumber, SourceTerminus, Symbol, Symbols, TargetTerminus,
     TerminusDurability, Transfer, ValueRef, put_frame,
 };
-use front_amqp10::{AttachedLink, ConnectionSettings, LinkHandle, PublishAnswer, ServerConnection};
-use session::{ChannelId, LinkId, Position};
+use front_amqp10::{AttachedLink, ConnectionSettings, LinkHandle, ServerConnection};
+use session::{ChannelId, Confirmation, LinkId, Position};
 use std::sync::Arc;
 use stdx::Now;
 
@@ -150,7 +150,7 @@ fn messages_allocate_nothing_in_steady_state() {
             front.deliver(NOW, consumer, delivery, &mut requests);
         }
         let first = n * u64::from(BATCH) + 1;
-        front.answer(ChannelId(0), first, first + u64::from(BATCH) - 1, &PublishAnswer::Accepted);
+        front.answer(ChannelId(0), first, first + u64::from(BATCH) - 1, Confirmation::Accepted);
         out.clear();
         front.take_output(NOW, &mut out);
         if n >= 20 {

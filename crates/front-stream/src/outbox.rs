@@ -107,7 +107,7 @@ impl Sink for Locked {
     }
 
     /// Publishers of this protocol are answered by [`Sink::answer_append`].
-    fn confirm(&mut self, _: ChannelId, _first: u64, _last: u64, _: Confirmation) {}
+    fn confirm(&mut self, _: ChannelId, _first: u64, _last: u64, _: Confirmation<'_>) {}
 
     fn readable(&mut self, link: LinkId) {
         let Self { links, out, .. } = self;

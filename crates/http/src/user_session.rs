@@ -34,7 +34,12 @@ pub(crate) enum Told {
     Empty,
     Got(Box<Got>),
     /// Messages were confirmed or refused, from one number to another.
-    Confirmed(u64, u64, Confirmation),
+    /// Publishes `first..=last` are done.
+    Confirmed {
+        first: u64,
+        last: u64,
+        is_refused: bool,
+    },
 }
 
 /// A message that was fetched.
@@ -97,8 +102,8 @@ impl UserSession {
     ) -> Result<bool, Refusal> {
         let was_returned = self.send(exchange, key.as_bytes(), properties, body).await?;
         match self.next().await? {
-            Told::Confirmed(_, _, Confirmation::Ack) => Ok(!was_returned),
-            Told::Confirmed(_, _, Confirmation::Nack) => {
+            Told::Confirmed { is_refused: false, .. } => Ok(!was_returned),
+            Told::Confirmed { is_refused: true, .. } => {
                 Err(Refusal::bad_request("the message was rejected by a queue"))
             }
             other @ (Told::Done | Told::Empty | Told::Got(_)) => unexpected(&other),
@@ -267,8 +272,9 @@ impl Sink for Letters {
         self.told.push_back(told);
     }
 
-    fn confirm(&mut self, _channel: ChannelId, first: u64, last: u64, answer: Confirmation) {
-        self.told.push_back(Told::Confirmed(first, last, answer));
+    fn confirm(&mut self, _channel: ChannelId, first: u64, last: u64, answer: Confirmation<'_>) {
+        let is_refused = matches!(answer, Confirmation::Refused(_));
+        self.told.push_back(Told::Confirmed { first, last, is_refused });
     }
 
     fn readable(&mut self, _link: LinkId) {}

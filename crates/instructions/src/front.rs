@@ -85,7 +85,7 @@ fn confirm() -> Work {
     Box::new(move || {
         for _ in 0..N_OPERATIONS / 10 {
             put(&outbox, |sink| {
-                sink.confirm(ChannelId(1), last + 1, last + 10, Confirmation::Ack);
+                sink.confirm(ChannelId(1), last + 1, last + 10, Confirmation::Accepted);
             });
             last += 10;
         }

@@ -6,6 +6,7 @@
 mod annotations;
 mod owned_message;
 mod record;
+mod refusal;
 mod stand_in;
 mod view;
 
@@ -16,6 +17,7 @@ pub use record::{
     fixed_part_without_content, head_len, parse_head, parse_record, put_head,
     put_head_without_body, put_head_without_content,
 };
+pub use refusal::Refusal;
 pub use stand_in::StandIn;
 pub use view::View;
 

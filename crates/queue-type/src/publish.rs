@@ -1,7 +1,7 @@
 //! Messages on their way into a queue, and those that it does not take.
 
 use confirm::Publisher;
-use message::MessageRef;
+use message::{MessageRef, Refusal};
 use message_store::BodyHome;
 use meta::Name;
 use std::sync::Arc;
@@ -79,13 +79,23 @@ impl Confirm {
     }
 }
 
-/// A message that a full queue did not take.
+/// A message that a queue did not take.
 #[derive(Clone, Debug)]
 pub struct RefusedItem {
     /// Index of the message among those that came with it.
     pub item: u32,
+    /// Reason of the refusal.
+    pub why: Refusal,
     /// Target of the message if it is to be dead-lettered.
     pub dead_letter_to: Option<Arc<DeadLetterTo>>,
+}
+
+impl RefusedItem {
+    /// Refuses all messages whose publishers wait, since the queue is deleted.
+    pub fn awaited_by_deleted(messages: &[Incoming<'_>]) -> impl Iterator<Item = Self> {
+        let awaited = (0..).zip(messages).filter(|(_, it)| it.confirm.is_some());
+        awaited.map(|(item, _)| Self { item, why: Refusal::Deleted, dead_letter_to: None })
+    }
 }
 
 /// The target of a queue's dead letters.

@@ -98,6 +98,7 @@ use crate::{PositionRange, Reason, Return};
 use backlog::Backlog;
 use effects::Kind;
 use holders::Holders;
+use message::Refusal;
 use publishers::{Numbers, Publishers, Waiter};
 use stdx::UnixMs;
 use waiting::{PublishNumber, Waiting};
@@ -252,20 +253,20 @@ impl Machine {
                     continue;
                 }
                 Kind::Duplicate
-            } else if self.has_room(&arrival, put) {
+            } else if let Err(why) = self.check_room(&arrival, put) {
+                numbers.refuse(number);
+                id.iter_mut().for_each(|(ids, id)| ids.refuse(*id));
+                Kind::Refused(why)
+            } else {
                 numbers.put(number);
                 id.iter_mut().for_each(|(ids, id)| ids.put(*id));
                 if self.put_one(put, number, &arrival, effects) {
                     continue;
                 }
                 Kind::Confirmed
-            } else {
-                numbers.refuse(number);
-                id.iter_mut().for_each(|(ids, id)| ids.refuse(*id));
-                Kind::Refused
             };
             // A host that moves messages on learns from a refusal that the message stays with it.
-            if put.confirms || matches!(kind, Kind::Refused) {
+            if put.confirms || matches!(kind, Kind::Refused(_)) {
                 effects.promise(kind, put.publisher, number);
             }
         }
@@ -300,9 +301,12 @@ impl Machine {
     }
 
     /// Whether a message may come in.
-    fn has_room(&self, arrival: &Arrival, put: &Put<'_>) -> bool {
-        if self.is_closed || self.backlog.len() >= MESSAGES_MAX {
-            return false;
+    fn check_room(&self, arrival: &Arrival, put: &Put<'_>) -> Result<(), Refusal> {
+        if self.is_closed {
+            return Err(Refusal::Unavailable);
+        }
+        if self.backlog.len() >= MESSAGES_MAX {
+            return Err(Refusal::MaxLen);
         }
         let bytes = u64::from(arrival.bytes);
         let limits = &self.settings.limits;
@@ -311,13 +315,16 @@ impl Machine {
             let is_full = limits.messages_max.is_some_and(|max| n_there >= max)
                 || limits.bytes_max.is_some_and(|max| n_bytes.saturating_add(bytes) > max);
             if is_full {
-                return false;
+                return Err(Refusal::MaxLen);
             }
         }
-        self.settings.confirm_on_ack.filter(|_| put.confirms).is_none_or(|pending| {
-            self.waiting.has_room(bytes, &pending)
-                && !(pending.needs_consumer && self.consumers.n_attached == 0)
-        })
+        match self.settings.confirm_on_ack.filter(|_| put.confirms) {
+            Some(it) if it.needs_consumer && self.consumers.n_attached == 0 => {
+                Err(Refusal::NoConsumer)
+            }
+            Some(it) if !self.waiting.has_room(bytes, &it) => Err(Refusal::MaxPending),
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn attach(&mut self, terms: Attach, effects: &mut Effects) {
@@ -374,7 +381,8 @@ impl Machine {
     fn dead_letter(&mut self, range: PositionRange, reason: Reason, effects: &mut Effects) {
         effects.n_died.get_mut(reason as usize).into_iter().for_each(|n| *n += range.len());
         if self.settings.dead_letters == DeadLetters::Dropped {
-            self.waiting.answer(range, Kind::Refused, &mut self.publishers, effects);
+            let answer = Kind::Refused(reason.into());
+            self.waiting.answer(range, answer, &mut self.publishers, effects);
             self.backlog.forget(range);
             effects.release_range(range);
         } else {
@@ -425,7 +433,8 @@ impl Machine {
         let mut n_messages = 0;
         for range in taken {
             n_messages += range.len();
-            self.waiting.answer(range, Kind::Refused, &mut self.publishers, effects);
+            let answer = Kind::Refused(Refusal::Purged);
+            self.waiting.answer(range, answer, &mut self.publishers, effects);
             effects.release_range(range);
         }
         effects.promises.push(Promise::Purged { request, n_messages });
@@ -486,7 +495,8 @@ impl Machine {
             *room -= 1;
             let range = PositionRange::one(position);
             effects.n_confirms_overdue += 1;
-            self.waiting.answer(range, Kind::Refused, &mut self.publishers, effects);
+            let answer = Kind::Refused(Refusal::Timeout);
+            self.waiting.answer(range, answer, &mut self.publishers, effects);
             if self.backlog.take(position) {
                 self.backlog.forget(range);
                 effects.release_range(range);

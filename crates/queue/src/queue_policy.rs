@@ -73,6 +73,7 @@
 #[cfg(doc)]
 use crate::{Consumers, Fifo, Messages, PolicyState, ReadyBytes, Return, Returns, SingleActive};
 use crate::{DeliveryCounts, Limits, PositionRange, Retry};
+use message::Refusal;
 use stdx::UnixMs;
 
 /// The behaviour of a queue besides giving out messages in order. The default is none.
@@ -151,6 +152,17 @@ stdx::named! {
         MaxLen = "maxlen",
         /// The delivery of the messages failed too often.
         DeliveryLimit = "delivery_limit",
+    }
+}
+
+impl From<Reason> for Refusal {
+    fn from(reason: Reason) -> Self {
+        match reason {
+            Reason::Rejected => Self::Rejected,
+            Reason::Expired => Self::Expired,
+            Reason::MaxLen => Self::MaxLen,
+            Reason::DeliveryLimit => Self::DeliveryLimit,
+        }
     }
 }
 

@@ -16,8 +16,8 @@ pub use error::{Error, ErrorKind};
 pub use event::{Event, MethodTag, ReturnReason};
 pub use file_part::{FileBytes, FilePart};
 pub use outbox::{
-    Confirmation, DELIVERY_BYTES, Delivery, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Room, Sink,
-    UnsettledSince,
+    Confirmation, DELIVERY_BYTES, Delivery, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, RefusedBy, Room,
+    Sink, UnsettledSince,
 };
 pub use request::{
     Attachment, Content, Control, ExchangeBinding, ExchangeDeclaration, Flag, Op, Outcome,

@@ -1,5 +1,5 @@
 use crate::{ChannelId, ChunkDelivery, Event, LinkId, Position, PublisherId, StreamRefusal};
-use message::MessageRef;
+use message::{MessageRef, Refusal};
 use std::task::Waker;
 
 /// The outbox of a connection: the broker puts events in. Implemented once per protocol front; many
@@ -65,7 +65,7 @@ pub trait Sink {
     /// The publishes of a confirming channel numbered `first..=last` (from 1, in the order they came
     /// since confirms were selected) are done. Frames are made when the bytes are taken, so that
     /// runs fold into one.
-    fn confirm(&mut self, channel: ChannelId, first: u64, last: u64, answer: Confirmation);
+    fn confirm(&mut self, channel: ChannelId, first: u64, last: u64, answer: Confirmation<'_>);
 
     /// Notes that messages or chunks are there for a link that waits: the connection's task is to ask for
     /// them, as it does for links that found no room. Called once for each time that the link begins to wait.
@@ -92,11 +92,22 @@ pub trait Sink {
 
 /// The broker's answer to a publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Confirmation {
-    /// The broker has taken responsibility.
-    Ack,
-    /// The broker has refused the message.
-    Nack,
+pub enum Confirmation<'q> {
+    /// All queues of the message have it.
+    Accepted,
+    /// No queue was to have the message, and nothing else took it.
+    Unroutable,
+    /// A queue has not taken the message, or nobody will consume it there.
+    Refused(RefusedBy<'q>),
+}
+
+/// The queue that refused a message, and its reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefusedBy<'q> {
+    /// Name of the queue.
+    pub queue: &'q str,
+    /// Reason of the refusal.
+    pub why: Refusal,
 }
 
 /// Bytes of a delivery in an outbox beyond its message, about: frames, tags.

@@ -211,7 +211,9 @@ impl SentOn {
         let mut others = Vec::new();
         for (_, what) in heard {
             match what {
-                What::Confirm { first, last, ack, .. } => self.note_answer(first..=last, ack),
+                What::Confirm { first, last, answer, .. } => {
+                    self.note_answer(first..=last, answer.is_ack())
+                }
                 What::ChannelFailed { text, .. } | What::ConnectionFailed { text, .. }
                     if !self.harness.has_failed() =>
                 {

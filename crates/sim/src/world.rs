@@ -306,8 +306,9 @@ pub(crate) trait World: Sized {
             What::GetEmpty => drop(self.parts().1.asking.take()),
             What::Cancelled { tag, .. } => self.take_cancelled(peer, &tag, true),
             What::ConsumerCancelled { tag, .. } => self.take_cancelled(peer, &tag, false),
-            What::Confirm { channel, first, last, ack } => {
-                (first..=last).for_each(|number| self.take_confirm(peer, channel, number, ack));
+            What::Confirm { channel, first, last, answer } => {
+                let is_ack = answer.is_ack();
+                (first..=last).for_each(|number| self.take_confirm(peer, channel, number, is_ack));
             }
             What::ChannelFailed { channel, kind, text } => {
                 self.take_failure(peer, channel, kind, &text);

@@ -8,6 +8,7 @@ use crate::stream::{Stream, log_options};
 use crate::writer::{Turn, Writer, review};
 use chunk_log::{ChunkLog, ChunkLogError, LogEnd, SyncJob};
 use confirm::{DurabilityToken, DurableJournal, JournalSynced};
+use message::Refusal;
 use meta::StreamSettings;
 use queue_type::{Incoming, RefusedItem, Wakes, wake_all};
 use std::sync::atomic::Ordering;
@@ -26,8 +27,9 @@ impl Stream {
         wakes: &mut Wakes,
     ) -> DurabilityToken {
         if self.lack().is_some() {
-            let items = (0..).zip(messages);
-            refused.extend(items.map(|(item, _)| RefusedItem { item, dead_letter_to: None }));
+            let refuse =
+                |(item, _)| RefusedItem { item, why: Refusal::Unavailable, dead_letter_to: None };
+            refused.extend((0..).zip(messages).map(refuse));
             return DurabilityToken::default();
         }
         let mut writer = stdx::lock(&self.writer);

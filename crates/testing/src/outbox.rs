@@ -1,7 +1,7 @@
 //! An outbox that writes down the events it is given, knows as a front does which deliveries its client has
 //! not settled, and may be full.
 
-use message::MessageRef;
+use message::{MessageRef, Refusal};
 use session::{
     CHUNK_HEADER_BYTES, ChannelId, ChunkData, ChunkDelivery, Confirmation, Delivery, ErrorKind,
     Event, LinkId, Outbox, Position, PublisherId, ReturnReason, Room, Sink, StreamRefusal,
@@ -170,9 +170,27 @@ pub enum What {
         channel: u16,
         first: u64,
         last: u64,
-        ack: bool,
+        answer: OwnedConfirmation,
     },
     Stream(StreamWhat),
+}
+
+/// The broker's answer to a publish.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnedConfirmation {
+    /// All queues of the message have it.
+    Accepted,
+    /// No queue was to have the message.
+    Unroutable,
+    /// This queue has refused the message, with its reason.
+    Refused(String, Refusal),
+}
+
+impl OwnedConfirmation {
+    /// Whether an AMQP 0-9-1 client would get an ack.
+    pub const fn is_ack(&self) -> bool {
+        !matches!(self, Self::Refused(..))
+    }
 }
 
 /// The part of what a connection got that only clients of streams get.
@@ -381,9 +399,13 @@ impl Sink for Locked<'_> {
         self.recorder.note(what);
     }
 
-    fn confirm(&mut self, channel: ChannelId, first: u64, last: u64, answer: Confirmation) {
-        let ack = answer == Confirmation::Ack;
-        self.recorder.note(What::Confirm { channel: channel.0, first, last, ack });
+    fn confirm(&mut self, channel: ChannelId, first: u64, last: u64, answer: Confirmation<'_>) {
+        let answer = match answer {
+            Confirmation::Accepted => OwnedConfirmation::Accepted,
+            Confirmation::Unroutable => OwnedConfirmation::Unroutable,
+            Confirmation::Refused(by) => OwnedConfirmation::Refused(by.queue.to_owned(), by.why),
+        };
+        self.recorder.note(What::Confirm { channel: channel.0, first, last, answer });
     }
 
     fn readable(&mut self, link: LinkId) {

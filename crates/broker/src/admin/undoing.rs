@@ -4,7 +4,7 @@
 
 use super::Operations;
 use crate::broker::{BY_OPERATOR, ChangeError};
-use crate::publish::ForOneQueue;
+use crate::publish::{ForOneQueue, Placed};
 use message::{Annotations, MessageRef, OwnedMessage};
 use meta::Done;
 use queue_type::{Wakes, wake_all};
@@ -88,7 +88,8 @@ impl Operations<'_> {
             let durable = batch.put_all_in(&source, &mut wakes);
             batch.show(&self.broker().timers.tracing, None, &source);
             wake_all(&mut wakes);
-            let taken = batch.pending().iter().zip(messages).filter(|(it, _)| !it.refused);
+            let taken =
+                batch.pending().iter().zip(messages).filter(|(it, _)| it.placed != Placed::Refused);
             (taken.map(|(_, (position, _))| *position).collect(), durable)
         };
         if durable.durable(&self.broker().classic.storage().wal).await.is_err() {

@@ -1,15 +1,18 @@
 //! The confirms of a batch: which publishes are answered by queues that wait for their consumers, and what
 //! the answers of the producer wait for.
 
-use super::batch::{Batch, PendingPublish, Source};
-use confirm::{AnsweringQueues, DurabilityToken};
+use super::batch::{Batch, PendingPublish, Placed, Source};
+use confirm::{AnsweringQueues, DurabilityToken, Run};
 use log::Wal;
-use session::Confirmation;
+use session::{Confirmation, Sink};
 
 /// The event that a producer's answer to a publish waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConfirmAfter {
+    /// The answer is that the message is taken.
     Nothing,
+    /// The answer is that no queue was to have the message.
+    Unroutable,
     /// The answer is a refusal: a queue did not take the message.
     Refused,
     ForLog,
@@ -19,12 +22,20 @@ pub(crate) enum ConfirmAfter {
     ForConsumers,
 }
 
+impl ConfirmAfter {
+    /// Whether the answer waits for nothing.
+    pub(crate) const fn is_told(self) -> bool {
+        matches!(self, Self::Nothing | Self::Unroutable | Self::Refused)
+    }
+}
+
 impl PendingPublish {
     /// The event that the producer's answer waits for, once the batch is in its queues.
     pub(crate) fn confirm_after(&self, awaited: &DurabilityToken) -> ConfirmAfter {
         match () {
             () if self.answering.answer_alone() => ConfirmAfter::ForConsumers,
-            () if self.refused => ConfirmAfter::Refused,
+            () if self.placed == Placed::Refused => ConfirmAfter::Refused,
+            () if self.placed == Placed::Nowhere => ConfirmAfter::Unroutable,
             () if self.apart && self.logged => ConfirmAfter::MultiSync,
             () if self.logged && awaited.log.is_some() => ConfirmAfter::ForLog,
             () => ConfirmAfter::Nothing,
@@ -55,21 +66,85 @@ impl Batch {
             }
         }
     }
+}
+
+/// The answers to the publishes of a batch that is in its queues.
+#[derive(Clone, Copy)]
+pub(crate) struct Answers<'b>(pub(crate) &'b Batch);
+
+impl<'b> Answers<'b> {
+    /// Runs of numbered publishes whose answers wait for the same, which `after` tells, each with the index
+    /// of its first publish.
+    #[inline]
+    pub(crate) fn runs(
+        self,
+        after: impl Fn(&PendingPublish) -> ConfirmAfter + Copy + 'b,
+    ) -> impl Iterator<Item = (usize, Run, ConfirmAfter)> + 'b {
+        let same = move |a: &PendingPublish, b: &PendingPublish| {
+            a.channel == b.channel && a.sequence + 1 == b.sequence && after(a) == after(b)
+        };
+        let mut item = 0;
+        self.0.pending.chunk_by(same).filter_map(move |run| {
+            let first_item = item;
+            item += run.len();
+            let (first, last) = (run.first()?, run.last()?.sequence);
+            let of_channel = Run { channel: first.channel, first: first.sequence, last };
+            (first.sequence != 0).then(|| (first_item, of_channel, after(first)))
+        })
+    }
+
+    /// Tells the answers that wait for nothing; `after` tells what each waits for.
+    pub(crate) fn tell(
+        self,
+        sink: &mut dyn Sink,
+        after: impl Fn(&PendingPublish) -> ConfirmAfter + Copy + 'b,
+    ) {
+        for (item, run, after) in self.runs(after) {
+            match after {
+                ConfirmAfter::Nothing => {
+                    sink.confirm(run.channel, run.first, run.last, Confirmation::Accepted);
+                }
+                ConfirmAfter::Unroutable => {
+                    sink.confirm(run.channel, run.first, run.last, Confirmation::Unroutable);
+                }
+                ConfirmAfter::Refused => self.tell_refused(sink, item, run),
+                ConfirmAfter::ForLog | ConfirmAfter::MultiSync | ConfirmAfter::ForConsumers => {}
+            }
+        }
+    }
+
+    /// Tells of publishes that queues have refused, the first of which has the index `item`.
+    #[cold]
+    fn tell_refused(self, sink: &mut dyn Sink, item: usize, run: Run) {
+        let (refusals, mut first) = (self.0.refusals(), run.first);
+        let by = (item..).zip(run.first..=run.last).map(|(item, _)| {
+            refusals.of(item).expect("a publish is refused by a queue that did not take it")
+        });
+        for alike in by.collect::<Vec<_>>().chunk_by(|a, b| a == b) {
+            let (last, by) = (first + alike.len() as u64 - 1, alike.first());
+            let by = *by.expect("a chunk has a first");
+            sink.confirm(run.channel, first, last, Confirmation::Refused(by));
+            first = last + 1;
+        }
+    }
 
     /// Answers publishes that queues answer beside the producer: for queues that did not take the message,
     /// and for the producer if its answer need not wait. Publishes of a source with `IS_AWAITED` are all
     /// answered here.
     #[cold]
-    pub(crate) fn answer_parts<S: Source>(&self, source: &S, wal: &Wal, awaited: &DurabilityToken) {
-        let has_parts = |one: &&PendingPublish| one.answering.any() || S::IS_AWAITED;
-        for one in self.pending.iter().filter(|one| one.sequence != 0).filter(has_parts) {
-            let Some(publisher) = source.publisher(one) else { continue };
-            one.answering.answer_refused(publisher, one.sequence);
+    pub(crate) fn answer_parts<S: Source>(self, source: &S, wal: &Wal, awaited: &DurabilityToken) {
+        let refusals = self.0.refusals();
+        let has_parts = |one: &PendingPublish| one.answering.any() || S::IS_AWAITED;
+        for (item, one) in self.0.pending.iter().enumerate() {
+            let publisher = source.publisher(one).filter(|_| one.sequence != 0 && has_parts(one));
+            let Some(publisher) = publisher else { continue };
+            let by = refusals.of(item).unwrap_or_else(|| source.refused_by(one));
+            one.answering.answer_refused(publisher, one.sequence, by);
+            let answer = |answer| publisher.answer_parts(one.sequence, 1, answer);
             match one.confirm_after(awaited) {
-                ConfirmAfter::Nothing => publisher.answer_parts(one.sequence, 1, Confirmation::Ack),
-                ConfirmAfter::Refused => {
-                    publisher.answer_parts(one.sequence, 1, Confirmation::Nack)
-                }
+                ConfirmAfter::Nothing => answer(Confirmation::Accepted),
+                ConfirmAfter::Unroutable => answer(Confirmation::Unroutable),
+                ConfirmAfter::Refused => answer(Confirmation::Refused(by)),
                 ConfirmAfter::ForLog | ConfirmAfter::MultiSync if S::IS_AWAITED => {
                     publisher.answer_when_durable(wal, awaited, one.sequence);
                 }

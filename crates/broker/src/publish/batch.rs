@@ -6,12 +6,14 @@ use bytes::Bytes;
 use confirm::{AnsweringQueues, DurabilityToken, Publisher};
 use control::slices::WORK_MAX;
 use exchanges::{DedupBarrier, Exchanges};
-use message::{Body, MessageRef};
+use message::{Body, MessageRef, Refusal};
 use message_store::BodyHome;
 use meta::Name;
-use queue_type::{Any, ConfirmRef, Incoming, Named, Publishes, RejectedDeadLetters, Wakes};
+use queue_type::{
+    Any, ConfirmRef, Incoming, Named, Publishes, RefusedItem, RejectedDeadLetters, Wakes,
+};
 use queues::QueueRef;
-use session::ChannelId;
+use session::{ChannelId, RefusedBy};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use store::backlog::SharedBody;
@@ -35,6 +37,11 @@ pub(crate) trait Source {
 
     /// The publisher that waits for a publish, if the publish has a number.
     fn publisher(&self, publish: &PendingPublish) -> Option<&Arc<Publisher>>;
+
+    /// The refusal of a publish that no queue has refused.
+    fn refused_by(&self, _publish: &PendingPublish) -> RefusedBy<'_> {
+        RefusedBy { queue: "", why: Refusal::Unavailable }
+    }
 }
 
 /// A publish that passed its checks.
@@ -50,8 +57,8 @@ pub(crate) struct PendingPublish {
     pub(crate) logged: bool,
     /// Whether a queue keeps the message in a journal of its own.
     pub(crate) apart: bool,
-    /// Whether the producer refuses the publish: a queue did not take it, or a dead letter has no queue.
-    pub(crate) refused: bool,
+    /// Whether the message found a place, as far as the producer answers for it.
+    pub(crate) placed: Placed,
     /// The queues that answer the publish themselves.
     pub(crate) answering: AnsweringQueues,
     /// The differences from the message that the producer has, if there are any.
@@ -67,11 +74,22 @@ impl PendingPublish {
             sequence: 0,
             logged: false,
             apart: false,
-            refused: false,
+            placed: Placed::InQueues,
             answering: AnsweringQueues::default(),
             changed: None,
         }
     }
+}
+
+/// The end of a publish, as far as its producer answers for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Placed {
+    /// Its queues have the message, or answer for it themselves.
+    InQueues,
+    /// No queue was to have the message, and nothing else took it.
+    Nowhere,
+    /// A queue did not take the message, or a dead letter has no queue.
+    Refused,
 }
 
 /// Changes of the broker's to a message, and copies that its queues share.
@@ -106,11 +124,14 @@ impl MessageOverrides {
     }
 }
 
-/// A message that a queue did not take: the number of the queue's group, and the index of the publish.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A message that a queue did not take.
+#[derive(Clone, Copy, Debug)]
 struct NotTaken {
+    /// Number of the queue's group.
     group: usize,
+    /// Index of the publish.
     item: u32,
+    why: Refusal,
 }
 
 /// The progress of putting a batch into its queues, and the results so far.
@@ -327,9 +348,24 @@ impl Batch {
         AnsweringQueues::note_refused(&mut self.pending, |one| &mut one.answering, by_queues);
         for NotTaken { item, .. } in not_taken.iter().filter(|it| !answers(it)) {
             if let Some(publish) = self.pending.get_mut(*item as usize) {
-                publish.refused = true;
+                publish.placed = Placed::Refused;
             }
         }
+    }
+
+    /// Notes that the last publish of the batch has no queue, and that nothing else took it.
+    #[inline]
+    pub(crate) fn note_unroutable(&mut self) {
+        if let Some(last) = self.pending.last_mut() {
+            last.placed = Placed::Nowhere;
+        }
+    }
+
+    /// The refusals of queues that answer no publish themselves, and of those that do.
+    pub(super) fn refusals(&self) -> Refusals<'_> {
+        let mut by_item = self.not_taken.clone();
+        by_item.sort_by_key(|it| it.item);
+        Refusals { groups: &self.groups, by_item }
     }
 
     /// Shows each message with the names of its queues, in order.
@@ -357,29 +393,7 @@ impl Batch {
     #[inline]
     pub(crate) fn show<S: Source>(&self, tracing: &Tracing, vhost: Option<&str>, source: &S) {
         if let Some(taps) = tracing.taps() {
-            taps.open().iter().for_each(|flow| self.show_to(flow, vhost, source));
-        }
-    }
-
-    #[cold]
-    fn show_to<S: Source>(&self, flow: &Flow, vhost: Option<&str>, source: &S) {
-        match &flow.of {
-            Tapped::Queue(queue) => {
-                let is_it = |group: &Group| group.queue().is_some_and(|it| it.id() == *queue);
-                let Some(number) = self.groups.all().iter().position(is_it) else { return };
-                let items = self.groups.all().get(number).map_or(&[][..], |group| &group.items);
-                let is_taken = |item: &&u32| {
-                    !self.not_taken.contains(&NotTaken { group: number, item: **item })
-                };
-                let taken = items.iter().filter(is_taken);
-                let taken = taken.filter_map(|item| self.pending.get(*item as usize));
-                taken.for_each(|publish| flow.add(&publish.message(source).0));
-            }
-            Tapped::Exchange(of, name) if vhost == Some(of) => {
-                let all = self.pending.iter().map(|publish| publish.message(source).0);
-                all.filter(|it| it.exchange == name.as_bytes()).for_each(|it| flow.add(&it));
-            }
-            Tapped::Exchange(..) => {}
+            taps.open().iter().for_each(|flow| show_to(self, flow, vhost, source));
         }
     }
 
@@ -415,6 +429,47 @@ impl Batch {
     }
 }
 
+/// Copies the messages of a batch to an open tap.
+#[cold]
+fn show_to<S: Source>(batch: &Batch, flow: &Flow, vhost: Option<&str>, source: &S) {
+    match &flow.of {
+        Tapped::Queue(queue) => {
+            let is_it = |group: &Group| group.queue().is_some_and(|it| it.id() == *queue);
+            let Some(number) = batch.groups.all().iter().position(is_it) else { return };
+            let items = batch.groups.all().get(number).map_or(&[][..], |group| &group.items);
+            let is_taken = |item: &&u32| {
+                let is_it = |it: &NotTaken| it.group == number && it.item == **item;
+                !batch.not_taken.iter().any(is_it)
+            };
+            let taken = items.iter().filter(is_taken);
+            let taken = taken.filter_map(|item| batch.pending.get(*item as usize));
+            taken.for_each(|publish| flow.add(&publish.message(source).0));
+        }
+        Tapped::Exchange(of, name) if vhost == Some(of) => {
+            let all = batch.pending.iter().map(|publish| publish.message(source).0);
+            all.filter(|it| it.exchange == name.as_bytes()).for_each(|it| flow.add(&it));
+        }
+        Tapped::Exchange(..) => {}
+    }
+}
+
+/// The queues of a batch that did not take messages.
+pub(super) struct Refusals<'b> {
+    groups: &'b Groups,
+    /// The messages, by the index of the publish.
+    by_item: Vec<NotTaken>,
+}
+
+impl Refusals<'_> {
+    /// The first queue that refused the publish of that index, with its reason.
+    pub(super) fn of(&self, item: usize) -> Option<RefusedBy<'_>> {
+        let first = self.by_item.partition_point(|it| (it.item as usize) < item);
+        let it = self.by_item.get(first).filter(|it| it.item as usize == item)?;
+        let queue = self.groups.all().get(it.group)?.queue()?;
+        Some(RefusedBy { queue: queue.def().name.as_str(), why: it.why })
+    }
+}
+
 impl Putting {
     /// Puts messages into a queue; returns those that it did not take and that are dead-lettered.
     fn put(
@@ -439,8 +494,9 @@ impl Putting {
         if refused.is_empty() {
             return None;
         }
-        let places = refused.iter().filter_map(|one| items.get(one.item as usize));
-        self.not_taken.extend(places.map(|item| NotTaken { group, item: *item }));
+        self.not_taken.extend(refused.iter().filter_map(|RefusedItem { item, why, .. }| {
+            Some(NotTaken { group, item: *items.get(*item as usize)?, why: *why })
+        }));
         dead_letters_of(queue.def(), &refused, messages)
     }
 }

@@ -72,7 +72,7 @@ impl Operations<'_> {
     pub fn hand_over(&self, from: &QueueRef, messages: &[(u64, u64)]) -> u64 {
         let positions: Vec<u64> = messages.iter().map(|(at, _)| *at).collect();
         for (_, Confirm { publisher, sequence }) in QueueContents(from).take_confirms(&positions) {
-            publisher.answer_parts(sequence, 1, Confirmation::Ack);
+            publisher.answer_parts(sequence, 1, Confirmation::Accepted);
         }
         QueueContents(from).remove(messages, &mut Vec::new())
     }

@@ -2,12 +2,14 @@
 
 use super::dead_letter::{DeadLetterEnvelope, Death};
 use crate::broker::Broker;
-use crate::publish::{Batch, Bodies, MessageOverrides, PendingPublish, Source, n_durable};
+use crate::publish::{
+    Answers, Batch, Bodies, MessageOverrides, PendingPublish, Placed, Source, n_durable,
+};
 use confirm::{DurabilityToken, Publisher};
 use control::View;
 use control::slices::WORK_MAX;
 use exchanges::{Admission, WatchedExchange};
-use message::{Annotations, MessageRef};
+use message::{Annotations, MessageRef, Refusal};
 use meta::{Name, Overflow, QueueDef, QueueId, State};
 use queue_type::{
     AwaitedLetters, Confirm, DeadLetter, DeadLetterTo, LostAt, RejectedDeadLetters, TriedLetter,
@@ -15,6 +17,7 @@ use queue_type::{
 };
 use queues::QueueRef;
 use routing::Passage;
+use session::RefusedBy;
 use std::sync::Arc;
 
 /// The outcome of sending letters.
@@ -33,19 +36,19 @@ pub(super) fn send(
     to: &DeadLetterTo,
     letters: &[DeadLetter],
 ) -> Sent {
-    let mut publish = DeadLetterPublish::of(to, letters, None);
+    let mut publish = DeadLetterPublish::of(from, to, letters, None);
     let mut batch = Batch::default();
     batch.any.untracked = true;
     batch.hold(&broker.exchanges);
-    publish.route(broker, from, &mut batch);
+    publish.route(broker, &mut batch);
     if batch.loading().is_some() {
         publish.take_back(|_| true);
         return Sent::NotYet;
     }
     let mut wakes = Wakes::new();
     let awaited = batch.put_all_in(&publish, &mut wakes);
-    batch.answer_parts(&publish, &broker.classic.storage().wal, &awaited);
-    publish.show(broker, from, &batch);
+    Answers(&batch).answer_parts(&publish, &broker.classic.storage().wal, &awaited);
+    publish.show(broker, &batch);
     wake_all(&mut wakes);
     let n_letters = publish.redirected.len();
     Sent::Done { n_letters, awaited, undelivered: batch.take_undelivered() }
@@ -63,22 +66,23 @@ pub(super) fn send_awaited(
     let view = broker.view();
     let exchange = view.meta.vhost(&from.vhost).and_then(|vhost| vhost.exchange(&to.exchange));
     let lost_at = if exchange.is_some() { LostAt::Route } else { LostAt::Exchange };
-    let mut publish = DeadLetterPublish::of(to, letters, Some(awaited));
+    let mut publish = DeadLetterPublish::of(from, to, letters, Some(awaited));
     let mut batch = Batch::kept_at_once();
     batch.hold(&broker.exchanges);
-    publish.route(broker, from, &mut batch);
+    publish.route(broker, &mut batch);
     if batch.loading().is_some() {
         publish.take_back(|_| true);
         return None;
     }
     let mut wakes = Wakes::new();
     let durable = batch.put_all_in(&publish, &mut wakes);
-    publish.show(broker, from, &batch);
+    publish.show(broker, &batch);
     wake_all(&mut wakes);
     let mut tried = std::mem::take(&mut publish.tried);
     for (sent, queue) in batch.pending().iter().zip(&publish.sent_to) {
         if let Some(letter) = tried.get_mut(sent.index as usize) {
-            let list = if sent.refused { &mut letter.refused_by } else { &mut letter.taken_by };
+            let is_refused = sent.placed == Placed::Refused;
+            let list = if is_refused { &mut letter.refused_by } else { &mut letter.taken_by };
             list.push(*queue);
         }
     }
@@ -104,7 +108,9 @@ impl Fate {
     const fn of(sent: &PendingPublish, n_queues: usize) -> Self {
         match () {
             () if n_queues == 0 => Self::NotRouted,
-            () if sent.refused || sent.answering.any_refused() => Self::Refused,
+            () if matches!(sent.placed, Placed::Refused) || sent.answering.any_refused() => {
+                Self::Refused
+            }
             () => Self::Arrived,
         }
     }
@@ -129,18 +135,18 @@ pub(super) fn send_on(
     let exchange = messages.first().map(|first| first.message().exchange.to_vec());
     let exchange = Name::from(&*String::from_utf8_lossy(&exchange.unwrap_or_default()));
     let to = DeadLetterTo { exchange, routing_key: None };
-    let mut publish = DeadLetterPublish::of(&to, messages, None);
+    let mut publish = DeadLetterPublish::of(from, &to, messages, None);
     publish.is_sent_on = true;
     let mut batch = Batch::default();
     batch.hold(&broker.exchanges);
-    publish.route(broker, from, &mut batch);
+    publish.route(broker, &mut batch);
     if let Some(loading) = batch.loading() {
         publish.take_back(|_| true);
         return Err(loading);
     }
     let mut wakes = Wakes::new();
     let durable = batch.put_all_in(&publish, &mut wakes);
-    publish.show(broker, from, &batch);
+    publish.show(broker, &batch);
     let n_queues = std::mem::take(&mut publish.n_queues);
     let fate = |(one, n): (&PendingPublish, &usize)| Fate::of(one, *n);
     let fates: Vec<Fate> = batch.pending().iter().zip(&n_queues).map(fate).collect();
@@ -151,14 +157,16 @@ pub(super) fn send_on(
             left_with.extend(message.confirm.take().map(|confirm| (message.position, confirm)));
         }
     }
-    let publish = DeadLetterPublish::of(&to, messages, None);
-    batch.answer_parts(&publish, &broker.classic.storage().wal, &durable);
+    let publish = DeadLetterPublish::of(from, &to, messages, None);
+    Answers(&batch).answer_parts(&publish, &broker.classic.storage().wal, &durable);
     wake_all(&mut wakes);
     Ok(SentOn { durable, fates, left_with })
 }
 
 /// Dead letters on their way to one target, and the progress of sending them.
 struct DeadLetterPublish<'a> {
+    /// Queue of the letters.
+    from: &'a QueueDef,
     to: &'a DeadLetterTo,
     letters: &'a [DeadLetter],
     awaited: Option<&'a AwaitedLetters>,
@@ -190,15 +198,24 @@ impl Source for DeadLetterPublish<'_> {
         let confirm = self.letters.get(publish.index as usize)?.confirm.as_ref()?;
         Some(&confirm.publisher)
     }
+
+    /// The queue of a letter that routes nowhere, with the reason that the letter left it.
+    fn refused_by(&self, publish: &PendingPublish) -> RefusedBy<'_> {
+        let letter = self.letters.get(publish.index as usize);
+        let why = letter.map_or(Refusal::Unavailable, |letter| letter.reason.into());
+        RefusedBy { queue: self.from.name.as_str(), why }
+    }
 }
 
 impl<'a> DeadLetterPublish<'a> {
     fn of(
+        from: &'a QueueDef,
         to: &'a DeadLetterTo,
         letters: &'a [DeadLetter],
         awaited: Option<&'a AwaitedLetters>,
     ) -> Self {
         Self {
+            from,
             to,
             letters,
             awaited,
@@ -212,7 +229,8 @@ impl<'a> DeadLetterPublish<'a> {
     }
 
     /// Finds the queues of all letters, or of as many as take their turn.
-    fn route(&mut self, broker: &Broker, from: &QueueDef, batch: &mut Batch) {
+    fn route(&mut self, broker: &Broker, batch: &mut Batch) {
+        let from = self.from;
         let view = broker.view();
         let unix_ms = broker.classic.storage().time.unix_ms();
         let storage = broker.classic.storage();
@@ -249,7 +267,7 @@ impl<'a> DeadLetterPublish<'a> {
             let publish = |home: &Option<_>| PendingPublish {
                 sequence,
                 logged: n_logging > 0,
-                refused: queues.is_empty(),
+                placed: if queues.is_empty() { Placed::Refused } else { Placed::InQueues },
                 changed: MessageOverrides { home: home.clone(), ..MessageOverrides::default() }
                     .boxed(),
                 ..PendingPublish::of(index)
@@ -271,7 +289,8 @@ impl<'a> DeadLetterPublish<'a> {
 
     /// Shows the letters to taps. Messages that a delaying exchange held back were shown when they came
     /// there.
-    fn show(&self, broker: &Broker, from: &QueueDef, batch: &Batch) {
+    fn show(&self, broker: &Broker, batch: &Batch) {
+        let from = self.from;
         let vhost = from.delays_for().is_none().then_some(&*from.vhost);
         batch.show(&broker.timers.tracing, vhost, self);
     }

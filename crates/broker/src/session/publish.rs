@@ -12,16 +12,16 @@ use super::routing::Router;
 use super::turn::Turn;
 use crate::options::Interceptors;
 use crate::publish::{
-    Batch, Bodies, ConfirmAfter, MessageOverrides, PendingPublish, is_shared, n_durable,
+    Answers, Batch, Bodies, ConfirmAfter, MessageOverrides, PendingPublish, is_shared, n_durable,
     shared_body,
 };
 use bytes::Bytes;
-use confirm::{DurabilityToken, Run};
+use confirm::DurabilityToken;
 use message::MessageRef;
 use message_store::BodyStore;
 use queue_type::QueueHost as _;
 use routing::Message;
-use session::{ChannelId, Confirmation, Content, Error, Publish, Request, ReturnReason};
+use session::{ChannelId, Content, Error, Publish, Request, ReturnReason};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use trace::{PublishTimes, TraceContext};
@@ -186,6 +186,7 @@ impl Publishing {
         count(route, client, numbered, n_queues == 0, || address_of(publish, input).0);
         self.batch.add_remembered(numbered.pending(n_logging > 0, changed), &route.queues, groups);
         if n_queues == 0 {
+            self.batch.note_unroutable();
             client.note_unroutable(publish, message_of(publish, input));
         }
     }
@@ -218,10 +219,11 @@ impl Publishing {
         if let Some(Remembered { route, .. }) = route {
             count(route, client, numbered, !delivered, || b"");
         }
+        self.batch.add(numbered.pending(false, None), &[]);
         if !delivered {
+            self.batch.note_unroutable();
             client.note_unroutable(publish, message);
         }
-        self.batch.add(numbered.pending(false, None), &[]);
         Ok(())
     }
 
@@ -330,6 +332,7 @@ impl Publishing {
         count(route, client, numbered, n_queues == 0, || message.exchange);
         self.batch.add_remembered(numbered.pending(n_logging > 0, changed), &route.queues, groups);
         if n_queues == 0 {
+            self.batch.note_unroutable();
             client.note_unroutable(publish, message);
         }
         Ok(true)
@@ -365,6 +368,9 @@ impl Publishing {
         changed.home = bodies.home(sent, message.body.len(), queues.len(), n_logging);
         changed.body = shared_body(message.body, queues.len());
         self.batch.add(numbered.pending(n_logging > 0, changed.boxed()), queues);
+        if is_unroutable {
+            self.batch.note_unroutable();
+        }
     }
 
     /// Leaves an immediate message the queues that have a consumer for it now, or returns the message. A
@@ -456,39 +462,19 @@ impl Publishing {
         // Publishes that queues answer too are answered one by one, unless they wait for the disk.
         let of_runs = |one: &PendingPublish| {
             let after = one.confirm_after(&awaited);
-            let is_told = matches!(after, ConfirmAfter::Nothing | ConfirmAfter::Refused);
-            if is_told && one.answering.any() { ConfirmAfter::ForConsumers } else { after }
-        };
-        let same = |a: &PendingPublish, b: &PendingPublish| {
-            a.channel == b.channel && of_runs(a) == of_runs(b)
+            if after.is_told() && one.answering.any() { ConfirmAfter::ForConsumers } else { after }
         };
         let runs = |wanted: ConfirmAfter| {
-            let numbered = pending.chunk_by(move |a, b| same(a, b) && a.sequence + 1 == b.sequence);
-            numbered.filter_map(move |run| {
-                let (first, last) = (run.first()?, run.last()?.sequence);
-                let (channel, first_sequence) = (first.channel, first.sequence);
-                let is_wanted = first_sequence != 0 && of_runs(first) == wanted;
-                is_wanted.then_some(Run { channel, first: first_sequence, last })
-            })
+            let wanted = move |(_, run, after)| (after == wanted).then_some(run);
+            Answers(&self.batch).runs(of_runs).filter_map(wanted)
         };
-        if runs(ConfirmAfter::Nothing).next().is_some() {
-            client.turn.tell(|sink| {
-                for run in runs(ConfirmAfter::Nothing) {
-                    sink.confirm(run.channel, run.first, run.last, Confirmation::Ack);
-                }
-            });
-        }
-        if pending.iter().any(|one| one.refused) {
-            client.turn.tell(|sink| {
-                for run in runs(ConfirmAfter::Refused) {
-                    sink.confirm(run.channel, run.first, run.last, Confirmation::Nack);
-                }
-            });
+        if pending.iter().any(|one| one.sequence != 0 && of_runs(one).is_told()) {
+            client.turn.tell(|sink| Answers(&self.batch).tell(sink, of_runs));
         }
         let wal = &client.access.broker.classic.storage().wal;
         if self.batch.any_on_consume() {
             let source = ReadSource { input, requests, channels: &client.channels };
-            self.batch.answer_parts(&source, wal, &awaited);
+            Answers(&self.batch).answer_parts(&source, wal, &awaited);
         }
         if let Some(upto) = awaited.log {
             let committer = client.confirms.wait(wal, upto, runs(ConfirmAfter::ForLog));

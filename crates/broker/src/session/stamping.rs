@@ -87,7 +87,7 @@ impl Sink for Stamping<'_> {
         self.sink.released(channel);
     }
 
-    fn confirm(&mut self, channel: ChannelId, first: u64, last: u64, answer: Confirmation) {
+    fn confirm(&mut self, channel: ChannelId, first: u64, last: u64, answer: Confirmation<'_>) {
         self.sink.confirm(channel, first, last, answer);
     }
 

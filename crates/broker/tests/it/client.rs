@@ -17,7 +17,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use stdx::Now;
-use testing::outbox::{Content as Message, Given, Recorder, Space, Transcript, What};
+use testing::outbox::{
+    Content as Message, Given, OwnedConfirmation, Recorder, Space, Transcript, What,
+};
 use testing::{MemoryDisk, first_user};
 
 /// A client's side of what it was told.
@@ -32,6 +34,8 @@ struct Told {
     unwritten: Vec<(u64, Position)>,
     /// The message that came last.
     last: Option<Given>,
+    /// Answers to publishes, by the number of the first.
+    answers: Vec<(u64, OwnedConfirmation)>,
 }
 
 impl Told {
@@ -44,6 +48,7 @@ impl Told {
                 self.note(given, no_ack);
             }
             What::Got { given, no_ack, .. } => self.note(given, no_ack),
+            What::Confirm { first, answer, .. } => self.answers.push((first, answer)),
             _ => {}
         }
     }
@@ -83,8 +88,8 @@ fn line(what: &What) -> String {
         What::ConnectionFailed { kind, text } => format!("connection failed {kind:?}: {text}"),
         What::Blocked(reason) => format!("blocked {reason}"),
         What::Unblocked => "unblocked".to_owned(),
-        What::Confirm { first, last, ack, .. } => {
-            format!("{} {first}..={last}", if *ack { "ack" } else { "nack" })
+        What::Confirm { first, last, answer, .. } => {
+            format!("{} {first}..={last}", if answer.is_ack() { "ack" } else { "nack" })
         }
         What::Stream(what) => format!("{what:?}"),
     }
@@ -201,6 +206,11 @@ impl Client {
     /// Everything the client was told since it was last asked.
     pub(crate) fn heard(&self) -> Vec<String> {
         std::mem::take(&mut self.told().lines)
+    }
+
+    /// Answers to publishes since this was last asked, by the number of the first publish of a run.
+    pub(crate) fn answers(&self) -> Vec<(u64, OwnedConfirmation)> {
+        std::mem::take(&mut self.told().answers)
     }
 
     fn told(&self) -> MutexGuard<'_, Told> {

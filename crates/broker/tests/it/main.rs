@@ -3,6 +3,7 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "other events say nothing here")]
 #![expect(clippy::disallowed_methods, reason = "deadlines need a clock, and samples are files")]
 
+mod answers;
 mod browsing;
 mod classic_v1;
 mod client;

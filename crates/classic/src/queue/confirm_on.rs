@@ -6,11 +6,11 @@ use super::Queue;
 use super::inspection::Inspection;
 use confirm::Publisher;
 use delivery::Answers;
+use message::Refusal;
 use message_store::MessageStores;
 use meta::{ConfirmOn, ConfirmSettings, WithoutConsumer};
 use queue::{ConfirmWaiters, Fifo, PositionRange, UnackedTracking};
 use queue_type::{Confirm, ConfirmRef, Incoming, PendingConfirms, Publishes, RefusedItem, Wakes};
-use session::Confirmation;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stdx::MonotonicMs;
@@ -34,13 +34,6 @@ impl ConsumerConfirms {
 
     fn next_overdue_ms(&self) -> Option<MonotonicMs> {
         self.pending.next_overdue_ms(self.settings.timeout_ms?)
-    }
-
-    #[inline]
-    fn answer(&mut self, at: u64, answer: Confirmation) {
-        if let Some(awaiting) = self.pending.take(at) {
-            self.answers.add(awaiting, answer);
-        }
     }
 
     /// Whether so many more may wait.
@@ -93,8 +86,9 @@ impl Confirms {
         refused: &mut Vec<RefusedItem>,
     ) -> Option<Vec<u32>> {
         let confirming = self.0.as_deref()?;
-        let without_consumer =
-            confirming.settings.without_consumer == WithoutConsumer::Nack && !has_consumers;
+        let needs_consumer = confirming.settings.without_consumer == WithoutConsumer::Nack;
+        let without_consumer = needs_consumer && !has_consumers;
+        let why = if without_consumer { Refusal::NoConsumer } else { Refusal::MaxPending };
         if !without_consumer && confirming.has_room(messages.len() as u64, bytes) {
             return None;
         }
@@ -104,7 +98,7 @@ impl Confirms {
             if incoming.confirm.is_some() {
                 let size = incoming.message.body.len() as u64;
                 if without_consumer || !confirming.has_room(n + 1, bytes + size) {
-                    refused.push(RefusedItem { item, dead_letter_to: None });
+                    refused.push(RefusedItem { item, why, dead_letter_to: None });
                     continue;
                 }
                 n += 1;
@@ -128,18 +122,24 @@ impl Confirms {
     /// A consumer has had the message.
     #[inline]
     pub(super) fn consumed(&mut self, at: u64) {
-        if let Some(confirming) = &mut self.0 {
-            confirming.answer(at, Confirmation::Ack);
+        if let Some(ConsumerConfirms { pending, answers, .. }) = self.0.as_deref_mut()
+            && let Some(awaiting) = pending.take(at)
+        {
+            answers.accept(awaiting);
         }
     }
 
     /// No consumer will have these messages.
     #[inline]
-    pub(super) fn not_consumed(&mut self, positions: PositionRange) {
-        if let Some(confirming) = &mut self.0 {
-            let ConsumerConfirms { pending, answers, .. } = &mut **confirming;
-            pending.take_range(positions, |awaiting| answers.add(awaiting, Confirmation::Nack));
+    pub(super) fn not_consumed(&mut self, positions: PositionRange, why: Refusal) {
+        if let Some(ConsumerConfirms { pending, answers, .. }) = self.0.as_deref_mut() {
+            pending.take_range(positions, |awaiting| answers.refuse(awaiting, why));
         }
+    }
+
+    /// No consumer will have any message.
+    pub(super) fn refuse_all(&mut self, why: Refusal) {
+        self.not_consumed(PositionRange { start: 0, end: u64::MAX }, why);
     }
 
     /// Time when publishes will have waited for too long; none if none waits, or all may wait for ever.
@@ -156,7 +156,7 @@ impl Confirms {
         let ConsumerConfirms { settings, pending, answers, .. } = confirming;
         let Some(timeout_ms) = settings.timeout_ms else { return refused };
         pending.take_overdue(now_ms, timeout_ms, OVERDUE_AT_A_TIME, |at, awaiting| {
-            answers.add(awaiting, Confirmation::Nack);
+            answers.refuse(awaiting, Refusal::Timeout);
             refused.push((at, u64::from(awaiting.bytes)));
         });
         refused
@@ -209,7 +209,7 @@ impl Confirms {
     #[inline(never)]
     fn send(&mut self, queue: &Queue, fifo: &mut Fifo, wakes: &mut Wakes) {
         let Some(confirming) = self.0.as_deref_mut() else { return };
-        confirming.answers.send(wakes);
+        confirming.answers.send(queue.def.name.as_str(), wakes);
         let n_pending = confirming.pending.len();
         queue.counters.n_pending_confirms.store(n_pending, Ordering::Relaxed);
         let is_done = n_pending == 0 && !confirming.pending.has_given_up();
@@ -269,7 +269,8 @@ impl Inspection<'_> {
                 };
                 state.confirms.put_back(*at, confirm, bytes, now_ms);
                 if is_gone {
-                    state.confirms.not_consumed(PositionRange::one(*at));
+                    let why = if state.deleted { Refusal::Deleted } else { Refusal::Unavailable };
+                    state.confirms.not_consumed(PositionRange::one(*at), why);
                 }
             }
         });

@@ -5,6 +5,7 @@
 use super::Queue;
 use super::confirm_on::Confirms;
 use content::Content;
+use message::Refusal;
 use queue::{ConsumerKey, Fifo, PositionRange};
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -73,7 +74,7 @@ impl GivenUp<'_> {
     }
 
     fn forget(&mut self, queue: &Queue, at: u64) {
-        self.confirms.not_consumed(PositionRange::one(at));
+        self.confirms.not_consumed(PositionRange::one(at), Refusal::Timeout);
         self.content.release(queue.pool(), at);
     }
 }

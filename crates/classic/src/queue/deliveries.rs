@@ -11,6 +11,7 @@ use confirm::DurabilityToken;
 use content::Content;
 use content::{KeptTogether, LoggedAt};
 use delivery::COUNTS_BYTES_MAX;
+use message::Refusal;
 use queue::{AckMode, Assigned, ConsumerKey, Fifo, PositionRange, Round};
 use queue_type::Given;
 use queue_type::{Count, Got, Incoming, Publishes, Taker, Wakes};
@@ -220,7 +221,8 @@ impl Deliveries<'_> {
                 Lookup::Cold => return None,
                 Lookup::Gone => {
                     self.fifo.messages_mut().discard(PositionRange::one(first));
-                    self.confirms.not_consumed(PositionRange::one(first));
+                    let lost = PositionRange::one(first);
+                    self.confirms.not_consumed(lost, Refusal::Damaged);
                 }
             }
         }

@@ -14,8 +14,9 @@ use super::policy::{Arrivals, Leaving, Policy};
 use super::recover_pages::Restoring;
 use confirm::DurabilityToken;
 use content::{Content, Durability, Paging};
+use message::Refusal;
 use meta::QueueSettings;
-use queue::{ConsumerKey, Fifo, Gone, PositionRange, Return};
+use queue::{ConsumerKey, Fifo, Gone, Return};
 use queue_type::{
     AfterDetach, Attach, AttachRefused, Count, DeleteConditions, Got, Incoming, Owner, Publishes,
     QueueRefused, RefusedItem, Settled, Wakes,
@@ -165,8 +166,7 @@ impl QueueState {
                 DurabilityToken::default()
             }
             (true, true) => {
-                let awaited = (0..).zip(publishes.messages).filter(|(_, it)| it.confirm.is_some());
-                refused.extend(awaited.map(|(item, _)| RefusedItem { item, dead_letter_to: None }));
+                refused.extend(RefusedItem::awaited_by_deleted(publishes.messages));
                 DurabilityToken::default()
             }
         }
@@ -437,7 +437,7 @@ impl QueueState {
         for host in self.consumers.drain() {
             host.tell_cancelled(wakes);
         }
-        self.confirms.not_consumed(PositionRange { start: 0, end: u64::MAX });
+        self.confirms.refuse_all(Refusal::Deleted);
         let dropped = self.content.backlog.clear(queue.pool());
         self.content.free(queue, dropped);
         queue.files_version.forget(queue.wal());

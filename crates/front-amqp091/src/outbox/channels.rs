@@ -1,9 +1,10 @@
 //! The channels of a connection as its outbox knows them: delivery tags and confirms.
 
+use super::confirms::AckOrNack;
 use super::confirms::Confirms;
 use super::{DeliveryTag, TagStep, UnknownTag};
 use edge::DeliveryTags;
-use session::{Confirmation, LinkId, Position, UnsettledSince};
+use session::{LinkId, Position, UnsettledSince};
 use std::collections::BTreeSet;
 
 /// The outgoing half of a channel.
@@ -162,7 +163,7 @@ impl ChannelsOut {
         self.get_mut(channel)?.tags.unsettled_since(link)
     }
 
-    pub(super) fn confirm(&mut self, channel: u16, first: u64, last: u64, answer: Confirmation) {
+    pub(super) fn confirm(&mut self, channel: u16, first: u64, last: u64, answer: AckOrNack) {
         if let Some(channel) = self.get_mut(channel) {
             channel.confirms.add(first, last, answer);
             channel.has_confirms = true;

@@ -3,12 +3,29 @@
 use amqp091::method::{BasicAck, BasicNack};
 use session::Confirmation;
 
+/// The broker's answer as AMQP 0-9-1 knows it: an unroutable message is returned, and acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AckOrNack {
+    Ack,
+    Nack,
+}
+
+impl From<Confirmation<'_>> for AckOrNack {
+    #[inline]
+    fn from(confirmation: Confirmation<'_>) -> Self {
+        match confirmation {
+            Confirmation::Accepted | Confirmation::Unroutable => Self::Ack,
+            Confirmation::Refused(_) => Self::Nack,
+        }
+    }
+}
+
 /// Publishes `first..=last` and the broker's answer to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     first: u64,
     last: u64,
-    answer: Confirmation,
+    answer: AckOrNack,
     told: bool,
 }
 
@@ -25,7 +42,7 @@ pub(super) struct Confirms {
 }
 
 impl Confirms {
-    pub(super) fn add(&mut self, first: u64, last: u64, answer: Confirmation) {
+    pub(super) fn add(&mut self, first: u64, last: u64, answer: AckOrNack) {
         if last < first {
             return;
         }
@@ -112,10 +129,10 @@ fn put_upto(run: Run, channel: u16, out: &mut Vec<u8>) {
     put(run.last, run.first != run.last, run.answer, channel, out);
 }
 
-fn put(delivery_tag: u64, multiple: bool, answer: Confirmation, channel: u16, out: &mut Vec<u8>) {
+fn put(delivery_tag: u64, multiple: bool, answer: AckOrNack, channel: u16, out: &mut Vec<u8>) {
     match answer {
-        Confirmation::Ack => BasicAck { delivery_tag, multiple }.encode_frame(channel, out),
-        Confirmation::Nack => {
+        AckOrNack::Ack => BasicAck { delivery_tag, multiple }.encode_frame(channel, out),
+        AckOrNack::Nack => {
             BasicNack { delivery_tag, multiple, requeue: false }.encode_frame(channel, out);
         }
     }
@@ -124,12 +141,12 @@ fn put(delivery_tag: u64, multiple: bool, answer: Confirmation, channel: u16, ou
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Confirmation::{Ack, Nack};
+    use AckOrNack::{Ack, Nack};
     use amqp091::{Method, decode_frame};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    fn told(bytes: &[u8]) -> Vec<(u64, bool, Confirmation)> {
+    fn told(bytes: &[u8]) -> Vec<(u64, bool, AckOrNack)> {
         let (mut rest, mut told) = (bytes, Vec::new());
         while let Some((frame, used)) = decode_frame(rest, 0).unwrap() {
             assert_eq!(frame.channel, 7);
@@ -145,7 +162,7 @@ mod tests {
         told
     }
 
-    fn tell(confirms: &mut Confirms) -> Vec<(u64, bool, Confirmation)> {
+    fn tell(confirms: &mut Confirms) -> Vec<(u64, bool, AckOrNack)> {
         let mut out = Vec::new();
         confirms.tell(7, &mut out);
         told(&out)
@@ -185,7 +202,7 @@ mod tests {
             let mut order = order;
             if keep_order { order.sort_unstable(); }
             let mut confirms = Confirms::default();
-            let mut open: BTreeMap<u64, Option<Confirmation>> =
+            let mut open: BTreeMap<u64, Option<AckOrNack>> =
                 (1..=60).map(|tag| (tag, None)).collect();
             let mut truth = BTreeMap::new();
             for (tag, tell_now) in order.iter().zip(tell_after.iter().chain(std::iter::repeat(&true))) {
@@ -201,7 +218,7 @@ mod tests {
                     }
                 }
                 prop_assert!(confirms.is_told());
-                let heard: BTreeMap<u64, Confirmation> =
+                let heard: BTreeMap<u64, AckOrNack> =
                     open.iter().filter_map(|(tag, heard)| heard.map(|a| (*tag, a))).collect();
                 prop_assert_eq!(&heard, &truth);
             }

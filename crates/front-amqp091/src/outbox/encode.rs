@@ -74,8 +74,8 @@ impl Sink for Locked {
         }
     }
 
-    fn confirm(&mut self, channel: ChannelId, first: u64, last: u64, answer: Confirmation) {
-        self.channels.confirm(channel.0, first, last, answer);
+    fn confirm(&mut self, channel: ChannelId, first: u64, last: u64, answer: Confirmation<'_>) {
+        self.channels.confirm(channel.0, first, last, answer.into());
     }
 
     fn understands_cancels(&self) -> bool {

@@ -3,10 +3,10 @@ use amqp091::method::{ChannelClose, ChannelOpen, ConfirmSelect};
 use bytes::Bytes;
 use edge::{OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, TaskOutbox as _, WriteBatch};
 use front_amqp091::Settings;
-use message::{Body, MessageRef};
+use message::{Body, MessageRef, Refusal};
 use session::{
-    ChannelId, Confirmation, Delivery, Event, Flag, LinkId, Outbox, Position, ReturnReason, Room,
-    ShortString,
+    ChannelId, Confirmation, Delivery, Event, Flag, LinkId, Outbox, Position, RefusedBy,
+    ReturnReason, Room, ShortString,
 };
 use std::task::{Context, Waker};
 
@@ -164,7 +164,7 @@ fn returns_come_before_confirms_and_confirms_before_the_end_of_the_channel() {
     let mut talk = Talk::open(Settings::default(), &[1]);
     talk.says(1, ConfirmSelect { no_wait: true });
     talk.batch(|sink| {
-        sink.confirm(ChannelId(1), 1, 1, Confirmation::Ack);
+        sink.confirm(ChannelId(1), 1, 1, Confirmation::Accepted);
         sink.event(Event::Returned {
             channel: ChannelId(1),
             reason: ReturnReason::Unroutable,
@@ -175,8 +175,9 @@ fn returns_come_before_confirms_and_confirms_before_the_end_of_the_channel() {
             reason: ReturnReason::NoConsumers,
             message: message(b"now"),
         });
-        sink.confirm(ChannelId(1), 2, 3, Confirmation::Ack);
-        sink.confirm(ChannelId(1), 5, 5, Confirmation::Nack);
+        sink.confirm(ChannelId(1), 2, 3, Confirmation::Accepted);
+        let by = RefusedBy { queue: "q", why: Refusal::MaxLen };
+        sink.confirm(ChannelId(1), 5, 5, Confirmation::Refused(by));
     });
     assert_eq!(
         talk.hears(),
@@ -191,9 +192,9 @@ fn returns_come_before_confirms_and_confirms_before_the_end_of_the_channel() {
             "1 basic.nack 5",
         ]
     );
-    talk.batch(|sink| sink.confirm(ChannelId(1), 4, 4, Confirmation::Ack));
+    talk.batch(|sink| sink.confirm(ChannelId(1), 4, 4, Confirmation::Accepted));
     talk.says(1, ChannelClose::default());
-    talk.batch(|sink| sink.confirm(ChannelId(1), 6, 6, Confirmation::Ack));
+    talk.batch(|sink| sink.confirm(ChannelId(1), 6, 6, Confirmation::Accepted));
     assert_eq!(talk.hears(), ["1 basic.ack 4", "1 channel.close-ok"]);
 }
 

@@ -6,9 +6,9 @@ use amqp10::{
     Begin, DeliveryOutcome, DeliveryState, Disposition, Flow, FrameType, Open, Performative, Role,
     Transfer, put_frame,
 };
-use front_amqp10::{ConnectionSettings, ConsumerCredit, PublishAnswer};
+use front_amqp10::{ConnectionSettings, ConsumerCredit};
 use proptest::prelude::*;
-use session::{ChannelId, Position};
+use session::{ChannelId, Confirmation, Position};
 use std::collections::VecDeque;
 
 /// Publishers of the client; the handle behind theirs is its consumer's.
@@ -105,7 +105,7 @@ impl PipeClient {
             self.talk.front.deliver(START, key(CONSUMER), delivery, &mut Vec::new());
             self.n_delivered += 1;
             let n = self.n_delivered;
-            self.talk.front.answer(ChannelId(0), n, n, &PublishAnswer::Accepted);
+            self.talk.front.answer(ChannelId(0), n, n, Confirmation::Accepted);
         }
         let delivery_count = id(u32::try_from(self.n_delivered).unwrap());
         let credit = ConsumerCredit { delivery_count, credit: 9, available: 0, drain: false };

@@ -4,8 +4,9 @@ use crate::harness::{Talk, id, key, publisher, whole};
 use amqp10::{
     Attach, Detach, Performative, ReceiverSettleMode, SenderSettleMode, SerialNumber, Transfer,
 };
-use front_amqp10::{ConnectionSettings, ProtocolFault, PublishAnswer, Refusal};
-use session::{ChannelId, Error, ErrorKind};
+use front_amqp10::{ConnectionSettings, ProtocolFault};
+use message::Refusal;
+use session::{ChannelId, Confirmation, Error, ErrorKind, RefusedBy};
 
 const SESSION: ChannelId = ChannelId(0);
 
@@ -49,10 +50,10 @@ fn messages_are_answered_in_ranges() {
     assert_eq!(asked[6], "publish 100 6 settled inline 7");
     assert!(talk.published.iter().all(|message| message == b"message"));
     assert_eq!(talk.hears(), [""; 0]);
-    talk.front.answer(SESSION, 4, 4, &PublishAnswer::Released);
-    talk.front.answer(SESSION, 2, 3, &PublishAnswer::Accepted);
-    talk.front.answer(SESSION, 1, 1, &PublishAnswer::Accepted);
-    talk.front.answer(SESSION, 5, 7, &PublishAnswer::Accepted);
+    talk.front.answer(SESSION, 4, 4, Confirmation::Unroutable);
+    talk.front.answer(SESSION, 2, 3, Confirmation::Accepted);
+    talk.front.answer(SESSION, 1, 1, Confirmation::Accepted);
+    talk.front.answer(SESSION, 5, 7, Confirmation::Accepted);
     assert_eq!(
         talk.hears(),
         [
@@ -62,7 +63,7 @@ fn messages_are_answered_in_ranges() {
         ]
     );
     // An answer that comes twice has nothing to answer.
-    talk.front.answer(SESSION, 1, 7, &PublishAnswer::Accepted);
+    talk.front.answer(SESSION, 1, 7, Confirmation::Accepted);
     assert_eq!(talk.hears(), [""; 0]);
 }
 
@@ -70,16 +71,12 @@ fn messages_are_answered_in_ranges() {
 fn a_refusal_names_queue_and_reason() {
     let mut talk = attached();
     talk.transfers(whole(0, 0), b"m");
-    let refusal = Refusal {
-        queue: "q".to_owned(),
-        reason: "maxlen",
-        description: "queue 'q' is full".to_owned(),
-    };
-    talk.front.answer(SESSION, 1, 1, &PublishAnswer::Rejected(Box::new(refusal)));
+    let by = RefusedBy { queue: "q", why: Refusal::MaxLen };
+    talk.front.answer(SESSION, 1, 1, Confirmation::Refused(by));
     let mut info = Vec::new();
     talk.hears_each(|_, performative, _| {
         let text = format!("{performative:?}");
-        assert!(text.contains("Rejected") && text.contains("queue 'q' is full"), "{text}");
+        assert!(text.contains("Rejected") && text.contains("queue 'q': the maximum"), "{text}");
         let Performative::Disposition(it) = performative else { panic!("{text}") };
         let Some(amqp10::DeliveryState::Outcome(amqp10::DeliveryOutcome::Rejected(rejected))) =
             it.state
@@ -90,6 +87,15 @@ fn a_refusal_names_queue_and_reason() {
         info.push(format!("{:?} {:?}", error.info.get("queue"), error.info.get("reason")));
     });
     assert_eq!(info, [r#"Some(Str("q")) Some(Symbol("maxlen"))"#]);
+}
+
+#[test]
+fn a_message_whose_queue_was_deleted_is_released() {
+    let mut talk = attached();
+    talk.transfers(whole(0, 0), b"m");
+    let by = RefusedBy { queue: "q", why: Refusal::Deleted };
+    talk.front.answer(SESSION, 1, 1, Confirmation::Refused(by));
+    assert_eq!(talk.hears(), ["disposition Receiver 0..=0 true Released"]);
 }
 
 #[test]
@@ -105,7 +111,7 @@ fn deliveries_arrive_in_parts_interleaved_over_links() {
     talk.transfers(part(0, None, false), b"");
     assert_eq!(talk.published, [b"xyz".to_vec(), b"ab".to_vec()]);
     assert_eq!(talk.front.unfinished_bytes(), 0);
-    talk.front.answer(SESSION, 1, 2, &PublishAnswer::Accepted);
+    talk.front.answer(SESSION, 1, 2, Confirmation::Accepted);
     assert_eq!(talk.hears(), ["disposition Receiver 0..=1 true Accepted"]);
 }
 
@@ -138,9 +144,9 @@ fn answers_renew_credit() {
     let mut talk = attached();
     (0..255).for_each(|n| talk.transfers(whole(0, n), b"m"));
     talk.hears();
-    talk.front.answer(SESSION, 1, 85, &PublishAnswer::Accepted);
+    talk.front.answer(SESSION, 1, 85, Confirmation::Accepted);
     assert_eq!(talk.hears(), ["disposition Receiver 0..=84 true Accepted"]);
-    talk.front.answer(SESSION, 86, 86, &PublishAnswer::Accepted);
+    talk.front.answer(SESSION, 86, 86, Confirmation::Accepted);
     assert_eq!(
         talk.hears(),
         ["flow 255+345 link 0 255+170", "disposition Receiver 85..=85 true Accepted"]

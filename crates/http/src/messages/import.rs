@@ -14,7 +14,7 @@ use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
 use meta::{Name, Permission, Resource, ResourceKind};
 use serde_json::{Map, Value, json};
-use session::{Confirmation, Op};
+use session::Op;
 use std::collections::BTreeMap;
 use tokio::task::yield_now;
 
@@ -179,17 +179,17 @@ impl Import<'_> {
 
     /// Waits for the next confirm.
     async fn confirmed(&mut self) -> Result<(), Refusal> {
-        let (first, last, answer) = match self.session.next().await? {
-            Told::Confirmed(first, last, answer) => (first, last, answer),
+        let (first, last, is_refused) = match self.session.next().await? {
+            Told::Confirmed { first, last, is_refused } => (first, last, is_refused),
             other @ (Told::Done | Told::Empty | Told::Got(_)) => {
                 return unexpected(&other);
             }
         };
         for number in first..=last {
             let Some((line, key)) = self.waiting.remove(&number) else { continue };
-            match answer {
-                Confirmation::Ack => self.report.n_published += 1,
-                Confirmation::Nack => Report::note(&mut self.report.refused, line, &key),
+            match is_refused {
+                false => self.report.n_published += 1,
+                true => Report::note(&mut self.report.refused, line, &key),
             }
         }
         Ok(())

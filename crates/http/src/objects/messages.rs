@@ -215,7 +215,7 @@ async fn fetch(
         let got = match session.ask(Op::Get { queue, no_ack: mode == AckMode::Taken }).await? {
             Told::Empty => break,
             Told::Got(got) => got,
-            other @ (Told::Done | Told::Confirmed(..)) => {
+            other @ (Told::Done | Told::Confirmed { .. }) => {
                 return unexpected(&other);
             }
         };

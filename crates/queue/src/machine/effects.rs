@@ -1,6 +1,7 @@
 //! Effects of commands, for the host to carry out.
 
 use crate::{DeliveryCounts, PositionRange, Reason};
+use message::Refusal;
 use stdx::UnixMs;
 
 /// The effects of one command or several, in the order the host carries it out: `stored` first, then
@@ -129,7 +130,7 @@ pub enum Promise {
     /// Messages came before: they are dropped, and confirmed if the first ones are.
     Duplicate(Run),
     /// Messages are certainly not in the queue, or nobody will consume them.
-    Refused(Run),
+    Refused(Run, Refusal),
     /// A message that waits to be consumed departs: whoever sends the dead letter answers for it.
     Departs {
         /// The publisher.
@@ -191,7 +192,7 @@ pub struct Run {
 pub(super) enum Kind {
     Confirmed,
     Duplicate,
-    Refused,
+    Refused(Refusal),
 }
 
 impl Effects {
@@ -224,9 +225,11 @@ impl Effects {
     pub(super) fn promise(&mut self, kind: Kind, publisher: u64, number: u64) {
         let last = match (self.promises.last_mut(), kind) {
             (Some(Promise::Confirmed(run)), Kind::Confirmed)
-            | (Some(Promise::Duplicate(run)), Kind::Duplicate)
-            | (Some(Promise::Refused(run)), Kind::Refused) => Some(run),
-            (_, Kind::Confirmed | Kind::Duplicate | Kind::Refused) => None,
+            | (Some(Promise::Duplicate(run)), Kind::Duplicate) => Some(run),
+            (Some(Promise::Refused(run, before)), Kind::Refused(why)) if *before == why => {
+                Some(run)
+            }
+            (_, Kind::Confirmed | Kind::Duplicate | Kind::Refused(_)) => None,
         };
         match last {
             Some(run) if run.publisher == publisher && run.first.wrapping_add(run.n) == number => {
@@ -237,7 +240,7 @@ impl Effects {
                 self.promises.push(match kind {
                     Kind::Confirmed => Promise::Confirmed(run),
                     Kind::Duplicate => Promise::Duplicate(run),
-                    Kind::Refused => Promise::Refused(run),
+                    Kind::Refused(why) => Promise::Refused(run, why),
                 });
             }
         }

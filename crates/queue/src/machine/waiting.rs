@@ -5,6 +5,7 @@ use super::effects::{Effects, Kind, Promise};
 use super::publishers::{Publishers, Waiter};
 use super::settings::PendingLimits;
 use crate::PositionRange;
+use message::Refusal;
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::UnixMs;
 
@@ -73,7 +74,7 @@ impl Waiting {
             return false;
         };
         if let Some(before) = waiter.publisher.replace(to.publisher) {
-            effects.promise(Kind::Refused, before, waiter.number);
+            effects.promise(Kind::Refused(Refusal::Unavailable), before, waiter.number);
         }
         waiter.number = to.number;
         true
@@ -133,7 +134,7 @@ impl Waiting {
             if let Some(publisher) = waiter.publisher {
                 effects.promise(kind, publisher, waiter.number);
             }
-            if matches!(kind, Kind::Refused) {
+            if matches!(kind, Kind::Refused(_)) {
                 publishers.refuse(&waiter);
             }
         }

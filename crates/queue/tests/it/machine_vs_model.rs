@@ -207,7 +207,7 @@ fn list_promise(promise: Promise, all: &mut Vec<Effect>) {
         Promise::Duplicate(run) => {
             all.extend(each(run, |publisher, number| Effect::Duplicate { publisher, number }))
         }
-        Promise::Refused(run) => {
+        Promise::Refused(run, _) => {
             all.extend(each(run, |publisher, number| Effect::Refused { publisher, number }))
         }
         Promise::Departs { publisher, number, letter } => {

@@ -4,11 +4,11 @@
 use super::QuorumQueue;
 use confirm::Publisher;
 use delivery::Answers;
+use message::Refusal;
 use meta::ConfirmOn;
 use queue::machine::{Promise, Run};
 use queue::{ConfirmWaiters, PositionRange};
 use queue_type::{Confirm, DeadLetter, Incoming, PendingConfirms, Wakes};
-use session::Confirmation;
 use std::ops::Range;
 use std::sync::Arc;
 use stdx::MonotonicMs;
@@ -46,15 +46,19 @@ impl Confirms {
         match promise {
             // A consumer has had the message, now or when it came before: no disk is waited for.
             Promise::Confirmed(run) | Promise::Duplicate(run) => {
-                self.answer(run, Confirmation::Ack);
+                let Self { by_number, answers, .. } = self;
+                by_number.take_range(numbers_of(run), |awaiting| answers.accept(awaiting));
             }
-            Promise::Refused(run) => self.answer(run, Confirmation::Nack),
+            Promise::Refused(run, why) => {
+                let Self { by_number, answers, .. } = self;
+                by_number.take_range(numbers_of(run), |awaiting| answers.refuse(awaiting, why));
+            }
             Promise::Departs { number, letter, .. } => {
                 if let Some(awaiting) = self.by_number.take(number) {
                     self.by_letter.wait(letter, awaiting, MonotonicMs::default());
                 }
             }
-            Promise::Purged { .. } => self.refuse_letters(0..u64::MAX),
+            Promise::Purged { .. } => self.refuse_letters(0..u64::MAX, Refusal::Purged),
             Promise::Gap { .. }
             | Promise::Closed { .. }
             | Promise::InUse { .. }
@@ -63,25 +67,19 @@ impl Confirms {
         }
     }
 
-    fn answer(&mut self, Run { first, n, .. }: Run, answer: Confirmation) {
-        let Self { by_number, answers, .. } = self;
-        let numbers = PositionRange { start: first, end: first.saturating_add(n) };
-        by_number.take_range(numbers, |awaiting| answers.add(awaiting, answer));
-    }
-
-    /// Refuses all publishes: no consumer will have the messages.
+    /// Refuses all publishes: the queue is deleted.
     pub(crate) fn refuse_all(&mut self) {
         let Self { by_number, answers, .. } = self;
         let all = PositionRange { start: 0, end: u64::MAX };
-        by_number.take_range(all, |awaiting| answers.add(awaiting, Confirmation::Nack));
-        self.refuse_letters(0..u64::MAX);
+        by_number.take_range(all, |awaiting| answers.refuse(awaiting, Refusal::Deleted));
+        self.refuse_letters(0..u64::MAX, Refusal::Deleted);
     }
 
-    /// Refuses publishes whose letters are lost.
-    pub(crate) fn refuse_letters(&mut self, Range { start, end }: Range<u64>) {
+    /// Refuses publishes whose letters are gone.
+    pub(crate) fn refuse_letters(&mut self, Range { start, end }: Range<u64>, why: Refusal) {
         let Self { by_letter, answers, .. } = self;
         let letters = PositionRange { start, end };
-        by_letter.take_range(letters, |awaiting| answers.add(awaiting, Confirmation::Nack));
+        by_letter.take_range(letters, |awaiting| answers.refuse(awaiting, why));
     }
 
     /// Takes the publisher that waits for a letter.
@@ -100,9 +98,13 @@ impl Confirms {
     }
 
     /// Tells publishers the answers, after every turn.
-    pub(crate) fn tell(&mut self, wakes: &mut Wakes) {
-        self.answers.send(wakes);
+    pub(crate) fn tell(&mut self, queue: &str, wakes: &mut Wakes) {
+        self.answers.send(queue, wakes);
     }
+}
+
+fn numbers_of(Run { first, n, .. }: Run) -> PositionRange {
+    PositionRange { start: first, end: first.saturating_add(n) }
 }
 
 /// The publishers that wait for a queue's consumers, for callers outside the queue.
@@ -159,7 +161,7 @@ impl<'q> WaitingPublishers<'q> {
                     Some(number) => {
                         confirms.by_number.wait(number, awaiting, MonotonicMs::default())
                     }
-                    None => confirms.answers.add(awaiting, Confirmation::Nack),
+                    None => confirms.answers.refuse(awaiting, Refusal::Unavailable),
                 }
             }
         });

@@ -17,8 +17,9 @@ impl Turn<'_> {
         refused: &mut Vec<RefusedItem>,
     ) -> DurabilityToken {
         if self.state.is_deleted {
-            let awaited = (0..).zip(messages).filter(|(_, it)| on_consume && it.confirm.is_some());
-            refused.extend(awaited.map(|(item, _)| RefusedItem { item, dead_letter_to: None }));
+            if on_consume {
+                refused.extend(RefusedItem::awaited_by_deleted(messages));
+            }
             return DurabilityToken::default();
         }
         let first = self.next_number();
@@ -89,17 +90,18 @@ fn take_promises(
     let confirms = &mut turn.state.publishing.confirms;
     for promise in turn.work.effects.promises.drain(..) {
         match (promise, &mut *confirms) {
-            (Promise::Refused(run), confirms) => {
+            (Promise::Refused(run, why), confirms) => {
                 for number in run.first..run.first.saturating_add(run.n) {
                     let item = number.checked_sub(first).filter(|item| *item < n);
                     let item = item.and_then(|item| u32::try_from(item).ok());
                     match (item, confirms.as_mut()) {
                         (Some(item), confirms) => {
                             confirms.and_then(|it| it.take(number));
-                            refused.push(RefusedItem { item, dead_letter_to: None });
+                            refused.push(RefusedItem { item, why, dead_letter_to: None });
                         }
                         (None, Some(confirms)) => {
-                            confirms.note(Promise::Refused(Run { first: number, n: 1, ..run }));
+                            let one = Run { first: number, n: 1, ..run };
+                            confirms.note(Promise::Refused(one, why));
                         }
                         (None, None) => {}
                     }

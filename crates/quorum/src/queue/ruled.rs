@@ -5,6 +5,7 @@ use super::state::QueueState;
 use super::turn::Turn;
 use confirm::DurabilityToken;
 use delivery::Sending;
+use message::Refusal;
 use meta::QueueDef;
 use queue::machine::{Command, Items, NumberRange, Promise};
 use queue_type::{
@@ -119,7 +120,9 @@ impl Turn<'_> {
             self.apply(&Command::Departed { numbers: Items::Slice(numbers) });
         }
         if let Some(confirms) = &mut self.state.publishing.confirms {
-            numbers.iter().for_each(|it| confirms.refuse_letters(it.start..it.end));
+            numbers
+                .iter()
+                .for_each(|it| confirms.refuse_letters(it.start..it.end, Refusal::Unavailable));
         }
     }
 }

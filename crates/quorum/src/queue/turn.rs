@@ -89,7 +89,7 @@ impl<'t> Turn<'t> {
         let Self { queue, state, mut work, wakes, now_ms } = self;
         let (context, services) = (&queue.context, &queue.context.services);
         if let Some(confirms) = &mut state.publishing.confirms {
-            confirms.tell(wakes);
+            confirms.tell(queue.def().name.as_str(), wakes);
             let n_overdue = work.effects.n_confirms_overdue;
             queue.counters.note_confirms(state.machine.facts().n_waiting(), n_overdue);
         }

@@ -49,8 +49,8 @@ impl LogQueues {
                 }
                 self.end_consumer(peer, &tag);
             }
-            What::Confirm { first, last, ack, .. } => {
-                (first..=last).for_each(|number| self.take_confirm(peer, number, ack));
+            What::Confirm { first, last, answer, .. } => {
+                (first..=last).for_each(|number| self.take_confirm(peer, number, answer.is_ack()));
             }
             What::ChannelFailed { text, .. } | What::ConnectionFailed { text, .. } if !is_over => {
                 fail(format!("a client is refused: {text}"));

@@ -44,8 +44,8 @@ impl PlainQueues {
                     channel.tags.remove(&tag);
                 }
             }
-            What::Confirm { channel, first, last, ack } => {
-                self.take_confirm(client, channel, first..=last, ack);
+            What::Confirm { channel, first, last, answer } => {
+                self.take_confirm(client, channel, first..=last, answer.is_ack());
             }
             What::Returned(content, _) => self.take_returned(client, &content),
             What::ChannelFailed { channel, kind, .. } => {

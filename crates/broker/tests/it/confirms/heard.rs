@@ -49,8 +49,8 @@ impl Heard {
                 What::Consuming { link, .. } => heard.consuming = Some(LinkId(link)),
                 What::ChannelFailed { channel, .. } => heard.failed.push(ChannelId(channel)),
                 What::ConnectionFailed { text, .. } => panic!("a client is thrown out: {text}"),
-                What::Confirm { channel, first, last, ack } => {
-                    heard.answers.push((ChannelId(channel), first, last, ack));
+                What::Confirm { channel, first, last, answer } => {
+                    heard.answers.push((ChannelId(channel), first, last, answer.is_ack()));
                 }
                 _ => {}
             }

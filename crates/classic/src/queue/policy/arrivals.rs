@@ -5,7 +5,7 @@ use super::leaving::note_died;
 use super::{Policy, PolicyState};
 use crate::queue::Queue;
 use crate::queue::delay_header::delay_ms_of;
-use message::MessageRef;
+use message::{MessageRef, Refusal};
 use meta::{LengthLimits, Overflow};
 use queue::{Fifo, MessageAttrs, Reason};
 use queue_type::{Any, Incoming, RefusedItem};
@@ -109,6 +109,6 @@ impl Policy {
             note_died(queue, true, Reason::MaxLen, 1);
         }
         let item = u32::try_from(item).expect("fewer messages than 2^32");
-        RefusedItem { item, dead_letter_to }
+        RefusedItem { item, why: Refusal::MaxLen, dead_letter_to }
     }
 }

@@ -7,6 +7,7 @@ use crate::queue::confirm_on::Confirms;
 use content::Content;
 use content::records;
 use delivery::{CopiedLetters, DepartingMessage, Sending};
+use message::Refusal;
 use queue::machine::DeadLetters;
 use queue::{Fifo, Gone, PositionRange, Reason};
 use queue_type::{LetterBatch, RejectedDeadLetters};
@@ -107,13 +108,15 @@ impl Leaving<'_> {
             Some(policy) if policy.dead_letter_to.is_some() || !departing.is_sized => {
                 policy.depart(departing);
             }
-            Some(_) | None => self.forget(queue, departing.gone.positions),
+            Some(_) | None => {
+                self.forget(queue, departing.gone.positions, departing.gone.reason.into());
+            }
         }
     }
 
     /// Forgets messages that are gone.
-    fn forget(&mut self, queue: &Queue, positions: PositionRange) {
-        self.confirms.not_consumed(positions);
+    fn forget(&mut self, queue: &Queue, positions: PositionRange, why: Refusal) {
+        self.confirms.not_consumed(positions, why);
         self.content.forget(queue, [positions]);
     }
 
@@ -125,14 +128,14 @@ impl Leaving<'_> {
                 return;
             }
             self.policy.state.as_deref_mut().and_then(PolicyState::take_departed);
-            self.confirms.not_consumed(PositionRange::one(at));
+            self.confirms.not_consumed(PositionRange::one(at), departing.gone.reason.into());
             self.content.release(queue.pool(), at);
         }
     }
 
-    /// Forgets messages that are gone together.
+    /// Forgets messages that are purged together.
     fn drop_ranges(&mut self, queue: &Queue, gone: &[PositionRange]) {
-        gone.iter().for_each(|range| self.confirms.not_consumed(*range));
+        gone.iter().for_each(|range| self.confirms.not_consumed(*range, Refusal::Purged));
         self.content.drop_ranges(queue, gone);
     }
 
@@ -150,7 +153,7 @@ impl Leaving<'_> {
         queue.storage().tell_lost(&queue.def, reason, n_lost);
         for range in &lost {
             self.fifo.messages_mut().discard(*range);
-            self.confirms.not_consumed(*range);
+            self.confirms.not_consumed(*range, Refusal::Damaged);
         }
         if queue.def.durable {
             records::append_purged(queue.wal(), queue.id().0, &lost);
@@ -182,7 +185,7 @@ impl Leaving<'_> {
             if let Some(policy) = self.fifo.messages_mut().policy_mut() {
                 policy.ready_bytes_mut().left(*body_bytes);
             }
-            self.forget(queue, PositionRange::one(*at));
+            self.forget(queue, PositionRange::one(*at), Refusal::Purged);
             n_removed += 1;
         }
         self.content.log_settled(queue);

@@ -3,6 +3,7 @@
 
 use crate::queue::Queue;
 use delivery::Sending;
+use message::Refusal;
 use meta::QueueDef;
 use queue::PositionRange;
 use queue_type::{AfterDetach, DeadLetter, LetterBatch, RuledQueue};
@@ -44,7 +45,7 @@ impl RuledQueue for Queue {
                     state.leaving().note_bytes_gone(at);
                 }
                 // A message that was lost meanwhile had no letter to answer its publisher.
-                state.confirms.not_consumed(PositionRange::one(at));
+                state.confirms.not_consumed(PositionRange::one(at), Refusal::Damaged);
                 state.content.release(self.pool(), at);
             }
             if let Some(policy) = &mut state.policy.state {
@@ -77,7 +78,7 @@ impl RuledQueue for Queue {
             }
             state.policy.set_sending(n);
             if state.deleted {
-                state.confirms.not_consumed(PositionRange { start: 0, end: u64::MAX });
+                state.confirms.refuse_all(Refusal::Deleted);
             }
         });
     }

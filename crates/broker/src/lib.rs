@@ -31,35 +31,16 @@ pub use crate::options::{BrokerOptions, Interceptors, Limits, Overwrite};
 pub use crate::rules::{Departed, Departure, Fate, QueueTimersStepper};
 pub use crate::session::{Hold, Session, Stop, n_settles_spare};
 pub use crate::start::{Steppers, StreamsStepper, start};
-pub use classic::ClassicV1Stepper;
-pub use classic::{Delayed, DelayedMessage};
-pub use content::pager::PagerStepper;
-pub use content::{PagerOptions, Seen, StorageOptions};
-pub use control::{DEFINITIONS_FILE, View};
-pub use exchanges::Forecast;
-pub use inspect::{Browser, LookAt, LookFrom, LookedAt, end_of};
-pub use message::Properties as MessageProperties;
-pub use queue::machine::DeadLetters;
-pub use queue::{DeliveryCounts, Reason, Standing};
-pub use queue_type::{
-    Activity, ConsumerView, Count, Counts, Deaths, DeleteConditions, Holder, PendingConfirms,
-    QueueRefused, QueueStat, WaitsFor,
-};
+pub use content::{PagerOptions, StorageOptions};
+pub use control::View;
+pub use inspect::{Browser, LookFrom, LookedAt};
+pub use queue::Standing;
+pub use queue_type::{Count, DeleteConditions, QueueStat};
 pub use queues::{Diagnosis, QueueContents, QueueRef};
-pub use quorum::{
-    BODY_START_BYTES, LogFigures, Peeked, QuorumFigures, QuorumInspection, QuorumQueue,
-};
+pub use quorum::QuorumInspection;
 pub use recovery::{Found, OpenError, Repair, repair};
 pub use segments::FileTraffic;
 pub use stdx::Clock;
-pub use store::blob::BlobStats;
-pub use stream::{
-    GroupRole, Inspection, PublisherView, ReadAhead, Stream, StreamDamage, StreamDurability,
-    StreamMessage, StreamOptions, SubscriptionView, Tail, TrackedValue,
-};
-pub use trace::events::Event;
-pub use trace::{ClockNs, Span, SpanKind, Spans, Tapped, TraceContext};
-pub use undo::{
-    Act, BringingBack, Busy, Head, Keeping, KeptStream, TakenAway, Taking, Undo, UndoEntry,
-    UndoOffer, UndoOptions, UndoRefused,
-};
+pub use stream::{ReadAhead, StreamDurability, StreamOptions};
+pub use trace::{Span, SpanKind, Spans};
+pub use undo::{BringingBack, TakenAway, Taking, UndoEntry, UndoOptions, UndoRefused};

@@ -128,7 +128,7 @@ impl Call {
         Name::from(self.param(name))
     }
 
-    pub(crate) fn view(&self) -> Arc<broker::View> {
+    pub(crate) fn view(&self) -> Arc<control::View> {
         self.api.management.broker.view()
     }
 

@@ -1,6 +1,6 @@
 //! The properties of a message as JSON.
 
-use broker::MessageProperties;
+use message::Properties as MessageProperties;
 use meta::definitions::table_to_json;
 use serde_json::{Value, json};
 use session::ShortString;

@@ -10,12 +10,11 @@ mod series;
 pub(crate) use looks::ChangedQueues;
 pub(crate) use series::Ranges;
 
-use broker::{
-    Broker, ChannelCounters, Connection, Count, Counts, ExchangeCounts, PublishTotals, QueueStat,
-};
+use broker::{Broker, ChannelCounters, Connection, ExchangeCounts, PublishTotals};
 use looks::Looks;
 use meta::{ConnectionId, QueueId};
 use mgmt::{Management, memory_used_bytes};
+use queue_type::{Count, Counts, QueueStat};
 use serde_json::{Map, Value, json};
 use series::{Moments, Range, details};
 use session::ChannelId;

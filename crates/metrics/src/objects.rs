@@ -12,12 +12,15 @@ use crate::table::{
 };
 use crate::text::{Kind, Writer};
 use auth::LoginThrottle;
-use broker::{ChannelCounters, Connection, Inspection, QueueRef, QuorumInspection};
+use broker::{ChannelCounters, Connection};
 use meta::QueueDef;
 use mgmt::Management;
+use queues::QueueRef;
+use quorum::QuorumInspection;
 use session::ChannelId;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use stream::Inspection;
 
 /// The figure that tells the type of each queue: name and meaning.
 const QUEUE_INFO: (&str, &str) = ("queue_info", "1 for each queue");

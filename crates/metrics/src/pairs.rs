@@ -4,9 +4,10 @@ use crate::rows::rows;
 use crate::selection::Selection;
 use crate::table::DELIVERED_ROWS;
 use crate::text::{Kind, Writer};
-use broker::{ChannelCounters, Connection, Counts, ExchangeCounts};
+use broker::{ChannelCounters, Connection, ExchangeCounts};
 use meta::QueueDef;
 use mgmt::Management;
+use queue_type::Counts;
 use session::ChannelId;
 use std::sync::Arc;
 

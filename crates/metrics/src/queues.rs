@@ -2,7 +2,7 @@
 
 use crate::rows::rows;
 use crate::text::Kind;
-use broker::{Count, QueueStat};
+use queue_type::{Count, QueueStat};
 
 /// A figure of a queue.
 type OfQueue = fn(&QueueStat) -> u64;

@@ -2,12 +2,14 @@
 
 use crate::Source;
 use auth::Attempts;
-use broker::{Alarm, BlobStats, Connection, Counts, PublishTotals, QueueStat, QueueTotals};
+use broker::{Alarm, Connection, PublishTotals, QueueTotals};
 use meta::QueueKind;
 use mgmt::{Management, memory_used_bytes};
+use queue_type::{Counts, QueueStat};
 use session::StreamCounts;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use store::blob::BlobStats;
 
 /// Everything that is told of the node as a whole.
 #[derive(Debug, Default)]

@@ -6,10 +6,14 @@ use crate::rows::rows;
 use crate::snapshot::Snapshot;
 use crate::text::{Kind, Writer};
 use auth::Attempts;
-use broker::{Count, Counts, DeadLetters, Deaths, LogFigures, MESSAGE_SIZES, Reason};
+use broker::MESSAGE_SIZES;
 use log::{SYNC_MICROS, WalStats};
 use meta::{Json, QueueKind};
 use mgmt::Management;
+use queue::Reason;
+use queue::machine::DeadLetters;
+use queue_type::{Count, Counts, Deaths};
+use quorum::LogFigures;
 use stdx::words;
 
 /// A figure of the node: its value may be unknown.

@@ -3,7 +3,8 @@
 use crate::api_error::ApiError;
 use crate::{Course, Management, salt};
 use api::ErrorCode;
-use broker::{Broker, View};
+use broker::Broker;
+use control::View;
 use meta::definitions::{
     Document, FINGERPRINT_PARAMETER, GoesOn, Import, ImportRules, Origin, Step,
 };

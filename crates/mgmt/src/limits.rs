@@ -1,6 +1,7 @@
 //! The limits beyond which alarms make publishers wait. An operator can change them while the node runs.
 
-use broker::{Broker, FileTraffic};
+use broker::Broker;
+use segments::FileTraffic;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A limit in bytes, or as a share of the machine's memory.

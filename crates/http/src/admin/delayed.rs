@@ -3,9 +3,12 @@
 use super::Reply;
 use crate::request::Request;
 use api::ErrorCode;
-use broker::{Delayed, LookedAt, QueueRef, Standing};
+use classic::Delayed;
+use inspect::LookedAt;
 use meta::{Candidate, Filter};
 use mgmt::{ApiError, Management, off_sockets};
+use queue::Standing;
+use queues::QueueRef;
 use serde_json::{Value, json};
 use std::sync::Arc;
 

@@ -4,11 +4,11 @@ use super::Reply;
 use super::recent::{Last, last};
 use crate::request::Request;
 use api::ErrorCode;
-use broker::Event;
 use meta::TopicPattern;
 use meta::definitions::table_to_json;
 use mgmt::{ApiError, Management};
 use serde_json::json;
+use trace::events::Event;
 
 /// The last events, with greater numbers than `after` and lesser ones than `before`, whose name matches the
 /// topic pattern `name`, with `text` in their headers.

@@ -2,11 +2,13 @@
 
 use super::Reply;
 use crate::request::Request;
-use broker::{Alarm, BlobStats, FileTraffic, HEAVIEST_NAMED, HeavyConnection, HeavyQueue};
+use broker::{Alarm, HEAVIEST_NAMED, HeavyConnection, HeavyQueue};
 use mgmt::{ListenerInfo, Management, memory_used_bytes};
+use segments::FileTraffic;
 use serde_json::{Map, Value, json};
 use std::sync::atomic::Ordering;
 use stdx::words;
+use store::blob::BlobStats;
 
 /// Whether it has started.
 pub(crate) fn state(management: &Management, _: &Request) -> Reply {

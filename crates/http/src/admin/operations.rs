@@ -3,9 +3,10 @@
 use super::Reply;
 use crate::request::Request;
 use api::ErrorCode;
-use broker::{Connection, DeleteConditions, Firehose, QueueRefused};
+use broker::{Connection, Firehose};
 use meta::MetaError;
 use mgmt::{ApiError, Management, is_same_node};
+use queue_type::{DeleteConditions, QueueRefused};
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 

@@ -6,9 +6,10 @@ use crate::properties;
 use crate::request::Request;
 use crate::typed_table;
 use api::ErrorCode;
-use broker::{BODY_START_BYTES, Peeked, QueueRef, QuorumInspection, QuorumQueue};
 use meta::{Pattern, QueueDef, QueueKind};
 use mgmt::{ApiError, Management, Matching, is_same_node, off_sockets};
+use queues::QueueRef;
+use quorum::{BODY_START_BYTES, Peeked, QuorumInspection, QuorumQueue};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 

@@ -3,14 +3,14 @@
 use super::Reply;
 use crate::request::Request;
 use api::ErrorCode;
-use broker::{
-    GroupRole, Inspection, PublisherView, Stream, StreamDamage, SubscriptionView, TrackedValue,
-};
 use meta::{ConnectionId, SuperStream, SuperStreamError};
 use mgmt::{ApiError, Management, is_same_node};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use stream::{
+    GroupRole, Inspection, PublisherView, Stream, StreamDamage, SubscriptionView, TrackedValue,
+};
 use tokio::task::spawn_blocking;
 
 /// The most partitions that are counted out, whatever the node's limit is.

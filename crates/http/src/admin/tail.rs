@@ -7,11 +7,11 @@ use crate::request::Request;
 use api::ErrorCode;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use broker::{Stream, StreamMessage, Tail};
 use mgmt::{ApiError, Management};
 use serde_json::{Value, json};
 use session::{ShortString, Table, Value as Field};
 use std::sync::Arc;
+use stream::{Stream, StreamMessage, Tail};
 use tokio::task::spawn_blocking;
 
 /// Bytes of bodies and properties that end a page: the message that reaches them is its last.

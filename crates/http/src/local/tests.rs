@@ -6,13 +6,14 @@ mod streams;
 use super::*;
 use crate::Settings;
 use auth::{Authenticator, Rules};
-use broker::{Alarm, Broker, FileTraffic, Identity, Interrupt, Session};
+use broker::{Alarm, Broker, Identity, Interrupt, Session};
 use log::WalOptions;
 use meta::{Command, NamedBy, QueueDeclare};
 use mgmt::{
     FileDescriptors, ListenerInfo, LogLine, Management, NodeInfo, ResourceLimits, Resources,
     Threshold,
 };
+use segments::FileTraffic;
 use serde_json::{Value, json};
 use session::{
     Attachment, ChannelId, Control, LinkId, MethodTag, Op, Outbox, Position, Request, ShortString,

@@ -8,7 +8,7 @@ use crate::refusal::Refusal;
 use axum::body::Bytes;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use broker::MessageProperties as Properties;
+use message::Properties;
 use message::{MessageRef, View};
 use serde_json::{Map, Value};
 use std::borrow::Cow;

@@ -6,10 +6,12 @@ use crate::objects::{flag, optional_text, permitted};
 use crate::refusal::Refusal;
 use crate::settings::MessageAccess;
 use axum::http::StatusCode;
-use broker::{Browser, LookFrom, LookedAt, QueueRef, Standing};
+use inspect::{Browser, LookFrom, LookedAt};
 use message::MessageRef;
 use meta::{Candidate, Filter, Permission};
 use mgmt::off_sockets;
+use queue::Standing;
+use queues::QueueRef;
 use serde_json::{Map, Value, json};
 use std::ops::ControlFlow;
 
@@ -164,7 +166,7 @@ impl Wanted {
 
     /// The position behind the last message of the queue, whichever are wanted; 0 without any.
     pub(super) fn end(&self) -> Result<u64, Refusal> {
-        broker::end_of(&self.queue).map_err(|error| unreadable(&self.queue, &error))
+        inspect::end_of(&self.queue).map_err(|error| unreadable(&self.queue, &error))
     }
 
     /// Begins to look, at so many messages at most.

@@ -7,7 +7,7 @@ use super::shown::{Rows, Shown};
 use crate::Api;
 use crate::call::Call;
 use crate::refusal::Refusal;
-use broker::{LookFrom, LookedAt};
+use inspect::{LookFrom, LookedAt};
 use message::MessageRef;
 use mgmt::Course;
 use serde_json::{Map, Value};

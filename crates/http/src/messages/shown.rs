@@ -5,9 +5,11 @@ use crate::Api;
 use crate::objects::client_details::channel_details;
 use crate::objects::messages::put_with_payload;
 use crate::properties;
-use broker::{LookedAt, QueueRef, Standing};
+use inspect::LookedAt;
 use message::MessageRef;
 use meta::definitions::table_to_json;
+use queue::Standing;
+use queues::QueueRef;
 use serde_json::{Map, Value, json};
 use session::{Table, Value as Field};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,7 +54,7 @@ impl Rows {
         self.n_bytes = 0;
         let held: BTreeSet<u64> = self.rows.iter().filter_map(|row| row.held).collect();
         let holders =
-            if held.is_empty() { Vec::new() } else { broker::QueueContents(queue).holders(&held) };
+            if held.is_empty() { Vec::new() } else { queues::QueueContents(queue).holders(&held) };
         let holders: BTreeMap<_, _> = holders.iter().map(|it| (it.position, it)).collect();
         let whole = |Row { held, mut json }| {
             if let Some(holder) = held.and_then(|position| holders.get(&position)) {

@@ -11,7 +11,8 @@ use crate::caller::Caller;
 use crate::objects::{exchanges, permitted};
 use crate::refusal::Refusal;
 use axum::body::Bytes;
-use broker::{LookFrom, Tap, Tapped};
+use broker::Tap;
+use inspect::LookFrom;
 use message::{MessageRef, OwnedMessage};
 use meta::{Name, Permission, QueueId, Resource, ResourceKind};
 use serde_json::json;
@@ -19,6 +20,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread::park_timeout;
 use std::time::Duration;
+use trace::Tapped;
 
 /// Messages that are shown in a second.
 const SHOWN_MAX: usize = 50;

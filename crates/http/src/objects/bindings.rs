@@ -8,7 +8,7 @@ use crate::list::{Row, RowSet};
 use crate::refusal::Refusal;
 use crate::typed_table::typed_table;
 use api::BindingColumn;
-use broker::View;
+use control::View;
 use meta::definitions::table_to_json;
 use meta::{BindingPlace, BindingView, DestinationName, Name, Vhost};
 use serde_json::Value;

@@ -13,18 +13,19 @@ use crate::refusal::Refusal;
 use crate::stats::{OpenChannel, Ranges};
 use crate::typed_table::typed_table;
 use api::{ChannelColumn, ConsumerColumn, ErrorCode};
-use broker::{
-    Activity, ChannelCounters, Connection, ConsumerView, Diagnosis, Inspection, QueueRef,
-};
+use broker::{ChannelCounters, Connection};
 use meta::definitions::table_to_json;
 use meta::{ConnectionId, Pattern};
 use mgmt::{ApiError, Matching, channel_pid, connection_of_pid, connection_pid};
+use queue_type::{Activity, ConsumerView};
+use queues::{Diagnosis, QueueRef};
 use serde_json::{Value, json};
 use session::ChannelId;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use stream::Inspection;
 
 /// The reason that clients are given where the request has none.
 const CLOSE_REASON: &str = "Closed via management plugin";

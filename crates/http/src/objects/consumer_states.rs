@@ -1,8 +1,9 @@
 //! The states of consumers: what each holds, may hold and waits for. Lists and `explain/why` tell the same.
 
 use crate::Api;
-use broker::{Activity, ConsumerView, Diagnosis, QueueRef, WaitsFor};
 use meta::{ConnectionId, QueueId};
+use queue_type::{Activity, ConsumerView, WaitsFor};
+use queues::{Diagnosis, QueueRef};
 use session::ChannelId;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;

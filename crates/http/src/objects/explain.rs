@@ -5,13 +5,16 @@ use super::{put_field, text};
 use crate::admin::definitions::{self, Define};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::refusal::Refusal;
-use broker::{Alarm, Forecast, QueueRef, View};
+use broker::Alarm;
+use control::View;
+use exchanges::Forecast;
 use meta::definitions::policy as definitions_policy;
 use meta::{
     AccessReason, Destination, Message, Name, Overflow, Passage, Permission, Policy, PolicyEffect,
     PolicyScope, QueueDef, Resource, ResourceKind, RouteOutcome, SettingSource, Standing, Trace,
     TraceStep, Vhost, policy_effects, policy_standings, setting_sources,
 };
+use queues::QueueRef;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;

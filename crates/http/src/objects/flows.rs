@@ -3,8 +3,9 @@
 use super::client_details::channel_details;
 use crate::Api;
 use crate::stats::{OpenChannel, Publishes, Ranges};
-use broker::{Connection, Counts};
+use broker::Connection;
 use meta::{QueueDef, QueueId};
+use queue_type::Counts;
 use serde_json::{Value, json};
 use session::ChannelId;
 use std::collections::HashMap;

@@ -9,7 +9,7 @@ use crate::user_session::{Got, Told, UserSession, unexpected};
 use axum::body::Bytes;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use broker::MessageProperties as Properties;
+use message::Properties;
 use meta::definitions::table_from_json;
 use serde_json::{Map, Value, json};
 use session::{Op, Outcome, ShortString};

@@ -3,8 +3,8 @@
 use crate::call::{Call, vhost};
 use crate::caller::Caller;
 use crate::refusal::Refusal;
-use broker::QueueRef;
 use meta::{Name, Permission, Resource, ResourceKind, State};
+use queues::QueueRef;
 
 /// A queue of the virtual host of the address, if who asks has that permission for it.
 pub(crate) fn queue(call: &Call, name: &str, permission: Permission) -> Result<QueueRef, Refusal> {

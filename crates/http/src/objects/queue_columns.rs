@@ -8,17 +8,19 @@ use crate::objects::clients;
 use crate::stats::Ranges;
 use crate::typed_table::typed_table;
 use api::QueueColumn;
-use broker::{
-    Activity, ConsumerView, Identity, Inspection, QueueRef, QueueStat, QuorumInspection,
-    StreamDurability, View,
-};
+use broker::Identity;
+use control::View;
 use meta::definitions::table_to_json;
 use meta::{PolicyScope, QueueDef, QueueKind, QueueSettings, QueueVersion, Vhost};
 use mgmt::{channel_pid, connection_pid, queue_pid};
+use queue_type::{Activity, ConsumerView, QueueStat};
+use queues::QueueRef;
+use quorum::QuorumInspection;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use stdx::{Now, UnixMs, date_time};
+use stream::{Inspection, StreamDurability};
 
 /// The parts that all rows of a list share.
 pub(super) struct QueueContext {

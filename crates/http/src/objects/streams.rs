@@ -5,9 +5,9 @@ use super::{field, put_field};
 use crate::admin::streams;
 use crate::call::{Answer, Call, Outcome};
 use crate::refusal::Refusal;
-use broker::Stream;
 use meta::ConnectionId;
 use serde_json::{Value, json};
+use stream::Stream;
 
 /// Users of a stream, with the connection of each.
 type Users = fn(&str, &Stream) -> Vec<(ConnectionId, Value)>;

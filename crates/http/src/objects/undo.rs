@@ -7,15 +7,16 @@ use crate::call::{Answer, Call, Outcome};
 use crate::jobs::{Job, JobState};
 use crate::refusal::Refusal;
 use axum::http::StatusCode;
-use broker::{
-    Act, BringingBack, Busy, DeleteConditions, Keeping, KeptStream, QueueRef, TakenAway, Taking,
-    UndoEntry, UndoRefused,
-};
 use meta::{Permission, Vhost};
 use mgmt::Course;
+use queue_type::DeleteConditions;
+use queues::QueueRef;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::task::{spawn_blocking, yield_now};
+use undo::{
+    Act, BringingBack, Busy, Keeping, KeptStream, TakenAway, Taking, UndoEntry, UndoRefused,
+};
 
 /// Messages that are put into a queue together.
 const TOGETHER_MAX: usize = 1_024;

@@ -5,8 +5,9 @@ use super::{
     ACKED, ChannelKey, OF_PUBLISHERS, OF_QUEUES, OTHER_BYTES_MAX, OpenChannel, Past, Publishes,
     Stats, of_counts,
 };
-use broker::{Counts, ExchangeCounts};
+use broker::ExchangeCounts;
 use meta::QueueId;
+use queue_type::Counts;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 

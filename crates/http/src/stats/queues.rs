@@ -2,8 +2,10 @@
 //! are looked at.
 
 use super::{QueueLook, QueueSums, READY, of_queue};
-use broker::{Broker, QueueRef, View};
+use broker::Broker;
+use control::View;
 use meta::{Name, QueueId, QueueKind};
+use queues::QueueRef;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -63,7 +63,8 @@ pub struct FoundPage {
 pub enum FoundContent {
     /// A copy of what is in memory.
     Here(LoadedPage),
-    /// The page is on disk only: to be read without any lock, then [asked for](Looks::live_in) again.
+    /// The page is on disk only: to be read without any lock, then [asked for](BacklogBrowser::live_in)
+    /// again.
     Cold(ColdPage),
 }
 

@@ -58,7 +58,7 @@ stdx::named! {
         LinkRedirect = "amqp:link:redirect",
         /// The link was attached elsewhere.
         Stolen = "amqp:link:stolen",
-        /// There is no transaction with this id.
+        /// No transaction has this id.
         TransactionUnknownId = "amqp:transaction:unknown-id",
         /// The transaction was rolled back.
         TransactionRollback = "amqp:transaction:rollback",

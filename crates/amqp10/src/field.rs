@@ -291,7 +291,7 @@ choices! {
         Unsettled = 0,
         /// All.
         Settled = 1,
-        /// Those whose transfers say so.
+        /// Deliveries are settled whose transfers say so.
         Mixed = 2,
     }
     /// The moment when the receiver settles.

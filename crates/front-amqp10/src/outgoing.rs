@@ -246,7 +246,7 @@ impl WaitingOutputs {
 /// The progress of a delivery.
 enum SendProgress {
     Whole,
-    /// So many bytes of the message went out; the window is used up.
+    /// Part of the message went out, as many bytes as told; the window is used up.
     UpTo(usize),
 }
 

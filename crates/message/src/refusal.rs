@@ -23,7 +23,7 @@ stdx::named! {
         Deleted = "deleted",
         /// The queue takes nothing without a consumer (`x-confirm-on-no-consumer`).
         NoConsumer = "no-consumer",
-        /// As many publishes wait for the queue's consumers as may.
+        /// The limit of publishes that wait for the queue's consumers is reached.
         MaxPending = "max-pending",
         /// No consumer had the message in the time that its publisher may wait.
         Timeout = "timeout",

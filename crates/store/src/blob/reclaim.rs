@@ -165,7 +165,7 @@ impl BlobStore {
                 return Err(error);
             }
         };
-        // Who looks places up before they change reads the old file, whatever the name means by then.
+        // A reader with a place of before reads the old file, whatever the name means by then.
         if let Some(file) = lock(&self.state).files.get_mut(&rewrite.number) {
             file.cached = Some(self.dir.cache.pin(old));
         }

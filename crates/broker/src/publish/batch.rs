@@ -361,7 +361,7 @@ impl Batch {
         }
     }
 
-    /// The refusals of queues that answer no publish themselves, and of those that do.
+    /// The messages that queues did not take, whether or not those queues answer for themselves.
     pub(super) fn refusals(&self) -> Refusals<'_> {
         let mut by_item = self.not_taken.clone();
         by_item.sort_by_key(|it| it.item);

@@ -131,8 +131,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     /// Whenever figures change, and however far back and apart they are asked for, samples are those of
-    /// somebody who has kept every look; where steps are finer than what is kept, of no earlier than the
-    /// step that is kept before.
+    /// somebody who has kept every look; where steps are finer than what is kept, those of the last moment
+    /// that a level keeps: of the level that their age is for, or, since figures that do not change are not
+    /// thinned out, of one before it.
     #[test]
     fn samples_are_those_of_a_naive_sampler(
         kind in prop::sample::select(&KINDS),
@@ -165,17 +166,31 @@ proptest! {
             let (moment_ms, value) =
                 (sample["timestamp"].as_u64().unwrap(), sample["sample"].as_u64());
             let age_ms = moments.now_ms - moment_ms;
-            let Some((kept_ms, _)) = kind.levels.iter().find(|(_, max_ms)| age_ms < *max_ms) else {
+            let Some(level) = kind.levels.iter().position(|(_, max_ms)| age_ms < *max_ms) else {
                 continue;
             };
-            let earliest_ms = moment_ms.checked_sub(moment_ms.checked_rem(*kept_ms).unwrap_or(0));
-            let is_right = value == naive(moment_ms) || value == earliest_ms.and_then(naive);
+            let kept = &kind.levels[..=level];
+            let is_right = kept.iter().any(|(kept_ms, _)| {
+                value == naive(moment_ms - moment_ms.checked_rem(*kept_ms).unwrap_or(0))
+            });
             prop_assert!(is_right, "{age_ms} ms ago: {value:?}, not {:?}", naive(moment_ms));
-            if range.step_ms.is_multiple_of(STEP_MS.max(*kept_ms)) {
+            if range.step_ms.is_multiple_of(STEP_MS.max(kept[level].0)) {
                 prop_assert_eq!(value, naive(moment_ms), "{} ms ago", age_ms);
             }
         }
     }
+}
+
+#[test]
+fn figures_that_rested_are_as_fine_as_at_their_last_change() {
+    let (mut history, mut moments) = (History::<u8, 1>::new(LONG, 1 << 20), Moments::default());
+    // What changed each minute, then not for an hour, is older than what is kept each minute.
+    for n in 1..=2 * 3_600 {
+        moments.advance(Now::at_ms(n * 1_000));
+        history.look(7, [n.min(3_600) / 60], &moments);
+    }
+    let found = [1_200_000, 1_260_000, 1_290_000].map(|ms| history.at(&7, ms).unwrap());
+    assert_eq!(found, [[20], [21], [21]]);
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod error;
 mod field;
 mod frame;
 mod message;
+mod percent;
 mod performative;
 mod properties;
 mod protocol_header;
@@ -42,6 +43,7 @@ pub use message::{
     Body, Header, MessageRef, Section, Sections, put_application_properties,
     put_message_annotations, sole_data,
 };
+pub use percent::{percent_decoded, put_percent_encoded};
 pub use performative::{
     Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Performative, Transfer,
 };

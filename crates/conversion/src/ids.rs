@@ -1,7 +1,7 @@
 //! Message ids, correlation ids and addresses for replies.
 
 use crate::annotations::{short, text};
-use amqp10::ValueRef;
+use amqp10::{ValueRef, percent_decoded, put_percent_encoded};
 use std::borrow::Cow;
 use std::io::Write;
 
@@ -91,13 +91,7 @@ pub(crate) fn decimal(n: u64, room: &mut IdText) -> &[u8] {
 pub(crate) fn reply_address(queue: &[u8]) -> String {
     let mut address = String::with_capacity(QUEUES.len() + queue.len());
     address.push_str(QUEUES);
-    for byte in queue {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(byte) {
-            address.push(char::from(*byte));
-        } else {
-            address.push_str(&format!("%{byte:02X}"));
-        }
-    }
+    put_percent_encoded(queue, &mut address);
     address
 }
 
@@ -106,24 +100,8 @@ pub(crate) fn reply_address(queue: &[u8]) -> String {
 pub(crate) fn reply_queue(address: Option<ValueRef<'_>>) -> Option<Cow<'_, [u8]>> {
     let Some(ValueRef::Str(address)) = address else { return None };
     let queue: Cow<'_, [u8]> = match address.strip_prefix(QUEUES) {
-        Some(quoted) if quoted.contains('%') => unquoted(quoted.as_bytes())?.into(),
-        Some(queue) => queue.as_bytes().into(),
+        Some(quoted) => percent_decoded(quoted)?,
         None => address.as_bytes().into(),
     };
     (queue.len() <= amqp091::ShortString::LEN_MAX).then_some(queue)
-}
-
-fn unquoted(mut quoted: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(quoted.len());
-    while let Some((&first, rest)) = quoted.split_first() {
-        quoted = rest;
-        if first == b'%' {
-            let ([high, low], rest) = rest.split_first_chunk()?;
-            out.push(hex(*high)? << 4 | hex(*low)?);
-            quoted = rest;
-        } else {
-            out.push(first);
-        }
-    }
-    Some(out)
 }

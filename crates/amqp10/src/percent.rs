@@ -1,0 +1,63 @@
+//! Names as parts of addresses (RFC 3986, 2.1).
+
+use std::borrow::Cow;
+
+/// The bytes that a part of an address stands for; `None` for a `%` without two digits behind it.
+#[must_use]
+pub fn percent_decoded(quoted: &str) -> Option<Cow<'_, [u8]>> {
+    let mut rest = quoted.as_bytes();
+    if !rest.contains(&b'%') {
+        return Some(Cow::Borrowed(rest));
+    }
+    let digit = |of: u8| char::from(of).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let mut decoded = Vec::with_capacity(rest.len());
+    while let Some((&first, behind)) = rest.split_first() {
+        rest = behind;
+        if first == b'%' {
+            let ([high, low], behind) = rest.split_first_chunk()?;
+            decoded.push(digit(*high)? << 4 | digit(*low)?);
+            rest = behind;
+        } else {
+            decoded.push(first);
+        }
+    }
+    Some(Cow::Owned(decoded))
+}
+
+/// Appends a name as a part of an address: all but letters, digits and `-._~` is encoded.
+pub fn put_percent_encoded(name: &[u8], out: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let digit = |of: u8| DIGITS.get(usize::from(of)).map_or('0', |digit| char::from(*digit));
+    for byte in name {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(byte) {
+            out.push(char::from(*byte));
+        } else {
+            out.extend(['%', digit(byte >> 4), digit(byte & 0xF)]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_not_encoded_well_has_no_name() {
+        for quoted in ["%", "%4", "a%", "%zz", "%+1"] {
+            assert_eq!(percent_decoded(quoted), None, "{quoted}");
+        }
+        assert_eq!(percent_decoded("a%2Fb%c3%BC+").as_deref(), Some("a/bü+".as_bytes()));
+    }
+
+    proptest! {
+        #[test]
+        fn an_encoded_name_is_itself_again(name: Vec<u8>) {
+            let mut quoted = String::new();
+            put_percent_encoded(&name, &mut quoted);
+            prop_assert!(quoted.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/'));
+            let decoded = percent_decoded(&quoted).unwrap();
+            prop_assert_eq!(&*decoded, &name[..]);
+        }
+    }
+}

@@ -1,9 +1,10 @@
 //! The server side of AMQP 1.0: bytes of a client to requests, answers of the broker to bytes.
-//! Must never know sockets, clocks, threads, what an address means, or what a queue keeps.
+//! Must never know sockets, clocks, threads, or what a queue keeps.
 //! Start reading at [`ServerConnection`], then `SessionEndpoint`.
 
 #![deny(clippy::indexing_slicing, clippy::unwrap_used)]
 
+mod address;
 mod connection;
 mod fault;
 mod idle_clock;
@@ -21,6 +22,7 @@ mod settings;
 mod settlement;
 mod windows;
 
+pub use address::{SourceAddress, TargetAddress};
 pub use connection::ServerConnection;
 pub use fault::{FaultScope, ProtocolFault};
 pub use incoming::{LINK_CREDIT, UNFINISHED_BYTES_MAX};

@@ -1,0 +1,244 @@
+//! Addresses of nodes, as RabbitMQ's version 2 has them. Names in them are percent-encoded.
+//!
+//! ```text
+//! source  = "/queues/" queue | "/management"
+//! target  = "/queues/" queue | "/exchanges/" exchange ["/" key] | "/management" | null
+//! to      = "/queues/" queue | "/exchanges/" exchange ["/" key]     of a message, if the target is null
+//! ```
+//!
+//! Version 1 (`/queue/q`, `/exchange/x/key`, `/topic/key`, `/amq/queue/q`, `q`) is refused, with the address
+//! of version 2 that says the same.
+
+use crate::fault::ProtocolFault;
+use amqp10::{
+    Condition, LinkTarget, SourceTerminus, ValueRef, percent_decoded, put_percent_encoded,
+};
+use session::ShortString;
+use std::borrow::Cow;
+
+const QUEUES: &str = "/queues/";
+const EXCHANGES: &str = "/exchanges/";
+const MANAGEMENT: &str = "/management";
+/// The most of a bad address that is told back.
+const TOLD_BYTES_MAX: usize = 255;
+/// COMPAT: RabbitMQ's words for the deprecated feature `amqp_address_v1` that is not permitted.
+const VERSION_1: &str = "RabbitMQ AMQP address version 1 is unsupported. \
+                         Clients must use RabbitMQ AMQP address version 2.";
+
+/// A name of a queue or an exchange, or a routing key: at most 255 bytes.
+type NodeName<'a> = Cow<'a, [u8]>;
+
+/// The node that messages of a link come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SourceAddress<'a> {
+    /// A queue.
+    Queue(NodeName<'a>),
+    /// The responses of the management node.
+    Management,
+}
+
+/// The node that messages of a link go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TargetAddress<'a> {
+    /// A queue that must exist, by the default exchange.
+    Queue(NodeName<'a>),
+    /// An exchange other than the default one, with one key for all messages.
+    Exchange {
+        /// The exchange's name.
+        exchange: NodeName<'a>,
+        /// The routing key; empty by default.
+        routing_key: NodeName<'a>,
+    },
+    /// Each message says where it goes to, in `to`.
+    Anonymous,
+    /// The management node.
+    Management,
+}
+
+impl<'a> SourceAddress<'a> {
+    /// The node of a source that a client attaches.
+    ///
+    /// # Errors
+    /// The fault that refuses the link.
+    pub fn of_source(source: &SourceTerminus<'a>) -> Result<Self, ProtocolFault> {
+        if source.dynamic {
+            return Err(not_dynamic("source"));
+        }
+        match source.address {
+            Some(ValueRef::Str(MANAGEMENT)) => Ok(Self::Management),
+            Some(ValueRef::Str(address)) => {
+                let queue = address.strip_prefix(QUEUES).map(queue_named);
+                match queue {
+                    Some(queue) => queue.map(Self::Queue).ok_or_else(|| refused_as_bad(address)),
+                    None => Err(refused_source(address)),
+                }
+            }
+            Some(_) => Err(invalid("Attach refused: the source's address is not a string")),
+            None => Err(invalid("Attach refused: the source has no address")),
+        }
+    }
+}
+
+impl<'a> TargetAddress<'a> {
+    /// The node of a target that a client attaches.
+    ///
+    /// # Errors
+    /// The fault that refuses the link.
+    pub fn of_target(target: &LinkTarget<'a>) -> Result<Self, ProtocolFault> {
+        let LinkTarget::Terminus(target) = target else {
+            return Err(ProtocolFault::link(
+                Condition::NotImplemented,
+                "Transactions not supported",
+            ));
+        };
+        if target.dynamic {
+            return Err(not_dynamic("target"));
+        }
+        match target.address {
+            None => Ok(Self::Anonymous),
+            Some(ValueRef::Str(MANAGEMENT)) => Ok(Self::Management),
+            Some(ValueRef::Str(address)) => Self::parse(address).ok_or_else(|| {
+                let is_of_version_2 = [QUEUES, EXCHANGES].iter().any(|it| address.starts_with(it));
+                let version_1 = if is_of_version_2 { None } else { Version1::parse(address) };
+                version_1.map_or_else(
+                    || refused_as_bad(address),
+                    |old| old.refused(address, &old.as_target()),
+                )
+            }),
+            Some(_) => Err(invalid("Attach refused: the target's address is not a string")),
+        }
+    }
+
+    /// The node that a message's `to` names, for a link whose target is anonymous.
+    ///
+    /// # Errors
+    /// The reason why the message is rejected or, if it is settled, its link detached.
+    pub fn of_message(to: Option<ValueRef<'a>>) -> Result<Self, ProtocolFault> {
+        let unmet = |text| Err(ProtocolFault::link(Condition::PreconditionFailed, text));
+        // COMPAT: RabbitMQ's texts.
+        match to {
+            Some(ValueRef::Str(to)) => Self::parse(to)
+                .map_or_else(|| unmet(format!("bad 'to' address string: {}", told(to))), Ok),
+            Some(_) => unmet("bad 'to' address: not a string".to_owned()),
+            None => unmet("anonymous terminus requires 'to' address to be set".to_owned()),
+        }
+    }
+
+    fn parse(address: &'a str) -> Option<Self> {
+        if let Some(queue) = address.strip_prefix(QUEUES) {
+            return queue_named(queue).map(Self::Queue);
+        }
+        let exchange = address.strip_prefix(EXCHANGES)?;
+        let (exchange, key) = exchange.split_once('/').unwrap_or((exchange, ""));
+        // COMPAT: the default exchange is reached by queues' addresses only.
+        if matches!(exchange, "" | "amq.default") || key.contains('/') {
+            return None;
+        }
+        Some(Self::Exchange { exchange: name(exchange)?, routing_key: name(key)? })
+    }
+}
+
+/// An address of version 1.
+enum Version1<'a> {
+    Queue(&'a str),
+    Exchange(&'a str, Option<&'a str>),
+    /// The default exchange, with each message's subject as key.
+    BySubject,
+}
+
+impl<'a> Version1<'a> {
+    fn parse(address: &'a str) -> Option<Self> {
+        let queue = address.strip_prefix("/queue/");
+        let queue = queue.or_else(|| address.strip_prefix("/amq/queue/"));
+        if matches!(address, "" | "/queue") {
+            Some(Self::BySubject)
+        } else if let Some(queue) = queue.or_else(|| Some(address).filter(|it| !it.contains('/'))) {
+            Some(Self::Queue(queue))
+        } else if let Some(key) = address.strip_prefix("/topic/") {
+            Some(Self::Exchange("amq.topic", Some(key)))
+        } else {
+            let exchange = address.strip_prefix("/exchange/")?;
+            let parts = exchange.split_once('/').map(|(exchange, key)| (exchange, Some(key)));
+            let (exchange, key) = parts.unwrap_or((exchange, None));
+            Some(Self::Exchange(exchange, key))
+        }
+    }
+
+    /// The words that say what to write instead, in a target.
+    fn as_target(&self) -> String {
+        match self {
+            Self::Queue(queue) => quoted_address(QUEUES, &[queue]),
+            Self::Exchange(exchange, None) => quoted_address(EXCHANGES, &[exchange]),
+            Self::Exchange(exchange, Some(key)) => quoted_address(EXCHANGES, &[exchange, key]),
+            Self::BySubject => {
+                "no address, and '/queues/QUEUE' in each message's property 'to'".to_owned()
+            }
+        }
+    }
+
+    /// The words that say what to write instead, in a source.
+    fn as_source(&self) -> String {
+        match self {
+            Self::Queue(queue) => quoted_address(QUEUES, &[queue]),
+            Self::Exchange(exchange, _) => {
+                format!("'/queues/QUEUE', with a queue that is bound to exchange '{exchange}'")
+            }
+            Self::BySubject => "'/queues/QUEUE'".to_owned(),
+        }
+    }
+
+    fn refused(&self, address: &str, instead: &str) -> ProtocolFault {
+        let (address, instead) = (told(address), told(instead));
+        invalid(format!("Attach refused: {VERSION_1} Instead of '{address}' write {instead}."))
+    }
+}
+
+fn quoted_address(prefix: &str, names: &[&str]) -> String {
+    let mut address = format!("'{prefix}");
+    for (n, name) in names.iter().enumerate() {
+        address.push_str(if n > 0 { "/" } else { "" });
+        // COMPAT: in version 1 a slash alone is encoded.
+        put_percent_encoded(name.replace("%2F", "/").as_bytes(), &mut address);
+    }
+    address.push('\'');
+    address
+}
+
+fn refused_source(address: &str) -> ProtocolFault {
+    if address.starts_with(EXCHANGES) {
+        let address = told(address);
+        return invalid(format!(
+            "Attach refused: bad address '{address}': sources are queues, '/queues/QUEUE'"
+        ));
+    }
+    let version_1 = Version1::parse(address);
+    version_1.map_or_else(|| refused_as_bad(address), |old| old.refused(address, &old.as_source()))
+}
+
+fn queue_named(quoted: &str) -> Option<NodeName<'_>> {
+    name(quoted).filter(|queue| !queue.is_empty())
+}
+
+fn name(quoted: &str) -> Option<NodeName<'_>> {
+    percent_decoded(quoted).filter(|name| name.len() <= ShortString::LEN_MAX)
+}
+
+fn refused_as_bad(address: &str) -> ProtocolFault {
+    invalid(format!("Attach refused: bad address '{}'", told(address)))
+}
+
+/// The beginning of an address, as long as it is told.
+fn told(address: &str) -> &str {
+    address.get(..address.floor_char_boundary(TOLD_BYTES_MAX)).unwrap_or_default()
+}
+
+fn not_dynamic(terminus: &str) -> ProtocolFault {
+    ProtocolFault::link(Condition::NotImplemented, format!("Dynamic {terminus} not supported"))
+}
+
+fn invalid(text: impl Into<Cow<'static, str>>) -> ProtocolFault {
+    ProtocolFault::link(Condition::InvalidField, text)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+use super::*;
+use amqp10::{MapRef, Symbol, Symbols, TargetTerminus, TerminusDurability};
+use proptest::prelude::*;
+
+fn source(address: &str) -> Result<SourceAddress<'_>, ProtocolFault> {
+    let address = Some(ValueRef::Str(address));
+    SourceAddress::of_source(&SourceTerminus { address, ..SourceTerminus::default() })
+}
+
+fn target(address: Option<&str>) -> Result<TargetAddress<'_>, ProtocolFault> {
+    let address = address.map(ValueRef::Str);
+    TargetAddress::of_target(&LinkTarget::Terminus(TargetTerminus {
+        address,
+        durable: TerminusDurability::None,
+        expiry_policy: Symbol("session-end"),
+        timeout: 0,
+        dynamic: false,
+        dynamic_node_properties: MapRef::EMPTY,
+        capabilities: Symbols::NONE,
+    }))
+}
+
+fn queue(name: &str) -> TargetAddress<'_> {
+    TargetAddress::Queue(Cow::Borrowed(name.as_bytes()))
+}
+
+fn exchange<'a>(exchange: &'a str, key: &'a str) -> TargetAddress<'a> {
+    let [exchange, routing_key] = [exchange, key].map(|name| Cow::Borrowed(name.as_bytes()));
+    TargetAddress::Exchange { exchange, routing_key }
+}
+
+#[test]
+fn addresses_of_version_2() {
+    for (address, meant) in [
+        ("/queues/q", queue("q")),
+        ("/queues/a%2Fb%20%C3%BC+", queue("a/b ü+")),
+        ("/queues/a/b", queue("a/b")),
+        ("/exchanges/x/key", exchange("x", "key")),
+        ("/exchanges/x", exchange("x", "")),
+        ("/exchanges/x/", exchange("x", "")),
+        ("/exchanges/%2F/%2f.%23", exchange("/", "/.#")),
+        ("/management", TargetAddress::Management),
+    ] {
+        assert_eq!(target(Some(address)), Ok(meant), "{address}");
+    }
+    assert_eq!(target(None), Ok(TargetAddress::Anonymous));
+    assert_eq!(source("/queues/%25"), Ok(SourceAddress::Queue(Cow::Borrowed(b"%"))));
+    assert_eq!(source("/management"), Ok(SourceAddress::Management));
+}
+
+#[test]
+fn bad_addresses_are_refused_in_words() {
+    let long = format!("/queues/{}", "q".repeat(256));
+    for address in [
+        "/queues/",
+        "/queues/%",
+        "/exchanges/",
+        "/exchanges//key",
+        "/exchanges/amq.default/key",
+        "/exchanges/x/a/b",
+        "/exchanges/x/%4",
+        "/nodes/q",
+        &long,
+    ] {
+        let fault = target(Some(address)).unwrap_err();
+        assert_eq!(fault.condition, Condition::InvalidField);
+        assert!(fault.text.starts_with("Attach refused: bad address '/"), "{}", fault.text);
+        assert!(fault.text.len() < 300);
+    }
+    let fault = source("/exchanges/x/key").unwrap_err();
+    assert!(fault.text.ends_with("sources are queues, '/queues/QUEUE'"), "{}", fault.text);
+    let none = SourceAddress::of_source(&SourceTerminus::default()).unwrap_err();
+    assert_eq!(none.text, "Attach refused: the source has no address");
+    let dynamic = SourceTerminus { dynamic: true, ..SourceTerminus::default() };
+    let fault = SourceAddress::of_source(&dynamic).unwrap_err();
+    assert_eq!(fault.condition, Condition::NotImplemented);
+}
+
+#[test]
+fn addresses_of_version_1_are_refused_with_what_to_write_instead() {
+    for (address, instead) in [
+        ("/queue/q", "'/queues/q'"),
+        ("/amq/queue/a b", "'/queues/a%20b'"),
+        ("q", "'/queues/q'"),
+        ("/exchange/x/a%2Fb", "'/exchanges/x/a%2Fb'"),
+        ("/exchange/x", "'/exchanges/x'"),
+        ("/topic/a.#", "'/exchanges/amq.topic/a.%23'"),
+        ("/queue", "no address, and '/queues/QUEUE' in each message's property 'to'"),
+    ] {
+        let fault = target(Some(address)).unwrap_err();
+        let expected =
+            format!("Attach refused: {VERSION_1} Instead of '{address}' write {instead}.");
+        assert_eq!(fault, invalid(expected));
+    }
+    let fault = source("/exchange/x/k").unwrap_err();
+    let expected = "write '/queues/QUEUE', with a queue that is bound to exchange 'x'.";
+    assert!(fault.text.ends_with(expected), "{}", fault.text);
+}
+
+#[test]
+fn a_message_says_where_it_goes_to() {
+    let of = |to| TargetAddress::of_message(Some(ValueRef::Str(to)));
+    assert_eq!(of("/queues/q"), Ok(queue("q")));
+    assert_eq!(of("/exchanges/x/key"), Ok(exchange("x", "key")));
+    for (to, text) in [
+        (Some(ValueRef::Str("/management")), "bad 'to' address string: /management"),
+        (Some(ValueRef::Str("q")), "bad 'to' address string: q"),
+        (Some(ValueRef::U64(1)), "bad 'to' address: not a string"),
+        (None, "anonymous terminus requires 'to' address to be set"),
+    ] {
+        let fault = ProtocolFault::link(Condition::PreconditionFailed, text);
+        assert_eq!(TargetAddress::of_message(to), Err(fault));
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_name_has_an_address(name in prop::collection::vec(any::<u8>(), 1..=255)) {
+        let mut address = QUEUES.to_owned();
+        put_percent_encoded(&name, &mut address);
+        prop_assert_eq!(source(&address), Ok(SourceAddress::Queue(Cow::Borrowed(&name[..]))));
+        prop_assert_eq!(target(Some(&address)), Ok(TargetAddress::Queue(Cow::Borrowed(&name[..]))));
+    }
+
+    #[test]
+    fn any_text_is_an_address_or_refused_shortly(address in "[/a-z%0-9ü]{0,600}") {
+        for fault in [source(&address).err(), target(Some(&address)).err()].into_iter().flatten() {
+            prop_assert_eq!(fault.condition, Condition::InvalidField);
+            prop_assert!(fault.text.len() < 800);
+        }
+    }
+}

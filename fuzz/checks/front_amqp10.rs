@@ -8,7 +8,7 @@ use amqp10::{
 use edge::Step;
 use front_amqp10::{
     AttachedLink, ConnectionSettings, ConsumerCredit, LinkHandle, LinkRequest, ProtocolFault,
-    ServerConnection, UNFINISHED_BYTES_MAX,
+    SentMessage, ServerConnection, UNFINISHED_BYTES_MAX,
 };
 use message::Refusal;
 use session::{ChannelId, Confirmation, Content, LinkId, Position, RefusedBy};
@@ -138,7 +138,8 @@ impl ScriptedBroker {
                 let n = it.credit.min(3);
                 for position in 0..u64::from(n) {
                     let message = [7; 700];
-                    front.deliver(NOW, key, (Position(position), &message), more);
+                    let delivery = SentMessage { position: Position(position), sections: &message };
+                    front.deliver(NOW, key, delivery, more);
                 }
                 let delivery_count = it.delivery_count.plus(n);
                 let credit = ConsumerCredit {

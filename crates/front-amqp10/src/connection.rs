@@ -6,14 +6,14 @@ use crate::incoming::Payload;
 use crate::life::{CLOSING_MS, ConnectionLife, ConnectionPhase, InputReading};
 use crate::login::SaslLogin;
 use crate::open::ClientOpen;
-use crate::requests::{AttachResult, ConsumerCredit, LinkHandle, LinkRequest};
+use crate::requests::{AttachResult, ConsumerCredit, LinkHandle, LinkRequest, SentMessage};
 use crate::session_table::{FrameBody, SessionTable};
 use crate::settings::ConnectionSettings;
 use amqp10::{
     Close, Condition, FrameRef, FrameType, Open, Performative, decode_frame, put_empty_frame,
 };
 use edge::{AuthFailure, CloseMode, Progress, Step, Tick};
-use session::{ChannelId, Confirmation, Error, Position, Span};
+use session::{ChannelId, Confirmation, Error, Span};
 use std::sync::Arc;
 use stdx::Now;
 
@@ -261,24 +261,23 @@ impl ServerConnection {
     pub fn answer(&mut self, channel: ChannelId, first: u64, last: u64, answer: Confirmation<'_>) {
         let Self { life, sessions, .. } = self;
         sessions.with(life, channel.0, &mut Vec::new(), |session, io| {
-            session.answer(io, (first, last), answer);
+            session.answer(io, first, last, answer);
         });
     }
 
-    /// Sends a message, in sections, to a consumer. A message that the client does not take ends its session,
+    /// Sends a message to a consumer. A message that the client does not take ends its session,
     /// which is a request to the broker.
     pub fn deliver(
         &mut self,
         now: Now,
         key: LinkHandle,
-        (position, message): (Position, &[u8]),
+        message: SentMessage<'_>,
         requests: &mut Vec<LinkRequest>,
     ) {
         let Self { life, sessions, .. } = self;
         let channel = key.channel.0;
-        let sent = sessions.with(life, channel, requests, |session, io| {
-            session.deliver(io, (key.handle, position), message)
-        });
+        let sent = sessions
+            .with(life, channel, requests, |session, io| session.deliver(io, key.handle, message));
         if let Some(Err(fault)) = sent {
             sessions.fail(life, now, channel, &fault, requests);
         }

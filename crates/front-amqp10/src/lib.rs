@@ -29,7 +29,7 @@ pub use incoming::{LINK_CREDIT, UNFINISHED_BYTES_MAX};
 pub use open::ClientOpen;
 pub use requests::{
     AttachAsked, AttachResult, AttachedLink, ConsumerCredit, CreditRequest, LinkHandle,
-    LinkRequest, ModifiedMessage, ReceivedMessage,
+    LinkRequest, ModifiedMessage, ReceivedMessage, SentMessage,
 };
 pub use settings::ConnectionSettings;
 pub use settlement::{NumberedEntries, UnsettledDeliveries};

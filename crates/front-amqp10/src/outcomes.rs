@@ -16,6 +16,14 @@ struct AnsweredRun {
     is_accepted: bool,
 }
 
+/// Deliveries that follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DeliveryRange {
+    pub(crate) first: SerialNumber,
+    /// The last one; none if the first is the only one.
+    pub(crate) last: Option<SerialNumber>,
+}
+
 /// The outcomes of a session's incoming deliveries that were not told yet.
 #[derive(Debug, Default)]
 pub(crate) struct OutcomeRuns(Vec<AnsweredRun>);
@@ -58,7 +66,8 @@ impl OutcomeRuns {
             let state =
                 if run.is_accepted { DeliveryState::ACCEPTED } else { DeliveryState::RELEASED };
             let last = (run.n_more > 0).then(|| run.first.plus(run.n_more));
-            put_settled(channel, Role::Receiver, (run.first, last), Some(state), out);
+            let range = DeliveryRange { first: run.first, last };
+            put_settled(channel, Role::Receiver, range, Some(state), out);
         }
     }
 }
@@ -67,7 +76,7 @@ impl OutcomeRuns {
 pub(crate) fn put_settled(
     channel: u16,
     role: Role,
-    (first, last): (SerialNumber, Option<SerialNumber>),
+    DeliveryRange { first, last }: DeliveryRange,
     state: Option<DeliveryState<'_>>,
     out: &mut Vec<u8>,
 ) {
@@ -92,7 +101,8 @@ pub(crate) fn put_rejected(channel: u16, id: SerialNumber, by: RefusedBy<'_>, ou
         },
     };
     let state = DeliveryState::rejected(Some(error));
-    put_settled(channel, Role::Receiver, (id, None), Some(state), out);
+    let range = DeliveryRange { first: id, last: None };
+    put_settled(channel, Role::Receiver, range, Some(state), out);
 }
 
 const fn in_words(why: Refusal) -> &'static str {

@@ -63,7 +63,7 @@ impl DeliveryHead {
     fn put_transfer(
         &self,
         sender: &FrameSender,
-        (message, n_sent): (&[u8], usize),
+        SentPart { message, n_sent }: SentPart<'_>,
         out: &mut Vec<u8>,
     ) -> usize {
         let rest = message.get(n_sent..).unwrap_or_default();
@@ -115,6 +115,13 @@ impl FrameSender {
     }
 }
 
+/// A message of which a part has been sent.
+#[derive(Clone, Copy, Debug)]
+struct SentPart<'m> {
+    message: &'m [u8],
+    n_sent: usize,
+}
+
 /// Something that waits behind deliveries for which the client has no window.
 #[derive(Debug)]
 enum WaitingOutput {
@@ -154,7 +161,7 @@ impl WaitingOutputs {
     ) {
         let mut n_sent = 0;
         if self.waiting.is_empty() {
-            n_sent = match send(sender, windows, head, (message, 0), out) {
+            n_sent = match send(sender, windows, head, SentPart { message, n_sent: 0 }, out) {
                 SendProgress::Whole => return,
                 SendProgress::UpTo(n_sent) => n_sent,
             };
@@ -212,7 +219,8 @@ impl WaitingOutputs {
                     self.n_flows -= 1;
                 }
                 WaitingOutput::Delivery { head, message, n_sent } => {
-                    match send(sender, windows, *head, (message, *n_sent), out) {
+                    let part = SentPart { message, n_sent: *n_sent };
+                    match send(sender, windows, *head, part, out) {
                         SendProgress::UpTo(n) => {
                             *n_sent = n;
                             return;
@@ -255,17 +263,17 @@ fn send(
     sender: &FrameSender,
     windows: &mut SessionWindows,
     head: DeliveryHead,
-    (message, mut n_sent): (&[u8], usize),
+    mut part: SentPart<'_>,
     out: &mut Vec<u8>,
 ) -> SendProgress {
     while windows.can_send() {
-        n_sent += head.put_transfer(sender, (message, n_sent), out);
+        part.n_sent += head.put_transfer(sender, part, out);
         windows.send_transfer();
-        if n_sent >= message.len() {
+        if part.n_sent >= part.message.len() {
             return SendProgress::Whole;
         }
     }
-    SendProgress::UpTo(n_sent)
+    SendProgress::UpTo(part.n_sent)
 }
 
 fn put_flow(

@@ -114,6 +114,15 @@ pub struct ModifiedMessage {
     pub annotations: Vec<u8>,
 }
 
+/// A message on its way to a consumer.
+#[derive(Clone, Copy, Debug)]
+pub struct SentMessage<'m> {
+    /// The message's place in its queue.
+    pub position: Position,
+    /// The message's sections.
+    pub sections: &'m [u8],
+}
+
 /// A consumer's credit, as its client knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreditRequest {

@@ -5,11 +5,11 @@ use crate::incoming::{IncomingLimits, IncomingLink, Payload};
 use crate::links::{
     AttachingLink, EarlyDetach, EarlyFlow, LinkState, accepting, check_attach, put_detach, refusing,
 };
-use crate::outcomes::{OutcomeRuns, put_rejected, put_settled};
+use crate::outcomes::{DeliveryRange, OutcomeRuns, put_rejected, put_settled};
 use crate::outgoing::{DeliveryHead, FrameSender, OutgoingLink, UnsettledMessage, WaitingOutputs};
 use crate::requests::{
     AttachAsked, AttachResult, AttachedLink, ConsumerCredit, CreditRequest, LinkHandle,
-    LinkRequest, ModifiedMessage,
+    LinkRequest, ModifiedMessage, SentMessage,
 };
 use crate::settlement::{NumberedEntries, UnsettledDeliveries};
 use crate::windows::SessionWindows;
@@ -18,7 +18,7 @@ use amqp10::{
     PassingState, Performative, Role, SenderSettleMode, SerialNumber, Transfer, ValueRef,
 };
 use message::Refusal;
-use session::{ChannelId, Confirmation, LinkId, Outcome, Position, Settle};
+use session::{ChannelId, Confirmation, LinkId, Outcome, Settle};
 
 /// The connection's part of what a session does.
 #[derive(Debug)]
@@ -419,7 +419,7 @@ impl SessionEndpoint {
                     )
                     | DeliveryState::Other(_),
                 ),
-            ) => return self.refuse_outcome(io, (first, last)),
+            ) => return self.refuse_outcome(io, first, last),
         };
         let channel = ChannelId(self.channel);
         let n_requests = io.requests.len();
@@ -427,7 +427,7 @@ impl SessionEndpoint {
             io.requests.push(settle_request(channel, &message, &outcome));
         });
         if !settled && io.requests.len() > n_requests {
-            let range = (first, disposition.last);
+            let range = DeliveryRange { first, last: disposition.last };
             put_settled(self.channel, Role::Sender, range, state, io.out);
         }
         Ok(())
@@ -437,7 +437,8 @@ impl SessionEndpoint {
     fn refuse_outcome(
         &mut self,
         io: &mut SessionIo<'_>,
-        (first, last): (SerialNumber, SerialNumber),
+        first: SerialNumber,
+        last: SerialNumber,
     ) -> Result<(), ProtocolFault> {
         let mut handles = Vec::new();
         self.unsettled.settle(first, last, |_, message| handles.push(message.handle));
@@ -455,7 +456,8 @@ impl SessionEndpoint {
     pub(crate) fn answer(
         &mut self,
         io: &mut SessionIo<'_>,
-        (first, last): (u64, u64),
+        first: u64,
+        last: u64,
         answer: Confirmation<'_>,
     ) {
         let (channel, of_session) = (self.channel, self.windows.flow());
@@ -489,12 +491,12 @@ impl SessionEndpoint {
     pub(crate) fn deliver(
         &mut self,
         io: &mut SessionIo<'_>,
-        (handle, position): (u32, Position),
-        message: &[u8],
+        handle: u32,
+        SentMessage { position, sections }: SentMessage<'_>,
     ) -> Result<(), ProtocolFault> {
         let sender = io.sender(self.channel);
         let Some(LinkState::Outgoing(outgoing)) = self.link_mut(handle) else { return Ok(()) };
-        let (n_bytes, max) = (message.len() as u64, outgoing.message_bytes_max);
+        let (n_bytes, max) = (sections.len() as u64, outgoing.message_bytes_max);
         if n_bytes > max {
             return Err(ProtocolFault::session(
                 Condition::MessageSizeExceeded,
@@ -507,7 +509,7 @@ impl SessionEndpoint {
             None => self.unsettled.next_settled(),
         };
         let head = DeliveryHead { handle, id, tag };
-        self.waiting.deliver(&sender, &mut self.windows, head, message, io.out);
+        self.waiting.deliver(&sender, &mut self.windows, head, sections, io.out);
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use amqp10::{
     SenderSettleMode, SerialNumber, SourceTerminus, Symbol, Symbols, TargetTerminus,
     TerminusDurability, Transfer, ValueRef, put_frame,
 };
-use front_amqp10::{AttachedLink, ConnectionSettings, LinkHandle, ServerConnection};
+use front_amqp10::{AttachedLink, ConnectionSettings, LinkHandle, SentMessage, ServerConnection};
 use session::{ChannelId, Confirmation, LinkId, Position};
 use std::sync::Arc;
 use stdx::Now;
@@ -146,7 +146,8 @@ fn messages_allocate_nothing_in_steady_state() {
         requests.clear();
         front.read(NOW, bytes, &mut requests);
         for position in n * u64::from(BATCH)..(n + 1) * u64::from(BATCH) {
-            let delivery = (Position(position), &b"\x00\x53\x75\xa0\x01m"[..]);
+            let delivery =
+                SentMessage { position: Position(position), sections: b"\x00\x53\x75\xa0\x01m" };
             front.deliver(NOW, consumer, delivery, &mut requests);
         }
         let first = n * u64::from(BATCH) + 1;

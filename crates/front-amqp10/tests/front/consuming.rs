@@ -6,7 +6,7 @@ use amqp10::{
     Open, PassingState, Performative, ReceiverSettleMode, Rejected, Role, SenderSettleMode,
     TransactionalState,
 };
-use front_amqp10::{ConnectionSettings, ConsumerCredit};
+use front_amqp10::{ConnectionSettings, ConsumerCredit, SentMessage};
 use session::Position;
 
 fn attached() -> Talk {
@@ -22,7 +22,12 @@ fn attached_with(attach: Attach<'_>, begin: Begin<'_>) -> Talk {
 }
 
 fn deliver(talk: &mut Talk, position: u64, message: &[u8]) {
-    talk.front.deliver(START, key(0), (Position(position), message), &mut Vec::new());
+    talk.front.deliver(
+        START,
+        key(0),
+        SentMessage { position: Position(position), sections: message },
+        &mut Vec::new(),
+    );
 }
 
 #[test]
@@ -200,7 +205,12 @@ fn a_closed_window_holds_back_its_session_in_order() {
     talk.says_on(1, &Performative::Attach(Box::new(consumer(0))));
     talk.hears();
     let other = front_amqp10::LinkHandle { channel: session::ChannelId(1), handle: 0 };
-    talk.front.deliver(START, other, (Position(9), b"other"), &mut Vec::new());
+    talk.front.deliver(
+        START,
+        other,
+        SentMessage { position: Position(9), sections: b"other" },
+        &mut Vec::new(),
+    );
     assert_eq!(talk.hears(), ["transfer 0 0 5 on 1"]);
     talk.says(&Performative::Flow(Flow { incoming_window: 1, ..flow(1, 0) }));
     assert_eq!(talk.hears(), ["transfer 0 1 6", "flow 0+400 link 0 2+0 drain"]);
@@ -257,7 +267,12 @@ fn a_message_that_the_client_does_not_take_ends_its_session() {
     let attach = Attach { max_message_size: Some(100), ..consumer(0) };
     let mut talk = attached_with(attach, begin());
     let mut requests = Vec::new();
-    talk.front.deliver(START, key(0), (Position(0), &[0; 368]), &mut requests);
+    talk.front.deliver(
+        START,
+        key(0),
+        SentMessage { position: Position(0), sections: &[0; 368] },
+        &mut requests,
+    );
     assert_eq!(
         talk.hears(),
         ["end amqp:link:message-size-exceeded \

@@ -2,7 +2,7 @@
 
 use crate::harness::{START, Talk, begin, consumer, disposition, flow, key, publisher, whole};
 use amqp10::{Attach, Begin, DeliveryState, Detach, Flow, Performative, SerialNumber, Transfer};
-use front_amqp10::{ConnectionSettings, ConsumerCredit, UNFINISHED_BYTES_MAX};
+use front_amqp10::{ConnectionSettings, ConsumerCredit, SentMessage, UNFINISHED_BYTES_MAX};
 use session::Position;
 
 /// Dispositions over the whole number space, of a consumer that holds a few deliveries.
@@ -11,7 +11,12 @@ fn dispositions_cost_by_what_is_unsettled() {
     let mut talk = Talk::begun();
     talk.says(&Performative::Attach(Box::new(consumer(0))));
     (0..3).for_each(|n| {
-        talk.front.deliver(START, key(0), (Position(n), b"m"), &mut Vec::new());
+        talk.front.deliver(
+            START,
+            key(0),
+            SentMessage { position: Position(n), sections: b"m" },
+            &mut Vec::new(),
+        );
     });
     talk.takes_asked();
     for n in 0..20_000_u32 {
@@ -95,7 +100,12 @@ fn flows_that_wait_for_a_window_are_bounded() {
     let mut talk = Talk::begun_with(ConnectionSettings::default(), crate::harness::open(), begin);
     for handle in [0, 1] {
         talk.says(&Performative::Attach(Box::new(consumer(handle))));
-        talk.front.deliver(START, key(handle), (Position(0), b"m"), &mut Vec::new());
+        talk.front.deliver(
+            START,
+            key(handle),
+            SentMessage { position: Position(0), sections: b"m" },
+            &mut Vec::new(),
+        );
     }
     talk.hears();
     for n in 0..50_000_u32 {

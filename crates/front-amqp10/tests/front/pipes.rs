@@ -6,7 +6,7 @@ use amqp10::{
     Begin, DeliveryOutcome, DeliveryState, Disposition, Flow, FrameType, Open, Performative, Role,
     Transfer, put_frame,
 };
-use front_amqp10::{ConnectionSettings, ConsumerCredit};
+use front_amqp10::{ConnectionSettings, ConsumerCredit, SentMessage};
 use proptest::prelude::*;
 use session::{ChannelId, Confirmation, Position};
 use std::collections::VecDeque;
@@ -101,7 +101,7 @@ impl PipeClient {
     /// The broker hands what was published on to the consumer, answers it, and tells the consumer's credit.
     fn broker(&mut self) {
         for message in std::mem::take(&mut self.talk.published) {
-            let delivery = (Position(self.n_delivered), &message[..]);
+            let delivery = SentMessage { position: Position(self.n_delivered), sections: &message };
             self.talk.front.deliver(START, key(CONSUMER), delivery, &mut Vec::new());
             self.n_delivered += 1;
             let n = self.n_delivered;

@@ -19,13 +19,20 @@ pub struct Uri {
     pub vhost: String,
 }
 
+/// A scheme of URIs, and the port where it names none.
+struct Scheme {
+    name: &'static str,
+    port: u16,
+}
+
 impl Uri {
     /// Reads a URI.
     ///
     /// # Errors
     /// Anything that is not an AMQP URI.
     pub fn parse(text: &str) -> Result<Self, String> {
-        Self::parse_schemes(text, [("amqp", PORT), ("amqps", PORT_TLS)])
+        let plain = Scheme { name: "amqp", port: PORT };
+        Self::parse_schemes(text, &plain, &Scheme { name: "amqps", port: PORT_TLS })
     }
 
     /// Reads a URI of the stream protocol: `rabbitmq-stream://`, or with TLS `rabbitmq-stream+tls://`.
@@ -33,18 +40,18 @@ impl Uri {
     /// # Errors
     /// Anything else.
     pub fn parse_stream(text: &str) -> Result<Self, String> {
-        let (port, port_tls) = (streamproto::spec::PORT, streamproto::spec::PORT_TLS);
-        Self::parse_schemes(text, [("rabbitmq-stream", port), ("rabbitmq-stream+tls", port_tls)])
+        let plain = Scheme { name: "rabbitmq-stream", port: streamproto::spec::PORT };
+        let port = streamproto::spec::PORT_TLS;
+        Self::parse_schemes(text, &plain, &Scheme { name: "rabbitmq-stream+tls", port })
     }
 
-    /// `schemes` are the plain and the encrypted one with their ports.
-    fn parse_schemes(text: &str, schemes: [(&str, u16); 2]) -> Result<Self, String> {
+    fn parse_schemes(text: &str, plain: &Scheme, encrypted: &Scheme) -> Result<Self, String> {
         let wrong = |why: &str| format!("invalid URI '{text}': {why}");
-        let [(plain, port_plain), (encrypted, port_encrypted)] = schemes;
-        let (is_encrypted, rest) = match text.split_once("://") {
-            Some((scheme, rest)) if scheme == plain => (false, rest),
-            Some((scheme, rest)) if scheme == encrypted => (true, rest),
+        let (scheme, rest) = match text.split_once("://") {
+            Some((scheme, rest)) if scheme == plain.name => (plain, rest),
+            Some((scheme, rest)) if scheme == encrypted.name => (encrypted, rest),
             Some(_) | None => {
+                let (plain, encrypted) = (plain.name, encrypted.name);
                 return Err(wrong(&format!("it has to begin with {plain}:// or {encrypted}://")));
             }
         };
@@ -62,8 +69,8 @@ impl Uri {
         let decode = |text: &str| decode(text).ok_or_else(|| wrong("a % is not followed by hex"));
         Ok(Self {
             host: if host.is_empty() { "localhost".to_owned() } else { host.to_owned() },
-            port: port.unwrap_or(if is_encrypted { port_encrypted } else { port_plain }),
-            is_encrypted,
+            port: port.unwrap_or(scheme.port),
+            is_encrypted: scheme.name == encrypted.name,
             user: decode(user)?,
             password: decode(password)?,
             // A URI that ends in "/" names the vhost with the empty name.

@@ -6,7 +6,7 @@ mod handshake;
 mod subscription;
 
 use crate::Settings;
-use crate::outbox::{ClientOutbox, FORCED_MS, Locked, SILENT_CLOSE_DELAY_MS};
+use crate::outbox::{AdvertisedAddress, ClientOutbox, FORCED_MS, Locked, SILENT_CLOSE_DELAY_MS};
 use crate::settings::FRAME_BYTES_MAX;
 use edge::{AuthFailure, CloseMode, Closing, Progress, Step, Tick, Timers};
 use handshake::Handshake;
@@ -123,8 +123,9 @@ impl Connection {
     /// A connection that was accepted now, at this port.
     #[must_use]
     pub fn new(settings: Arc<Settings>, port: u16, now: Now) -> Self {
-        let advertised =
+        let (host, port) =
             (settings.advertised_host.clone(), settings.advertised_port.unwrap_or(port));
+        let advertised = AdvertisedAddress { host, port };
         let counter = Arc::new(settings.totals.open());
         let locked = Locked::new(&settings.budget, advertised, Arc::clone(&counter));
         let outbox = Arc::new(ClientOutbox::new(locked));

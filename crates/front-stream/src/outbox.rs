@@ -35,6 +35,13 @@ const CLOSE_CORRELATION_ID: u32 = 1;
 /// The outbox of a connection's client.
 pub type ClientOutbox = SharedOutbox<Locked>;
 
+/// The host and port that clients are to connect to.
+#[derive(Debug)]
+pub(crate) struct AdvertisedAddress {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
 /// The part behind the outbox's lock.
 #[derive(Debug)]
 pub struct Locked {
@@ -44,8 +51,7 @@ pub struct Locked {
     metadata: MetadataParts,
     /// The id of the client's close, once it has said one.
     close_asked: Option<u32>,
-    /// The host and port that clients are to connect to.
-    advertised: (String, u16),
+    advertised: AdvertisedAddress,
     counter: Arc<StreamCounter>,
 }
 
@@ -140,10 +146,10 @@ impl Sink for Locked {
 }
 
 impl Locked {
-    /// Creates an empty outbox, which tells the client the `advertised` host and port of this node.
+    /// Creates an empty outbox, which tells the client the `advertised` address of this node.
     pub(crate) fn new(
         budget: &Arc<OutboxBudget>,
-        advertised: (String, u16),
+        advertised: AdvertisedAddress,
         counter: Arc<StreamCounter>,
     ) -> Self {
         Self {
@@ -175,9 +181,8 @@ impl Locked {
         }
     }
 
-    /// The host and port that clients are to connect to.
-    pub(crate) fn advertised(&self) -> (&str, u16) {
-        (&self.advertised.0, self.advertised.1)
+    pub(crate) const fn advertised(&self) -> &AdvertisedAddress {
+        &self.advertised
     }
 
     /// The client knows this version of deliveries.

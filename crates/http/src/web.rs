@@ -88,7 +88,7 @@ async fn index(State(api): State<Arc<Api>>, Extension(peer): Extension<Peer>) ->
 async fn file(
     State(api): State<Arc<Api>>,
     Extension(peer): Extension<Peer>,
-    Path((version, path)): Path<(String, String)>,
+    Path([version, path]): Path<[String; 2]>,
 ) -> Response {
     let found = ui::file(&path).filter(|_| version == ui::version());
     let response = found.map(|file| {

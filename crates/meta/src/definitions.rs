@@ -16,7 +16,10 @@ mod tests;
 
 pub use changes::{ObjectChange, object_changes};
 pub use error::{ImportError, ImportErrors};
-pub use export::{Document, Origin, export, export_vhost, policy, user, user_limits, vhost_limits};
+pub use export::{
+    Document, Origin, export, export_vhost, policy, topic_grant, user, user_limits,
+    user_permissions, vhost_limits,
+};
 pub use import::{Import, Step, import};
 pub use rules::{GoesOn, ImportRules};
 pub use table::{from_json as table_from_json, is_flat, to_json as table_to_json};

@@ -16,7 +16,7 @@ use crate::setting::policy::suit;
 use crate::setting::{Given, Precedence, SETTINGS, Setting};
 use crate::state::State;
 use crate::users::Users;
-use crate::{Permission, Resource, ResourceKind};
+use crate::{Permission, Resource, ResourceKind, TopicUse};
 
 stdx::named! {
     /// The place of a policy towards one queue or exchange.
@@ -221,7 +221,7 @@ impl Users {
         let at_exchange = |_: &&[u8]| matches && resource.kind == ResourceKind::Exchange;
         if let Some(key) = key.filter(at_exchange)
             && let Some(topics) = found.topic_permissions_at(&resource.vhost, &resource.name)
-            && !self.may_topic((user, &resource.vhost), &resource.name, permission, key, &[])
+            && !self.may_topic(user, resource, TopicUse::of(permission, key))
         {
             let is_write = permission == Permission::Write;
             let pattern = if is_write { topics.write() } else { topics.read() };

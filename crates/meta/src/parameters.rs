@@ -7,6 +7,17 @@ use crate::checks::check_name;
 use crate::error::MetaError;
 use crate::parameter::Json;
 
+/// A parameter of a virtual host.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter<'s> {
+    /// The component that it is for.
+    pub component: &'s Name,
+    /// Its name.
+    pub name: &'s Name,
+    /// Its value.
+    pub value: &'s Json,
+}
+
 /// The parameters of a virtual host by component, then name.
 #[derive(Clone, Debug, Default)]
 pub struct Parameters(OrdMap<Name, OrdMap<Name, Json>>);
@@ -17,10 +28,10 @@ impl Parameters {
         self.0.get(component)?.get(name)
     }
 
-    /// All of them: component, name, value.
-    pub fn iter(&self) -> impl Iterator<Item = (&Name, &Name, &Json)> {
-        (self.0.iter()).flat_map(|(component, parameters)| {
-            parameters.iter().map(move |(name, value)| (component, name, value))
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = Parameter<'_>> {
+        self.0.iter().flat_map(|(component, parameters)| {
+            parameters.iter().map(move |(name, value)| Parameter { component, name, value })
         })
     }
 

@@ -33,6 +33,37 @@ impl Permissions {
     }
 }
 
+/// A user's permissions at one exchange, by routing keys.
+#[derive(Clone, Copy, Debug)]
+pub struct TopicGrant<'s> {
+    /// The user.
+    pub user: &'s Name,
+    /// The virtual host of the exchange.
+    pub vhost: &'s Name,
+    /// The exchange.
+    pub exchange: &'s Name,
+    /// The permissions.
+    pub permissions: &'s TopicPermissions,
+}
+
+/// The use of a routing key, which topic permissions allow or refuse.
+#[derive(Clone, Copy, Debug)]
+pub struct TopicUse<'a> {
+    /// The permission that it takes.
+    pub permission: Permission,
+    /// The routing key.
+    pub key: &'a [u8],
+    /// The client's name for itself, which `{client_id}` stands for, if its protocol has one.
+    pub client_id: Option<&'a str>,
+}
+
+impl<'a> TopicUse<'a> {
+    /// The use of a routing key over a protocol whose clients have no names.
+    pub const fn of(permission: Permission, key: &'a [u8]) -> Self {
+        Self { permission, key, client_id: None }
+    }
+}
+
 /// The routing keys that a user may use at one exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicPermissions {
@@ -48,7 +79,7 @@ impl TopicPermissions {
         write: &str,
         read: &str,
     ) -> Result<Self, MetaError> {
-        let known = [("username", user.as_str()), ("vhost", vhost.as_str())];
+        let known = [Variable::new("username", user), Variable::new("vhost", vhost)];
         let write = TopicPattern::new(write, &known)?;
         let read = TopicPattern::new(read, &known)?;
         Ok(Self { write, read })
@@ -64,18 +95,25 @@ impl TopicPermissions {
         &self.read.text
     }
 
-    pub(crate) fn allow(
-        &self,
-        permission: Permission,
-        key: &[u8],
-        variables: &[(&str, &str)],
-    ) -> bool {
-        match permission {
-            Permission::Write => self.write.matches(key, variables),
-            Permission::Read => self.read.matches(key, variables),
+    pub(crate) fn allow(&self, it: TopicUse<'_>) -> bool {
+        match it.permission {
+            Permission::Write => self.write.matches(it),
+            Permission::Read => self.read.matches(it),
             // RabbitMQ stores no such expression; nobody asks.
             Permission::Configure => true,
         }
+    }
+}
+
+/// A variable of expressions, and its value.
+struct Variable<'a> {
+    name: &'static str,
+    value: &'a str,
+}
+
+impl<'a> Variable<'a> {
+    const fn new(name: &'static str, value: &'a str) -> Self {
+        Self { name, value }
     }
 }
 
@@ -88,18 +126,18 @@ struct TopicPattern {
 }
 
 impl TopicPattern {
-    fn new(text: &str, known: &[(&str, &str)]) -> Result<Self, MetaError> {
+    fn new(text: &str, known: &[Variable<'_>]) -> Result<Self, MetaError> {
         let pattern = Pattern::for_permission(&expand(text, known))?;
         Ok(Self { text: text.into(), pattern })
     }
 
-    /// Whether the key matches. Variables of a connection (`client_id`) are filled in here, at the cost of a
-    /// compilation.
-    fn matches(&self, key: &[u8], variables: &[(&str, &str)]) -> bool {
-        match expand(self.pattern.as_str(), variables) {
-            Cow::Borrowed(_) => self.pattern.matches(key),
+    /// Whether the key matches. The client's name is filled in here, at the cost of a compilation.
+    fn matches(&self, it: TopicUse<'_>) -> bool {
+        let client_id = it.client_id.map(|value| Variable::new("client_id", value));
+        match expand(self.pattern.as_str(), client_id.as_slice()) {
+            Cow::Borrowed(_) => self.pattern.matches(it.key),
             Cow::Owned(text) => {
-                Pattern::for_permission(&text).is_ok_and(|pattern| pattern.matches(key))
+                Pattern::for_permission(&text).is_ok_and(|pattern| pattern.matches(it.key))
             }
         }
     }
@@ -107,15 +145,15 @@ impl TopicPattern {
 
 /// The text with `{name}` of each variable replaced by its value, quoted: in one pass, so that a value may be
 /// called like a variable. Others that stand in brackets stay as they are.
-fn expand<'t>(text: &'t str, variables: &[(&str, &str)]) -> Cow<'t, str> {
+fn expand<'t>(text: &'t str, variables: &[Variable<'_>]) -> Cow<'t, str> {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, inside)) = rest.split_once('{') {
-        let value = variables.iter().find_map(|(name, value)| {
-            Some((*value, inside.strip_prefix(name)?.strip_prefix('}')?))
+        let known = variables.iter().find_map(|Variable { name, value }| {
+            Some((value, inside.strip_prefix(name)?.strip_prefix('}')?))
         });
         out.push_str(before);
-        match value {
+        match known {
             Some((value, behind)) => {
                 out.push_str(&pattern::quote(value));
                 rest = behind;
@@ -140,7 +178,8 @@ mod tests {
     fn may_write(user: &str, vhost: &str, pattern: &str, key: &str) -> bool {
         let permissions = TopicPermissions::new(&user.into(), &vhost.into(), pattern, "").unwrap();
         assert_eq!(permissions.write(), pattern);
-        permissions.allow(Permission::Write, key.as_bytes(), &[("client_id", ".*")])
+        let (permission, key) = (Permission::Write, key.as_bytes());
+        permissions.allow(TopicUse { permission, key, client_id: Some(".*") })
     }
 
     #[test]

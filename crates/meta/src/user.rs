@@ -6,7 +6,7 @@ use imbl::OrdMap;
 use routing::Name;
 
 use crate::password::PasswordHash;
-use crate::permission::{Permissions, TopicPermissions};
+use crate::permission::{Permissions, TopicGrant, TopicPermissions};
 
 /// The limits of a user. Negative or missing: no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,9 +68,14 @@ impl User {
     }
 
     /// Topic permissions by virtual host and exchange.
-    pub fn topic_permissions(&self) -> impl Iterator<Item = (&Name, &Name, &TopicPermissions)> {
-        self.topic_permissions.iter().flat_map(|(vhost, exchanges)| {
-            exchanges.iter().map(move |(exchange, permissions)| (vhost, exchange, &**permissions))
+    pub fn topic_permissions(&self) -> impl Iterator<Item = TopicGrant<'_>> {
+        self.topic_permissions.iter().flat_map(move |(vhost, exchanges)| {
+            exchanges.iter().map(move |(exchange, permissions)| TopicGrant {
+                user: &self.name,
+                vhost,
+                exchange,
+                permissions,
+            })
         })
     }
 

@@ -9,7 +9,7 @@ use crate::checks::check_name;
 use crate::error::MetaError;
 use crate::outcome::Removed;
 use crate::password::PasswordHash;
-use crate::permission::{Permissions, TopicPermissions};
+use crate::permission::{Permissions, TopicGrant, TopicUse};
 use crate::resource::{Permission, Resource, ResourceKind};
 use crate::user::User;
 
@@ -41,16 +41,12 @@ impl Users {
         self.iter().filter_map(move |user| Some((&user.name, user.permissions_in(vhost)?)))
     }
 
-    /// Topic permissions in a virtual host: user, exchange, permissions.
+    /// Topic permissions in a virtual host.
     pub fn topic_permissions_in<'s>(
         &'s self,
         vhost: &'s str,
-    ) -> impl Iterator<Item = (&'s Name, &'s Name, &'s TopicPermissions)> {
-        self.iter().flat_map(move |user| {
-            (user.topic_permissions())
-                .filter(move |(found, ..)| found.as_str() == vhost)
-                .map(move |(_, exchange, permissions)| (&user.name, exchange, permissions))
-        })
+    ) -> impl Iterator<Item = TopicGrant<'s>> {
+        self.iter().flat_map(User::topic_permissions).filter(move |it| it.vhost.as_str() == vhost)
     }
 
     /// Whether a user has access to a virtual host at all.
@@ -65,22 +61,12 @@ impl Users {
         permissions.is_some_and(|permissions| permissions.allow(permission, name))
     }
 
-    /// Whether a user may use this routing key at the exchange: yes, unless topic permissions are set
-    /// for it. `variables` are those of the connection, for example `client_id`; the names of user
-    /// and virtual host are known.
+    /// Whether a user may use a routing key at the exchange: yes, unless topic permissions are set for it.
     #[must_use]
-    pub fn may_topic(
-        &self,
-        who: (&str, &str),
-        exchange: &str,
-        permission: Permission,
-        key: &[u8],
-        variables: &[(&str, &str)],
-    ) -> bool {
-        let (user, vhost) = who;
-        let permissions =
-            self.get(user).and_then(|user| user.topic_permissions_at(vhost, exchange));
-        permissions.is_none_or(|permissions| permissions.allow(permission, key, variables))
+    pub fn may_topic(&self, user: &str, exchange: &Resource, it: TopicUse<'_>) -> bool {
+        let user = self.get(user);
+        let found = user.and_then(|it| it.topic_permissions_at(&exchange.vhost, &exchange.name));
+        found.is_none_or(|permissions| permissions.allow(it))
     }
 
     /// As [`may`](Self::may), with RabbitMQ's text for a refusal.
@@ -110,16 +96,13 @@ impl Users {
     pub fn check_topic_access(
         &self,
         user: &str,
-        permission: Permission,
         exchange: &Resource,
-        key: &[u8],
-        variables: &[(&str, &str)],
+        it: TopicUse<'_>,
     ) -> Result<(), MetaError> {
-        let who = (user, exchange.vhost.as_str());
-        if self.may_topic(who, &exchange.name, permission, key, variables) {
+        if self.may_topic(user, exchange, it) {
             return Ok(());
         }
-        let key = String::from_utf8_lossy(key).into_owned();
+        let (permission, key) = (it.permission, String::from_utf8_lossy(it.key).into_owned());
         let (user, exchange) = (Name::from(user), exchange.clone());
         Err(MetaError::TopicRefused { permission, key, exchange, user })
     }

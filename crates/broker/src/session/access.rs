@@ -6,7 +6,7 @@ use confirm::LogFailed;
 use control::View;
 use meta::{
     Command, Done, ErrorKind as MetaKind, ExchangeKind, MetaError, Name, Permission, Resource,
-    State, Vhost,
+    State, TopicUse, Vhost,
 };
 use queues::QueueRef;
 use session::{Error, ErrorKind, ShortString};
@@ -89,8 +89,8 @@ impl Access {
     ) -> Result<(), Error> {
         let user = self.connection.identity.user.as_str();
         let exchange = Resource::exchange(&self.vhost(), exchange);
-        let allowed =
-            self.view.meta.users().check_topic_access(user, permission, &exchange, key, &[]);
+        let topic = TopicUse::of(permission, key);
+        let allowed = self.view.meta.users().check_topic_access(user, &exchange, topic);
         allowed.map_err(|error| refused(&error))
     }
 

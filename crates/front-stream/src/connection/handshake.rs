@@ -4,6 +4,7 @@
 //! not come then.
 
 use super::{Lifecycle, Phase, smaller};
+use crate::outbox::AdvertisedAddress;
 use edge::{AuthFailure, Login, Mechanism, Proof, Step, sasl};
 use session::{Error, ShortString, Table, Value};
 use stdx::{Now, RABBITMQ_VERSION};
@@ -240,8 +241,8 @@ impl Handshake {
             return;
         }
         let mut locked = life.outbox.lock();
-        let (host, port) = locked.advertised();
-        let (host, port) = (host.to_owned(), port.to_string());
+        let AdvertisedAddress { host, port } = locked.advertised();
+        let (host, port) = (host.clone(), port.to_string());
         let properties = [
             Property { key: "advertised_host", value: &host },
             Property { key: "advertised_port", value: &port },

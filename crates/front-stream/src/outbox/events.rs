@@ -1,6 +1,6 @@
 //! Events of the broker, as frames.
 
-use super::{ANSWERED_MS, FORCED_MS, Locked};
+use super::{ANSWERED_MS, AdvertisedAddress, FORCED_MS, Locked};
 use crate::reply::{Asked, close_code, refusal_code};
 use edge::{CloseMode, Closing};
 use session::{Event, MethodTag, StreamEvent, StreamRefusal};
@@ -105,7 +105,10 @@ impl Locked {
                 self.put_metadata(origin);
             }
             StreamEvent::Streams { origin, streams } => self.put_streams(origin, streams),
-            StreamEvent::Stats { origin, figures } => self.put_stats(origin, figures),
+            StreamEvent::Stats { origin, figures } => {
+                let statistics = figures.iter().map(|&(key, value)| Statistic { key, value });
+                self.put_stats(origin, &statistics.collect::<Vec<_>>());
+            }
             StreamEvent::StreamGone { stream, links } => {
                 links.iter().for_each(|link| self.links.remove(*link));
                 self.put_frame(&MetadataUpdate {
@@ -179,7 +182,7 @@ impl Locked {
     fn put_metadata(&mut self, origin: MethodTag) {
         let MetadataParts { n, bytes, has_leader } = std::mem::take(&mut self.metadata);
         let Some(Asked { correlation_id, .. }) = Asked::of(origin) else { return };
-        let (host, port) = &self.advertised;
+        let AdvertisedAddress { host, port } = &self.advertised;
         let this = [Broker { reference: THIS_BROKER, host, port: u32::from(*port) }];
         let brokers = if has_leader { List::of(&this) } else { List::default() };
         let streams = List::of_encoded(n, &bytes);
@@ -197,11 +200,9 @@ impl Locked {
         }
     }
 
-    fn put_stats(&mut self, origin: MethodTag, figures: &[(&str, i64)]) {
+    fn put_stats(&mut self, origin: MethodTag, statistics: &[Statistic<'_>]) {
         let Some(Asked { correlation_id, .. }) = Asked::of(origin) else { return };
-        let figures: Vec<_> =
-            figures.iter().map(|&(key, value)| Statistic { key, value }).collect();
-        let (code, statistics) = (ResponseCode::OK, List::of(&figures));
+        let (code, statistics) = (ResponseCode::OK, List::of(statistics));
         self.put_frame(&StreamStatsResponse { correlation_id, code, statistics });
     }
 }

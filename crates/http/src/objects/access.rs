@@ -5,7 +5,8 @@ use crate::list::Row;
 use crate::refusal::Refusal;
 use api::ErrorCode;
 use auth::{Credentials, Refused};
-use meta::{MetaError, Permissions, QueueDef, TopicPermissions, User, definitions};
+use meta::definitions::{topic_grant, user_permissions};
+use meta::{MetaError, Name, QueueDef, User, definitions};
 use mgmt::ApiError;
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -60,24 +61,11 @@ pub(crate) fn whoami(call: &Call) -> Outcome {
     if call.query.flag("permissions") {
         let user = view.meta.users().get(&caller.user);
         let all = user.into_iter().flat_map(User::permissions);
-        let all: Value = all.map(|(vhost, it)| permission(&caller.user, vhost, it)).collect();
+        let name = Name::from(&*caller.user);
+        let all: Value = all.map(|(vhost, it)| user_permissions(&name, vhost, it)).collect();
         super::put_field(&mut object, "permissions", all);
     }
     Ok(Answer::Json(object))
-}
-
-fn permission(user: &str, vhost: &str, found: &Permissions) -> Value {
-    json!({
-        "user": user, "vhost": vhost, "configure": found.configure.as_str(),
-        "write": found.write.as_str(), "read": found.read.as_str(),
-    })
-}
-
-fn topic_permission(user: &str, vhost: &str, exchange: &str, found: &TopicPermissions) -> Value {
-    json!({
-        "user": user, "vhost": vhost, "exchange": exchange,
-        "write": found.write(), "read": found.read(),
-    })
 }
 
 /// Permissions by the users and virtual hosts of the address.
@@ -85,22 +73,15 @@ fn permissions(call: &Call) -> Vec<Value> {
     let view = call.view();
     let of_user = |user: &User| {
         let name = &user.name;
-        user.permissions().map(|(vhost, it)| permission(name, vhost, it)).collect::<Vec<_>>()
+        user.permissions().map(|(vhost, it)| user_permissions(name, vhost, it)).collect::<Vec<_>>()
     };
     view.meta.users().iter().flat_map(of_user).filter(|row| is_wanted(call, row)).collect()
 }
 
 fn topic_permissions(call: &Call) -> Vec<Value> {
     let view = call.view();
-    let of_user = |user: &User| {
-        let name = &user.name;
-        let found = user.topic_permissions();
-        let row = |(vhost, exchange, it): (&meta::Name, &meta::Name, _)| {
-            topic_permission(name, vhost, exchange, it)
-        };
-        found.map(row).collect::<Vec<_>>()
-    };
-    view.meta.users().iter().flat_map(of_user).filter(|row| is_wanted(call, row)).collect()
+    let all = view.meta.users().iter().flat_map(User::topic_permissions).map(topic_grant);
+    all.filter(|row| is_wanted(call, row)).collect()
 }
 
 /// Whether a row is of the user, virtual host and exchange that the address names.

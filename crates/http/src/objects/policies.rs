@@ -84,8 +84,8 @@ fn parameters(call: &Call) -> Result<Vec<Value>, Refusal> {
                 }));
             }
         };
-        for (component, name, value) in vhost.parameters.iter() {
-            add(component, name, value.value());
+        for it in vhost.parameters.iter() {
+            add(it.component, it.name, it.value.value());
         }
         let limits = vhost_limits(vhost);
         if limits.as_object().is_some_and(|limits| !limits.is_empty()) {

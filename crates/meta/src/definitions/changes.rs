@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::export::{self, permissions_of, topic_permissions_of};
+use super::export::{self, topic_grant, user_permissions};
 use super::import::Step;
 use super::table::to_json;
 use crate::command::{BindingSpec, Command};
+use crate::permission::TopicGrant;
 use crate::state::State;
 
 /// An object that an import changes.
@@ -50,11 +51,11 @@ fn object(state: &State, command: &Command) -> Option<Value> {
         | Command::UpdateVhost { vhost, .. }
         | Command::SetVhostLimits { vhost, .. } => export::vhost(state.vhost(vhost)?),
         Command::SetPermissions { user, vhost, .. } => {
-            permissions_of(user, vhost, state.user(user)?.permissions_in(vhost)?)
+            user_permissions(user, vhost, state.user(user)?.permissions_in(vhost)?)
         }
         Command::SetTopicPermissions { user, vhost, exchange, .. } => {
-            let found = state.user(user)?.topic_permissions_at(vhost, exchange)?;
-            topic_permissions_of(user, vhost, exchange, found)
+            let permissions = state.user(user)?.topic_permissions_at(vhost, exchange)?;
+            topic_grant(TopicGrant { user, vhost, exchange, permissions })
         }
         Command::SetPolicy { scope, vhost, policy } => {
             let vhost = state.vhost(vhost)?;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::table::to_json;
 use super::{OPERATOR_POLICY, VHOST_LIMITS, is_internal};
 use crate::exchange::{ExchangeDef, is_reserved};
-use crate::permission::{Permissions, TopicPermissions};
+use crate::permission::{Permissions, TopicGrant};
 use crate::policy::{Policy, PolicyScope};
 use crate::queue::QueueDef;
 use crate::state::State;
@@ -124,17 +124,19 @@ fn texts(names: &[Name]) -> Value {
     names.iter().map(|name| Value::from(name.as_str())).collect()
 }
 
-/// Limits that are set.
-fn limits(limits: [(&str, Option<i64>); 2]) -> Value {
-    let set = |(name, limit): (&str, Option<i64>)| Some((name.to_owned(), Value::from(limit?)));
-    Value::Object(limits.into_iter().filter_map(set).collect())
+/// Limits by name, without those that are not set.
+fn limits(mut limits: Value) -> Value {
+    if let Value::Object(limits) = &mut limits {
+        limits.retain(|_, limit| !limit.is_null());
+    }
+    limits
 }
 
 /// The limits of a user that are set, by name.
 #[must_use]
 pub fn user_limits(user: &User) -> Value {
     let UserLimits { max_connections, max_channels } = user.limits;
-    limits([("max-connections", max_connections), ("max-channels", max_channels)])
+    limits(json!({"max-connections": max_connections, "max-channels": max_channels}))
 }
 
 /// A user as documents have it, with the hash of its password.
@@ -153,7 +155,7 @@ pub fn user(user: &User) -> Value {
 #[must_use]
 pub fn vhost_limits(vhost: &Vhost) -> Value {
     let VhostLimits { max_connections, max_queues } = vhost.limits;
-    limits([("max-connections", max_connections), ("max-queues", max_queues)])
+    limits(json!({"max-connections": max_connections, "max-queues": max_queues}))
 }
 
 fn metadata(vhost: &Vhost) -> Value {
@@ -178,10 +180,12 @@ pub(super) fn vhost(vhost: &Vhost) -> Value {
 
 fn permissions<'s>(state: &'s State, vhost: &'s Vhost) -> impl Iterator<Item = Value> + 's {
     let of_vhost = state.users().permissions_in(&vhost.name);
-    of_vhost.map(|(user, permissions)| permissions_of(user, &vhost.name, permissions))
+    of_vhost.map(|(user, it)| user_permissions(user, &vhost.name, it))
 }
 
-pub(super) fn permissions_of(user: &Name, vhost: &Name, permissions: &Permissions) -> Value {
+/// A user's permissions in a virtual host as documents have them.
+#[must_use]
+pub fn user_permissions(user: &Name, vhost: &Name, permissions: &Permissions) -> Value {
     json!({
         "user": user.as_str(), "vhost": vhost.as_str(), "read": permissions.read.as_str(),
         "configure": permissions.configure.as_str(), "write": permissions.write.as_str(),
@@ -189,16 +193,13 @@ pub(super) fn permissions_of(user: &Name, vhost: &Name, permissions: &Permission
 }
 
 fn topic_permissions<'s>(state: &'s State, vhost: &'s Vhost) -> impl Iterator<Item = Value> + 's {
-    let of_vhost = state.users().topic_permissions_in(&vhost.name);
-    of_vhost.map(|(user, exchange, it)| topic_permissions_of(user, &vhost.name, exchange, it))
+    state.users().topic_permissions_in(&vhost.name).map(topic_grant)
 }
 
-pub(super) fn topic_permissions_of(
-    user: &Name,
-    vhost: &Name,
-    exchange: &Name,
-    permissions: &TopicPermissions,
-) -> Value {
+/// A user's permissions at an exchange as documents have them.
+#[must_use]
+pub fn topic_grant(grant: TopicGrant<'_>) -> Value {
+    let TopicGrant { user, vhost, exchange, permissions } = grant;
     json!({
         "user": user.as_str(), "vhost": vhost.as_str(), "exchange": exchange.as_str(),
         "write": permissions.write(), "read": permissions.read(),
@@ -217,11 +218,8 @@ fn parameters<'s>(_: &'s State, vhost: &'s Vhost) -> Objects<'s> {
             "vhost": vhost.name.as_str(), "component": component, "name": name, "value": value,
         })
     };
-    let mut list: Vec<Value> = vhost
-        .parameters
-        .iter()
-        .map(|(component, name, value)| object(component, name, value.value()))
-        .collect();
+    let mut list: Vec<Value> =
+        vhost.parameters.iter().map(|it| object(it.component, it.name, it.value.value())).collect();
     list.extend(vhost.policies.iter(PolicyScope::Operator).map(|policy| {
         let mut value = policy_value(policy);
         if let Some(value) = value.as_object_mut() {

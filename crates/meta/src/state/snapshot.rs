@@ -170,12 +170,12 @@ fn settings(vhost: &Vhost, put: &mut dyn FnMut(Command)) {
             put(Command::SetPolicy { scope, vhost: name(), policy: policy.spec.clone() });
         }
     }
-    for (component, parameter, value) in vhost.parameters.iter() {
+    for it in vhost.parameters.iter() {
         put(Command::SetParameter {
             vhost: name(),
-            component: component.clone(),
-            name: parameter.clone(),
-            value: value.clone(),
+            component: it.component.clone(),
+            name: it.name.clone(),
+            value: it.value.clone(),
         });
     }
 }
@@ -199,13 +199,13 @@ fn access(user: &User, put: &mut dyn FnMut(Command)) {
             read: permissions.read.as_str().to_owned(),
         });
     }
-    for (vhost, exchange, permissions) in user.topic_permissions() {
+    for it in user.topic_permissions() {
         put(Command::SetTopicPermissions {
             user: name(),
-            vhost: vhost.clone(),
-            exchange: exchange.clone(),
-            write: permissions.write().to_owned(),
-            read: permissions.read().to_owned(),
+            vhost: it.vhost.clone(),
+            exchange: it.exchange.clone(),
+            write: it.permissions.write().to_owned(),
+            read: it.permissions.read().to_owned(),
         });
     }
 }

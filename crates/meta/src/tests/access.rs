@@ -103,36 +103,42 @@ fn permissions_are_unanchored_expressions_over_names() {
 #[test]
 fn topic_permissions_bind_only_where_they_are_set() {
     let s = &mut with_user();
-    let may = |s: &State, permission, key: &str, variables: &[(&str, &str)]| {
-        s.users().may_topic(("alice", V), "amq.topic", permission, key.as_bytes(), variables)
-    };
-    assert!(may(s, Permission::Write, "anything", &[]));
-    permit_topic(s, "^{username}\\.", "^{vhost}-{client_id}$").unwrap();
-    assert!(may(s, Permission::Write, "alice.x", &[]));
-    assert!(!may(s, Permission::Write, "bob.x", &[]));
     let exchange = Resource::exchange(&name(V), &name("amq.topic"));
-    let error = s.users().check_topic_access("alice", Permission::Write, &exchange, b"bob.x", &[]);
+    let may = |s: &State, permission, key: &str, client_id: Option<&str>| {
+        let key = key.as_bytes();
+        s.users().may_topic("alice", &exchange, TopicUse { permission, key, client_id })
+    };
+    assert!(may(s, Permission::Write, "anything", None));
+    permit_topic(s, "^{username}\\.", "^{vhost}-{client_id}$").unwrap();
+    assert!(may(s, Permission::Write, "alice.x", None));
+    assert!(!may(s, Permission::Write, "bob.x", None));
+    let write = |key| TopicUse::of(Permission::Write, key);
+    let error = s.users().check_topic_access("alice", &exchange, write(b"bob.x"));
     assert_eq!(
         error.unwrap_err().to_string(),
         "write access to topic 'bob.x' in exchange 'amq.topic' in vhost '/' refused for user 'alice'"
     );
-    let listed: Vec<_> =
-        s.users().topic_permissions_in(V).map(|(user, x, p)| (&**user, &**x, p.write())).collect();
-    assert_eq!(listed, [("alice", "amq.topic", "^{username}\\.")]);
-    assert!(may(s, Permission::Read, "/-c1", &[("client_id", "c1")]));
-    assert!(!may(s, Permission::Read, "/-c2", &[("client_id", "c1")]));
+    let texts = |it: TopicGrant<'_>| [&**it.user, &**it.exchange, it.permissions.write()].join(" ");
+    let listed: Vec<_> = s.users().topic_permissions_in(V).map(texts).collect();
+    assert_eq!(listed, ["alice amq.topic ^{username}\\."]);
+    assert!(may(s, Permission::Read, "/-c1", Some("c1")));
+    assert!(!may(s, Permission::Read, "/-c2", Some("c1")));
     // Without the variable the placeholder is just text.
-    assert!(may(s, Permission::Read, "/-{client_id}", &[]));
-    assert!(s.users().may_topic(("alice", V), "other", Permission::Write, b"x", &[]));
+    assert!(may(s, Permission::Read, "/-{client_id}", None));
+    assert!(s.users().may_topic(
+        "alice",
+        &Resource::exchange(&name(V), &name("other")),
+        write(b"x")
+    ));
     permit_topic(s, "", "").unwrap();
-    assert!(!may(s, Permission::Write, "x", &[]));
-    assert!(may(s, Permission::Write, "", &[]));
+    assert!(!may(s, Permission::Write, "x", None));
+    assert!(may(s, Permission::Write, "", None));
     let user = s.user("alice").unwrap();
     assert_eq!(user.topic_permissions().count(), 1);
     let exchange = Some(name("amq.topic"));
     apply(s, Command::ClearTopicPermissions { user: name("alice"), vhost: name(V), exchange })
         .unwrap();
-    assert!(may(s, Permission::Write, "x", &[]));
+    assert!(may(s, Permission::Write, "x", None));
 }
 
 fn policy(policy: &str, pattern: &str, apply_to: ApplyTo, priority: i64) -> PolicySpec {

@@ -144,7 +144,7 @@ proptest! {
         let users = s.users();
         let reason = users.access_reason(user, permission, &resource, Some(key.as_bytes()));
         let may = users.check_access(user, permission, &resource).is_ok()
-            && users.check_topic_access(user, permission, &resource, key.as_bytes(), &[]).is_ok();
+            && users.check_topic_access(user, &resource, TopicUse::of(permission, key.as_bytes())).is_ok();
         prop_assert_eq!(reason.is_allowed(), may, "{:?}", reason);
     }
 }

@@ -235,7 +235,7 @@ fn check_consistent(state: &State) {
     assert_eq!(n_queues, state.queues().len());
     for user in state.users().iter() {
         assert!(user.permissions().all(|(vhost, _)| state.vhost(vhost).is_some()));
-        assert!(user.topic_permissions().all(|(vhost, ..)| state.vhost(vhost).is_some()));
+        assert!(user.topic_permissions().all(|it| state.vhost(it.vhost).is_some()));
     }
 }
 

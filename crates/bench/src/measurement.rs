@@ -150,7 +150,7 @@ impl Summary {
 
     /// Leaves out the time after the last movement, in which the generator made sure that it was over.
     pub(crate) fn end_with(&mut self, series: &mut Vec<Point>) {
-        let moves = |point: &Point| Metric::Rate.of_point(point).is_some_and(|rate| rate > 0.0);
+        let moves = |point: &Point| point.rate().is_some_and(|rate| rate > 0.0);
         if let Some(last) = series.iter().rposition(moves) {
             series.truncate(last + 1);
             self.seconds = series.last().map_or(self.seconds, |point| point.seconds);
@@ -196,8 +196,7 @@ impl Summary {
                 measurement.set(Metric::PerCpuSecond, 1e6 / each);
             }
         }
-        let rates =
-            series.iter().filter_map(|point| Some((point.seconds, Metric::Rate.of_point(point)?)));
+        let rates = series.iter().filter_map(|point| Some((point.seconds, point.rate()?)));
         if series.len() > 1 {
             measurement.set(Metric::LongestPause, longest_pause(rates));
         }

@@ -1,109 +1,145 @@
-//! A run as one page of HTML that needs no network and no script to be read. Knows results. Never
-//! how they are measured.
-//!
-//! [`html`] puts the page together from `summary`, a `scenario` each, and `details`. A scenario's
-//! charts are `figure`s (one metric over rows), drawn by `bars`, `lines`, `heat`, `timeline`
-//! and `table`; whatever they write goes through `markup`, which escapes it. The script only adds
-//! values at the pointer and a switch of all charts at once.
+//! A run as one page of HTML that needs no network: the run as JSON, and a script that draws it. Never how
+//! a run is measured, or what its page looks like: the script's modules are in `web/`, over the web UI's
+//! views, and `page.js` is where they start.
 
-mod axis;
-mod bars;
-mod captions;
-mod details;
-mod figure;
-mod frame;
-mod heat;
-mod lines;
-mod markup;
-mod names;
-mod number;
-mod published;
-mod scenario;
-mod summary;
-mod sweep;
-mod table;
-mod timeline;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
-#[cfg(test)]
-mod tests;
+use serde::Serialize;
+use serde_json::{Value, json};
 
-use crate::result::Run;
-use markup::Markup;
+use crate::result::{Metric, Run};
 
-const STYLE: &str = include_str!("report/style.css");
-const SCRIPT: &str = include_str!("report/script.js");
+const STYLE: &str = include_str!("../web/style.css");
+/// The modules of the script, each behind those that it uses. `import` and `export` begin lines, and no two
+/// modules have a name in common: without those words they are one script.
+const MODULES: [&str; 5] = [
+    include_str!("../web/numbers.js"),
+    include_str!("../web/figures.js"),
+    include_str!("../web/charts.js"),
+    include_str!("../web/page.js"),
+    include_str!("../web/main.js"),
+];
 /// Nothing is loaded from anywhere, whatever a broker's name or words contain.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
 /// The page: one file that needs no network.
-pub fn html(run: &Run) -> String {
-    let mut out = Markup::default();
-    out.verbatim("<!doctype html>\n");
-    out.element("html").attr("lang", "en").with(|out| {
-        out.element("head").with(|out| draw_head(out, run));
-        out.element("body").with(|out| {
-            out.element("main").with(|out| {
-                draw_title(out, run);
-                summary::draw(out, run);
-                for (at, scenario) in run.scenarios.iter().enumerate() {
-                    scenario::draw(out, run, at, scenario);
-                }
-                details::draw_run(out, run);
-            });
-            out.element("script").with(|out| out.verbatim(SCRIPT));
-        });
-    });
-    out.verbatim("\n");
-    out.finish()
+pub fn html(run: &Run) -> anyhow::Result<String> {
+    let mut page =
+        String::from("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
+    write!(page, "<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">")?;
+    page.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
+    page.push_str(
+        "<meta name=\"color-scheme\" content=\"light dark\"><title>leveret bench</title>",
+    );
+    write!(page, "<style>{STYLE}</style></head><body>")?;
+    page.push_str("<noscript>This page is drawn by a script.</noscript>");
+    write!(page, "<script type=\"application/json\" id=\"run-data\">{}</script>", data(run)?)?;
+    writeln!(page, "<script>(() => {{\n{}}})();</script></body></html>", script())?;
+    Ok(page)
 }
 
-fn draw_head(out: &mut Markup, run: &Run) {
-    out.element("meta").attr("charset", "utf-8").void();
-    let policy = out.element("meta").attr("http-equiv", "Content-Security-Policy");
-    policy.attr("content", POLICY).void();
-    let viewport = out.element("meta").attr("name", "viewport");
-    viewport.attr("content", "width=device-width, initial-scale=1").void();
-    out.element("meta").attr("name", "color-scheme").attr("content", "light dark").void();
-    out.element("title").text(format_args!("{}, {}", title(run), run.started_at));
-    out.element("style").with(|out| out.verbatim(STYLE));
+/// The run with the words of its metrics, and of each cell the sample that is drawn over time. No text in it
+/// can end the element that it stands in.
+fn data(run: &Run) -> anyhow::Result<String> {
+    let mut run = run.clone();
+    let cells = run.scenarios.iter_mut().flat_map(|it| &mut it.rows).flat_map(|it| &mut it.cells);
+    cells.for_each(|cell| cell.samples.truncate(1));
+    let metrics = Metric::ALL.iter().map(|metric| (*metric, words(*metric))).collect();
+    Ok(serde_json::to_string(&Data { run, metrics })?.replace('<', "\\u003c"))
 }
 
-fn title(run: &Run) -> String {
-    let names: Vec<String> = run.targets.iter().map(names::target).collect();
-    match names.is_empty() {
-        true => "leveret bench".to_owned(),
-        false => names.join(", "),
-    }
+#[derive(Serialize)]
+struct Data {
+    #[serde(flatten)]
+    run: Run,
+    metrics: BTreeMap<Metric, Value>,
 }
 
-fn draw_title(out: &mut Markup, run: &Run) {
-    out.element("header").with(|out| {
-        out.element("p").class("kicker").text("leveret bench");
-        out.element("h1").text(title(run));
-        out.element("ul").class("legend").with(|out| {
-            for (at, target) in run.targets.iter().enumerate() {
-                let name = names::target(target);
-                let item = out.element("li").class(format_args!("{} variant-0", names::colour(at)));
-                item.with(|out| {
-                    out.text(name);
-                    out.element("small").text(format_args!(" {}", names::told(target)));
-                });
-            }
-        });
-        let machine = &run.machine;
-        out.element("p").class("source").text(format_args!(
-            "{} · {} cores of {} · {} · {} repeat{} at scale {}",
-            run.started_at,
-            machine.n_cores,
-            machine.cpu,
-            machine.kernel,
-            run.repeats,
-            if run.repeats == 1 { "" } else { "s" },
-            number::short(run.scale)
-        ));
-        for warning in &run.warnings {
-            out.element("p").class("warning").attr("role", "note").text(warning);
+fn words(metric: Metric) -> Value {
+    json!({
+        "name": metric,
+        "unit": metric.unit(),
+        "noun": metric.noun(),
+        "button": metric.button(),
+        "absent": metric.absent(),
+        "is_higher_better": metric.is_higher_better(),
+    })
+}
+
+fn script() -> String {
+    let views = ui::file("dom.js").map(|file| file.bytes).unwrap_or_default();
+    let views = String::from_utf8_lossy(&views);
+    let lines = [&*views].into_iter().chain(MODULES).flat_map(str::lines);
+    let lines = lines.filter(|line| !line.starts_with("import "));
+    let lines = std::iter::once("'use strict';").chain(lines);
+    lines.flat_map(|line| [line.strip_prefix("export ").unwrap_or(line), "\n"]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::{Machine, SCHEMA};
+
+    fn run(text: &str) -> Run {
+        let text = || text.to_owned();
+        Run {
+            schema: SCHEMA,
+            tool_version: text(),
+            started_at: text(),
+            seconds: f64::NAN,
+            command: text(),
+            scale: 1.0,
+            repeats: 1,
+            baseline: text(),
+            machine: Machine { cpu: text(), ..Machine::default() },
+            warnings: vec![text()],
+            targets: Vec::new(),
+            scenarios: Vec::new(),
         }
-        out.element("div").class("all-tabs").attr("hidden", "hidden").text("");
-    });
+    }
+
+    #[test]
+    fn nothing_that_a_broker_or_a_machine_says_becomes_markup() {
+        let evil =
+            "</title></script><!--<script>alert(1)</script>\"'><img src=x onerror=alert(1)>&\0";
+        let page = html(&run(evil)).unwrap();
+        assert!(!page.contains("<img") && !page.contains("<!--"));
+        assert_eq!((page.matches("<script").count(), page.matches("</script").count()), (2, 2));
+        let (_, data) = page.split_once("id=\"run-data\">").unwrap();
+        let data: Value = serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap();
+        assert_eq!(data["command"], evil);
+        assert_eq!(data["metrics"]["per_cpu_second"]["noun"], "messages per CPU-second");
+    }
+
+    #[test]
+    fn nothing_is_loaded_from_anywhere() {
+        let page = html(&run("")).unwrap();
+        assert!(
+            page.contains("content=\"default-src 'none'; style-src 'unsafe-inline'; "),
+            "{page}"
+        );
+        for loads in
+            ["https:", "url(", "@import", "import ", "import(", "fetch(", "XMLHttp", " src="]
+        {
+            assert!(!page.contains(loads), "{loads}");
+        }
+    }
+
+    #[test]
+    fn modules_have_no_name_in_common_and_are_whole() {
+        let script = script();
+        let name = |line: &str| {
+            let words = ["const ", "let ", "function ", "class "];
+            let rest = words.into_iter().find_map(|word| line.strip_prefix(word))?;
+            rest.split(|it: char| !it.is_alphanumeric() && it != '_').next().map(str::to_owned)
+        };
+        let mut names: Vec<String> = script.lines().filter_map(name).collect();
+        let n = names.len();
+        names.sort();
+        names.dedup();
+        assert!(n > 80 && names.len() == n, "{n} names, {} different ones", names.len());
+        assert!(["h", "page", "text", "axisOf"].iter().all(|it| names.contains(&(*it).to_owned())));
+        assert!(!script.contains("export ") && !script.contains("</script"));
+    }
 }

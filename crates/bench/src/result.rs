@@ -147,7 +147,7 @@ pub struct Chart {
     pub title: String,
     /// The kind of drawing. Bars and lines stand for a column (a colour); whiskers go from min to max.
     pub kind: ChartKind,
-    /// The metric that is drawn; over time, the one whose [`Metric::of_point`] is.
+    /// The metric that is drawn; over time, what a series has of it.
     pub metric: Metric,
     /// Whether the metric's axis is logarithmic.
     pub is_log: bool,
@@ -332,4 +332,11 @@ pub struct Point {
     /// The broker's memory at the end of the stretch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rss_bytes: Option<f64>,
+}
+
+impl Point {
+    /// Messages per second, as [`Metric::Rate`] counts them.
+    pub(crate) fn rate(&self) -> Option<f64> {
+        self.received_per_second.or(self.sent_per_second)
+    }
 }

@@ -359,7 +359,7 @@ impl Bench<'_> {
         self.run.seconds = self.began.elapsed().as_secs_f64();
         let Some(folder) = &self.options.out else { return Ok(()) };
         write(folder, "result.json", &serde_json::to_string_pretty(&self.run)?)?;
-        write(folder, "report.html", &report::html(&self.run))
+        write(folder, "report.html", &report::html(&self.run)?)
     }
 
     fn conclude(mut self) -> anyhow::Result<bool> {

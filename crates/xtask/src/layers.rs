@@ -57,7 +57,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("http", &["client", "metrics", "tls", "ui", "admission"]),
     ("ctl", &["api", "tls", "command-help"]),
     ("perf", &["client", "sub-batch", "command-help"]),
-    ("bench", &["perf"]),
+    ("bench", &["perf", "ui"]),
     ("node", &["net", "http", "ctl", "bench"]),
     ("testing", &["log", "meta", "session"]),
     ("sim", &["front-amqp091", "mgmt", "testing"]),

@@ -2,12 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Point;
-
 /// Declares the metrics, a row each: variant, unit, the reason why a row that was measured may have none of
-/// it, then its words: a title, those on a button, and those within a sentence.
+/// it, then its words: those on a button, and those within a sentence.
 macro_rules! metrics {
-    ($($(#[$doc:meta])* $name:ident: $unit:ident, $absent:ident, $title:literal, $button:literal, $noun:literal;)*) => {
+    ($($(#[$doc:meta])* $name:ident: $unit:ident, $absent:ident, $button:literal, $noun:literal;)*) => {
         /// Something measured. Its name in JSON is the variant's in snake case.
         #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
         #[serde(rename_all = "snake_case")]
@@ -24,7 +22,6 @@ macro_rules! metrics {
                     $(Self::$name => Row {
                         unit: Unit::$unit,
                         absent: $absent,
-                        title: $title,
                         button: $button,
                         noun: $noun,
                     },)*
@@ -50,94 +47,88 @@ const NOT_MEASURED: &str = "not measured";
 #[rustfmt::skip]
 metrics! {
     /// Messages per second; one that is published and delivered counts once.
-    Rate: PerSecond, NOT_MEASURED, "messages", "per second", "messages per second";
+    Rate: PerSecond, NOT_MEASURED, "per second", "messages per second";
     /// Messages published per second.
-    SendRate: PerSecond, NO_PUBLISHER, "published", "published/s", "published messages per second";
+    SendRate: PerSecond, NO_PUBLISHER, "published/s", "published messages per second";
     /// Messages delivered per second.
-    ReceiveRate: PerSecond, NO_CONSUMER, "delivered", "delivered/s", "delivered messages per second";
+    ReceiveRate: PerSecond, NO_CONSUMER, "delivered/s", "delivered messages per second";
     /// Bytes of bodies per second, counted as in [`Self::Rate`].
-    ByteRate: BytesPerSecond, NOT_MEASURED, "bytes", "bytes/s", "bytes per second";
+    ByteRate: BytesPerSecond, NOT_MEASURED, "bytes/s", "bytes per second";
     /// Messages per second of the broker's CPU time.
-    PerCpuSecond: PerCpuSecond, NO_CPU_TIME, "messages per CPU-second", "per CPU-second", "messages per CPU-second";
+    PerCpuSecond: PerCpuSecond, NO_CPU_TIME, "per CPU-second", "messages per CPU-second";
     /// Microseconds of the broker's CPU time per message.
-    CpuPerMessage: Microseconds, NO_CPU_TIME, "CPU per message", "CPU per message", "CPU time per message";
+    CpuPerMessage: Microseconds, NO_CPU_TIME, "CPU per message", "CPU time per message";
     /// The broker's memory at the end, bytes.
-    Memory: Bytes, NO_PROCESS, "memory", "memory", "memory";
+    Memory: Bytes, NO_PROCESS, "memory", "memory";
     /// The most memory the broker held meanwhile, bytes.
-    MemoryPeak: Bytes, NO_PROCESS, "most memory", "peak memory", "peak memory";
+    MemoryPeak: Bytes, NO_PROCESS, "peak memory", "peak memory";
     /// Bytes of the broker's memory per thing that was made.
-    MemoryEach: Bytes, NO_PROCESS, "memory each", "memory each", "memory each";
+    MemoryEach: Bytes, NO_PROCESS, "memory each", "memory each";
     /// Bytes the broker gave to the disk per message.
-    WrittenEach: Bytes, NO_PROCESS, "written to disk per message", "disk per message", "bytes written to disk per message";
+    WrittenEach: Bytes, NO_PROCESS, "disk per message", "bytes written to disk per message";
     /// Microseconds from publisher to consumer: the mean.
-    LatencyMean: Microseconds, NO_CONSUMER, "latency, mean", "mean latency", "mean latency";
+    LatencyMean: Microseconds, NO_CONSUMER, "mean latency", "mean latency";
     /// The same, the median.
-    LatencyMedian: Microseconds, NO_CONSUMER, "latency, median", "latency", "median latency";
+    LatencyMedian: Microseconds, NO_CONSUMER, "latency", "median latency";
     /// The same, 99th percentile.
-    LatencyP99: Microseconds, NO_CONSUMER, "latency, 99 %", "latency 99 %", "99th percentile latency";
+    LatencyP99: Microseconds, NO_CONSUMER, "latency 99 %", "99th percentile latency";
     /// The same, 99.9th percentile.
-    LatencyP999: Microseconds, NO_CONSUMER, "latency, 99.9 %", "latency 99.9 %", "99.9th percentile latency";
+    LatencyP999: Microseconds, NO_CONSUMER, "latency 99.9 %", "99.9th percentile latency";
     /// The same, the longest.
-    LatencyMax: Microseconds, NO_CONSUMER, "latency, longest", "longest latency", "longest latency";
+    LatencyMax: Microseconds, NO_CONSUMER, "longest latency", "longest latency";
     /// Microseconds from publish to confirm: the mean.
-    ConfirmMean: Microseconds, NO_CONFIRMS, "confirm latency, mean", "mean confirm latency", "mean confirm latency";
+    ConfirmMean: Microseconds, NO_CONFIRMS, "mean confirm latency", "mean confirm latency";
     /// The same, the median.
-    ConfirmMedian: Microseconds, NO_CONFIRMS, "confirm latency, median", "confirm latency", "median confirm latency";
+    ConfirmMedian: Microseconds, NO_CONFIRMS, "confirm latency", "median confirm latency";
     /// The same, 99th percentile.
-    ConfirmP99: Microseconds, NO_CONFIRMS, "confirm latency, 99 %", "confirm latency 99 %", "99th percentile confirm latency";
+    ConfirmP99: Microseconds, NO_CONFIRMS, "confirm latency 99 %", "99th percentile confirm latency";
     /// Latency of somebody who sends little meanwhile, 99th percentile.
-    BystanderP99: Microseconds, NO_BYSTANDER, "bystander, 99 %", "bystander 99 %", "99th percentile latency of the bystander";
+    BystanderP99: Microseconds, NO_BYSTANDER, "bystander 99 %", "99th percentile latency of the bystander";
     /// The same, the longest.
-    BystanderMax: Microseconds, NO_BYSTANDER, "bystander, longest", "bystander longest", "longest latency of the bystander";
+    BystanderMax: Microseconds, NO_BYSTANDER, "bystander longest", "longest latency of the bystander";
     /// Context switches of the broker's threads per message, voluntary or not.
-    SwitchesPerMessage: Count, UNCOUNTABLE, "context switches per message", "switches", "context switches per message";
+    SwitchesPerMessage: Count, UNCOUNTABLE, "switches", "context switches per message";
     /// System calls of the broker per message.
-    CallsPerMessage: Count, UNCOUNTABLE, "system calls per message", "system calls", "system calls per message";
+    CallsPerMessage: Count, UNCOUNTABLE, "system calls", "system calls per message";
     /// Things done per second: connections opened, queues declared.
-    OperationRate: PerSecond, NO_OPERATIONS, "operations", "operations/s", "operations per second";
+    OperationRate: PerSecond, NO_OPERATIONS, "operations/s", "operations per second";
     /// Microseconds such a thing takes: the median.
-    OperationMedian: Microseconds, NO_OPERATIONS, "operation, median", "operation time", "median time per operation";
+    OperationMedian: Microseconds, NO_OPERATIONS, "operation time", "median time per operation";
     /// The same, 99th percentile.
-    OperationP99: Microseconds, NO_OPERATIONS, "operation, 99 %", "operation time 99 %", "99th percentile time per operation";
+    OperationP99: Microseconds, NO_OPERATIONS, "operation time 99 %", "99th percentile time per operation";
     /// Microseconds of the broker's CPU time per such thing.
-    CpuPerOperation: Microseconds, NO_CPU_TIME, "CPU per operation", "CPU per operation", "CPU time per operation";
+    CpuPerOperation: Microseconds, NO_CPU_TIME, "CPU per operation", "CPU time per operation";
     /// The longest time in which nothing moved, seconds.
-    LongestPause: Seconds, NOT_MEASURED, "longest pause", "longest pause", "longest pause";
+    LongestPause: Seconds, NOT_MEASURED, "longest pause", "longest pause";
     /// Duration, seconds.
-    Duration: Seconds, NOT_MEASURED, "duration", "duration", "duration";
+    Duration: Seconds, NOT_MEASURED, "duration", "duration";
     /// Messages of a stream's chunk that was delivered: the mean.
-    ChunkSize: Count, NO_CHUNKS, "messages per chunk", "chunk size", "messages per chunk";
+    ChunkSize: Count, NO_CHUNKS, "chunk size", "messages per chunk";
     /// Writes of the broker to sockets, by its own count, as the next four.
-    SocketWrites: Count, UNCOUNTED, "writes to sockets", "socket writes", "writes to sockets";
+    SocketWrites: Count, UNCOUNTED, "socket writes", "writes to sockets";
     /// Reads of the files of streams.
-    FileReads: Count, UNCOUNTED, "reads of files", "file reads", "reads of streams' files";
+    FileReads: Count, UNCOUNTED, "file reads", "reads of streams' files";
     /// Bytes they brought.
-    FileReadBytes: Bytes, UNCOUNTED, "read from files", "bytes read", "bytes read of streams' files";
+    FileReadBytes: Bytes, UNCOUNTED, "bytes read", "bytes read of streams' files";
     /// Chunks that consumers were given by such a read: the mean.
-    ChunksPerRead: Count, UNCOUNTED, "chunks per read", "chunks per read", "chunks per read";
+    ChunksPerRead: Count, UNCOUNTED, "chunks per read", "chunks per read";
     /// Chunks that came with a read for an earlier one.
-    ChunksReadAhead: Count, UNCOUNTED, "chunks read ahead", "read ahead", "chunks read ahead";
+    ChunksReadAhead: Count, UNCOUNTED, "read ahead", "chunks read ahead";
     /// The row's first metric divided by that of the row it is relative to, on the same column.
-    Relative: Times, NO_REFERENCE, "relative", "relative", "share of the reference row's rate";
+    Relative: Times, NO_REFERENCE, "relative", "share of the reference row's rate";
     /// The row's first metric divided by that of the column that is the scenario's base.
-    Gain: Times, NO_REFERENCE, "gain", "gain", "times what the base has";
+    Gain: Times, NO_REFERENCE, "gain", "times what the base has";
 }
 
 /// A metric's row in the table.
 struct Row {
     unit: Unit,
     absent: &'static str,
-    title: &'static str,
     button: &'static str,
     noun: &'static str,
 }
 
 impl Metric {
-    /// For headings and axes, without the unit.
-    pub fn title(self) -> &'static str {
-        self.row().title
-    }
-
     /// Within a sentence and beside an axis.
     pub(crate) fn noun(self) -> &'static str {
         self.row().noun
@@ -169,26 +160,11 @@ impl Metric {
             Unit::Microseconds | Unit::Bytes | Unit::Seconds => false,
         }
     }
-
-    /// The part of a series that shows this metric over time, if there is one.
-    pub fn of_point(self, point: &Point) -> Option<f64> {
-        let shown = [
-            (Self::Rate, point.received_per_second.or(point.sent_per_second)),
-            (Self::SendRate, point.sent_per_second),
-            (Self::ReceiveRate, point.received_per_second),
-            (Self::LatencyMean, point.latency_mean_us),
-            (Self::LatencyMedian, point.latency_us),
-            (Self::ConfirmMean, point.confirm_latency_mean_us),
-            (Self::ConfirmMedian, point.confirm_latency_us),
-            (Self::Memory, point.rss_bytes),
-            (Self::MemoryPeak, point.rss_bytes),
-        ];
-        shown.into_iter().find(|(metric, _)| *metric == self).and_then(|(_, value)| value)
-    }
 }
 
 /// The unit of a value.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Per second.
     PerSecond,

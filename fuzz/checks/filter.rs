@@ -2,7 +2,7 @@
 //! needs no fuzzer.
 
 use amqp091::{Properties, ShortString, Table, Value};
-use message::{Annotations, Body, MessageRef};
+use message::{Annotations, Body, BodyForm, MessageRef};
 use routing::{Candidate, Filter};
 
 fn properties() -> Vec<u8> {
@@ -44,6 +44,7 @@ pub(crate) fn filter(input: &[u8]) {
         body: Body::Borrowed(b""),
         persistent: false,
         annotations: Annotations::NONE,
+        form: BodyForm::Plain,
     };
     let matches = |filter: &Filter, body| {
         filter.matches(&Candidate { message: &message, body, redelivered: false })

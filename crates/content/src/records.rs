@@ -7,7 +7,7 @@
 //! 3     purged     (start u64, end u64) ...     these ranges are gone from the queue, by a purge or
 //!                                               settled one after the other
 //! 4     paged      first u64, file u32, index u32, live bytes u64, load bytes u32, live n u16,
-//!                  entries n u16, flags u8 (1 has bodies, 2 annotated), (start u64, end u64) ...
+//!                  entries n u16, flags u8 (1 has bodies, 2 has deadlines), (start u64, end u64) ...
 //!                                               messages at these ranges are in a page image, and no
 //!                                               longer elsewhere
 //! 5     reference  position u64, file u32, index u32, message record without its body, which lies in
@@ -44,7 +44,7 @@ const KIND_MACHINE: u8 = 9;
 /// Bytes of a position and its counts.
 const RETURNED_BYTES: usize = 16;
 const PAGE_HAS_BODIES: u8 = 1;
-const PAGE_IS_ANNOTATED: u8 = 2;
+const PAGE_HAS_DEADLINES: u8 = 2;
 
 /// An entry of a queue as recovery reads it.
 #[derive(Debug)]
@@ -220,7 +220,7 @@ pub fn append_paged(wal: &Wal, queue: u64, note: &PageNote) -> Appended {
     payload.extend_from_slice(&note.load_bytes.to_le_bytes());
     payload.extend_from_slice(&note.n_live.to_le_bytes());
     payload.extend_from_slice(&note.n_entries.to_le_bytes());
-    let flags = [(note.has_bodies, PAGE_HAS_BODIES), (note.is_annotated, PAGE_IS_ANNOTATED)];
+    let flags = [(note.has_bodies, PAGE_HAS_BODIES), (note.has_deadlines, PAGE_HAS_DEADLINES)];
     payload.push(flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum());
     for range in &note.live {
         payload.extend_from_slice(&range.start.to_le_bytes());
@@ -316,11 +316,11 @@ fn read_paged<'a>(reader: &mut Reader<'a>) -> Result<QueueEntry<'a>, RecordError
         n_live: reader.u16()?,
         n_entries: reader.u16()?,
         has_bodies: false,
-        is_annotated: false,
+        has_deadlines: false,
     };
     let flags = reader.u8()?;
     note.has_bodies = flags & PAGE_HAS_BODIES != 0;
-    note.is_annotated = flags & PAGE_IS_ANNOTATED != 0;
+    note.has_deadlines = flags & PAGE_HAS_DEADLINES != 0;
     let ranges = List::rest(reader, 16, read_range)?;
     note.live = ranges.iter().map(|range| range.start..range.end).collect();
     Ok(QueueEntry::Paged { note })
@@ -399,7 +399,7 @@ mod tests {
             load_bytes: 8,
             n_entries: 9,
             has_bodies: true,
-            is_annotated: true,
+            has_deadlines: true,
         };
         let seen = reopened(|wal| {
             append_paged(wal, 3, &note);
@@ -428,6 +428,7 @@ mod tests {
             body: message::Body::Borrowed(b"in the store"),
             persistent: true,
             annotations: Default::default(),
+            form: message::BodyForm::Plain,
         };
         let blob = BlobId { file: 6, index: 7 };
         let body = StoredBody { blob, bytes: 12, properties_bytes: 0 };
@@ -456,6 +457,7 @@ mod tests {
             body: message::Body::Borrowed(b"in the store"),
             persistent: true,
             annotations: Default::default(),
+            form: message::BodyForm::Plain,
         };
         let blob = BlobId { file: 6, index: 7 };
         let body = StoredBody { blob, bytes: 12, properties_bytes: 70_000 };

@@ -10,7 +10,7 @@ use amqp10::{Header, MapRef, Properties, Section, Sections, ValueRef};
 use amqp091::content::PropertiesWriter;
 use amqp091::spec::DELIVERY_MODE_PERSISTENT;
 use amqp091::table::put_name;
-use message::{Annotations, Body, MessageRef};
+use message::{Annotations, Body, BodyForm, MessageRef};
 
 const DELIVERY_MODE_TRANSIENT: u8 = 1;
 const OFFSET: &str = "x-stream-offset";
@@ -71,6 +71,7 @@ fn convert<'a>(
         body: Body::Borrowed(body),
         persistent,
         annotations: Annotations::NONE,
+        form: BodyForm::Plain,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The sections in front of the body of the message that was converted last, with what they became. The
 //! messages of a stream are alike as a rule: the same sections are not taken apart again.
 
-use message::{Annotations, Body, MessageRef};
+use message::{Annotations, Body, BodyForm, MessageRef};
 
 /// More bytes are not remembered.
 const HEAD_BYTES_MAX: usize = 1024;
@@ -84,6 +84,7 @@ impl LastHead {
             body: Body::Borrowed(body),
             persistent: self.persistent,
             annotations: Annotations::NONE,
+            form: BodyForm::Plain,
         }
     }
 }

@@ -67,6 +67,7 @@ mod tests {
                 body: Body::Borrowed(&large[..n]),
                 persistent: false,
                 annotations: Default::default(),
+                form: message::BodyForm::Plain,
             };
             history.add(&message, NonZeroU32::new(length).unwrap(), BYTES_MAX);
             bodies(&history)

@@ -363,6 +363,7 @@ mod tests {
             body: Body::Borrowed(&body),
             persistent: false,
             annotations: Default::default(),
+            form: message::BodyForm::Plain,
         };
         (0..3).for_each(|_| first.remember(&message));
         assert_eq!(first.history().unwrap().len(), 2);

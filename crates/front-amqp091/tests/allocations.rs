@@ -58,6 +58,7 @@ fn relay(outbox: &ClientOutbox, input: &[u8], requests: &[Request], position: &m
                         body: Body::Borrowed(body.of(input)),
                         persistent: publish.persistent,
                         annotations: Default::default(),
+                        form: message::BodyForm::Plain,
                     };
                     let position = Position(*position);
                     sink.deliver(

@@ -117,6 +117,7 @@ fn put_deliveries(outbox: &ClientOutbox, body: &[u8], last_position: &mut u64) {
                 body: Body::Borrowed(black_box(body)),
                 persistent: true,
                 annotations: Default::default(),
+                form: message::BodyForm::Plain,
             };
             let position = Position(*last_position);
             sink.deliver(

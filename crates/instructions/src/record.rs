@@ -14,6 +14,7 @@ pub(crate) const MESSAGE: MessageRef<'_> = MessageRef {
     body: Body::Borrowed(b"hello, world"),
     persistent: true,
     annotations: message::Annotations::NONE,
+    form: message::BodyForm::Plain,
 };
 
 fn put(out: &mut Vec<u8>, message: &MessageRef<'_>) {

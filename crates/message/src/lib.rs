@@ -4,13 +4,15 @@
 //! Start reading at [`MessageRef`], then [`View`].
 
 mod annotations;
+mod body_form;
 mod owned_message;
 mod record;
 mod refusal;
 mod stand_in;
 mod view;
 
-pub use annotations::{ANNOTATIONS_BYTES, Annotations, AnnotationsPart};
+pub use annotations::{ANNOTATIONS_BYTES, Annotations, AnnotationsPart, StoredAnnotations};
+pub use body_form::BodyForm;
 pub use owned_message::OwnedMessage;
 pub use record::{
     Head, RECORD_FIXED_BYTES, RecordError, annotations_part, fixed_part, fixed_part_without_body,
@@ -27,7 +29,7 @@ pub use amqp091::Properties;
 
 use bytes::Bytes;
 
-/// A borrowed message: what a publisher sent, in the publisher's own encoding.
+/// A borrowed message: an index, and the body as its publisher sent it.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageRef<'a> {
     /// The exchange it was published to; empty for the default exchange. At most 255 bytes.
@@ -44,6 +46,8 @@ pub struct MessageRef<'a> {
     pub persistent: bool,
     /// The broker's notes about the message, beyond what its publisher sent.
     pub annotations: Annotations,
+    /// The form of the body.
+    pub form: BodyForm,
 }
 
 /// A message body, wherever it is.
@@ -93,6 +97,13 @@ impl<'a> MessageRef<'a> {
     #[inline]
     pub fn view(&self) -> View<'a> {
         View::of(self.properties)
+    }
+
+    /// The annotations as they are stored.
+    #[must_use]
+    #[inline]
+    pub const fn stored_annotations(&self) -> StoredAnnotations {
+        StoredAnnotations { annotations: self.annotations, form: self.form }
     }
 
     /// Bytes the message stands for in limits and buffers: envelope, properties and body.

@@ -9,13 +9,11 @@
 //! ```
 //!
 //! `flags` bit 0: persistent; bit 1: the properties are kept apart, in front of the body, and a
-//! [`StandIn`] stands where they would (only in heads); bits 4 to 7: the encoding of the properties, that
-//! of the protocol the message came by: 0 is AMQP 0-9-1, and a record with another is not read. Version 1
-//! is a message without annotations; in version 2 they stand between properties and body (flags u8,
-//! deadline u64 LE). The *head* is everything before the body; a body kept in shared memory is stored
-//! beside its head instead of behind it.
+//! [`StandIn`] stands where they would (only in heads). Version 1 is a plain body without annotations; in
+//! version 2 [`StoredAnnotations`] stand between properties and body. The *head* is everything before the
+//! body; a body kept in shared memory is stored beside its head instead of behind it.
 
-use crate::{ANNOTATIONS_BYTES, Annotations, AnnotationsPart, Body, MessageRef, StandIn};
+use crate::{ANNOTATIONS_BYTES, AnnotationsPart, Body, MessageRef, StandIn, StoredAnnotations};
 use bytes::Bytes;
 
 /// Bytes of a record before its first variable field.
@@ -24,10 +22,8 @@ const VERSION: u8 = 1;
 const VERSION_ANNOTATED: u8 = 2;
 const FLAG_PERSISTENT: u8 = 1;
 const FLAG_PROPERTIES_APART: u8 = 2;
-/// The encoding of the properties, in the upper half of the flags.
-const ENCODING_AMQP091: u8 = 0;
 
-/// A stored record that cannot be read: truncated, or of an unknown version or encoding.
+/// A stored record that cannot be read: truncated, or of an unknown version or form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordError;
 
@@ -46,13 +42,13 @@ pub fn head_len(message: &MessageRef<'_>) -> usize {
         + message.exchange.len()
         + message.routing_key.len()
         + message.properties.len()
-        + if message.annotations.is_none() { 0 } else { ANNOTATIONS_BYTES }
+        + if message.stored_annotations().is_none() { 0 } else { ANNOTATIONS_BYTES }
 }
 
 /// The bytes between the properties and the body.
 #[must_use]
 pub fn annotations_part(message: &MessageRef<'_>) -> AnnotationsPart {
-    message.annotations.part()
+    message.stored_annotations().part()
 }
 
 /// The fixed part of a record: what stands before the exchange name. Panics when a name is over
@@ -73,7 +69,7 @@ pub fn fixed_part_without_body(
     let key_len = u8::try_from(message.routing_key.len()).expect("routing keys are <= 255 B");
     let properties_len = u32::try_from(message.properties.len()).expect("properties are < 4 GiB");
     let mut fixed = [0_u8; RECORD_FIXED_BYTES];
-    fixed[0] = if message.annotations.is_none() { VERSION } else { VERSION_ANNOTATED };
+    fixed[0] = if message.stored_annotations().is_none() { VERSION } else { VERSION_ANNOTATED };
     fixed[1] = exchange_len;
     fixed[2] = key_len;
     fixed[3] = if message.persistent { FLAG_PERSISTENT } else { 0 };
@@ -117,8 +113,8 @@ fn put_parts(out: &mut Vec<u8>, message: &MessageRef<'_>, fixed: &[u8]) {
     out.extend_from_slice(message.exchange);
     out.extend_from_slice(message.routing_key);
     out.extend_from_slice(message.properties);
-    if !message.annotations.is_none() {
-        out.extend_from_slice(message.annotations.part().as_bytes());
+    if !message.stored_annotations().is_none() {
+        out.extend_from_slice(message.stored_annotations().part().as_bytes());
     }
 }
 
@@ -168,30 +164,32 @@ fn split_head(record: &[u8]) -> Result<(Head<'_>, &[u8]), RecordError> {
     let (exchange, rest) = rest.split_at_checked(usize::from(exchange_len)).ok_or(RecordError)?;
     let (routing_key, rest) = rest.split_at_checked(usize::from(key_len)).ok_or(RecordError)?;
     let (properties, rest) = rest.split_at_checked(properties_len).ok_or(RecordError)?;
-    let (annotations, rest) = if version == VERSION_ANNOTATED {
+    let (StoredAnnotations { annotations, form }, rest) = if version == VERSION_ANNOTATED {
         let (annotations, rest) = rest.split_first_chunk().ok_or(RecordError)?;
-        (Annotations::parse(annotations), rest)
+        (StoredAnnotations::parse(annotations).ok_or(RecordError)?, rest)
     } else {
-        (Annotations::default(), rest)
+        (StoredAnnotations::NONE, rest)
     };
     let (properties, properties_bytes) = match flags & !FLAG_PERSISTENT {
-        ENCODING_AMQP091 => (properties, 0),
+        0 => (properties, 0),
         FLAG_PROPERTIES_APART => {
             let stand_in = StandIn::parse(properties).ok_or(RecordError)?;
             (stand_in.brief, stand_in.properties_bytes)
         }
-        // Flags or an encoding of a later version.
+        // Flags of a later version.
         _ => return Err(RecordError),
     };
     let persistent = flags & FLAG_PERSISTENT != 0;
     let body = Body::Borrowed(&[]);
-    let message = MessageRef { exchange, routing_key, properties, body, persistent, annotations };
+    let message =
+        MessageRef { exchange, routing_key, properties, body, persistent, annotations, form };
     Ok((Head { message, body_bytes, properties_bytes }, rest))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Annotations, BodyForm};
     use std::num::NonZeroU64;
 
     fn sample(body: Body<'_>) -> MessageRef<'_> {
@@ -202,13 +200,14 @@ mod tests {
             body,
             persistent: true,
             annotations: Annotations::default(),
+            form: BodyForm::Plain,
         }
     }
 
     fn annotated(body: Body<'_>) -> MessageRef<'_> {
         let annotations =
             Annotations { deadline_ms: NonZeroU64::new(1 << 40), dead_lettered: true };
-        MessageRef { annotations, ..sample(body) }
+        MessageRef { annotations, form: BodyForm::Amqp10, ..sample(body) }
     }
 
     fn record_of(message: &MessageRef<'_>) -> Vec<u8> {
@@ -231,10 +230,23 @@ mod tests {
     }
 
     #[test]
-    fn properties_of_an_unknown_encoding_are_not_read() {
+    fn bodies_of_an_unknown_form_are_not_read() {
+        let message = MessageRef { form: BodyForm::Amqp10, ..sample(Body::Borrowed(b"hello")) };
+        let mut record = record_of(&message);
+        let read = parse_record(&record, None).unwrap();
+        assert_eq!(read.stored_annotations(), message.stored_annotations());
+        let flags = record.len() - b"hello".len() - ANNOTATIONS_BYTES;
+        for form in 2..16 {
+            record[flags] = form << 4;
+            assert_eq!(parse_record(&record, None).unwrap_err(), RecordError);
+        }
+    }
+
+    #[test]
+    fn unknown_flags_are_not_read() {
         let mut record = record_of(&sample(Body::Borrowed(b"hello")));
-        for encoding in 1..16 {
-            record[3] = encoding << 4 | FLAG_PERSISTENT;
+        for flags in [4, 8, 16, 128] {
+            record[3] = flags | FLAG_PERSISTENT;
             assert_eq!(parse_record(&record, None).unwrap_err(), RecordError);
         }
     }
@@ -298,7 +310,7 @@ mod tests {
             assert!(read.message.persistent);
             assert!(parse_record(&head, Some(&Bytes::from_static(b"7 bytes"))).is_err());
             assert!((0..head.len()).all(|cut| parse_head(&head[..cut]).is_err()));
-            if message.annotations.is_none() {
+            if message.stored_annotations().is_none() {
                 let fixed = [1, 6, 5, 3, 7, 0, 0, 0, 7, 0, 0, 0];
                 let stand_in = [0x70, 0x11, 1, 0, 0x10, 0, 2];
                 assert_eq!(head, [&fixed[..], b"orderseu.de", &stand_in].concat());

@@ -659,6 +659,7 @@ mod tests {
             body: Body::Borrowed(body),
             persistent: true,
             annotations: Default::default(),
+            form: message::BodyForm::Plain,
         };
         Queued { position, message, stored: None, is_delivered: false }
     }

@@ -409,7 +409,7 @@ impl Slot {
             busy: Busy::Idle,
             is_closed: false,
             is_sparse: false,
-            is_annotated: false,
+            has_deadlines: false,
         }
     }
 

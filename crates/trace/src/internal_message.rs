@@ -2,7 +2,7 @@
 //! what clients send: when there is more of it than can be published, it is dropped.
 
 use crate::tracing::Delivered;
-use message::{Annotations, Body, MessageRef, OwnedMessage, Properties};
+use message::{Annotations, Body, BodyForm, MessageRef, OwnedMessage, Properties};
 use meta::{EVENT_EXCHANGE, Name};
 
 /// Bytes of the longest routing key.
@@ -40,6 +40,7 @@ impl InternalMessage {
             body: *body,
             persistent: properties.delivery_mode == Some(2),
             annotations: Annotations::NONE,
+            form: BodyForm::Plain,
         };
         Self::Publish { vhost: Name::from(vhost), message: OwnedMessage::new(&message) }
     }

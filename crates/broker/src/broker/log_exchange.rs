@@ -7,7 +7,7 @@
 use super::Broker;
 use crate::publish::publish_internally;
 use amqp091::{ShortString, Table, Value};
-use message::{Annotations, Body, MessageRef, Properties};
+use message::{Annotations, Body, BodyForm, MessageRef, Properties};
 use meta::{LOG_EXCHANGE, MetaError, Name};
 
 /// A line of the log.
@@ -53,6 +53,7 @@ impl Broker {
             body: Body::Borrowed(&line.text),
             persistent: false,
             annotations: Annotations::NONE,
+            form: BodyForm::Plain,
         };
         publish_internally(&view, &self.timers.tracing, vhost, &message);
     }

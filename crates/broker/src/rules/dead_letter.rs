@@ -160,7 +160,7 @@ fn names(deaths: &[Value]) -> Vec<(Vec<u8>, Vec<u8>)> {
 mod tests {
     use super::*;
     use message::Properties;
-    use message::{Annotations, Body};
+    use message::{Annotations, Body, BodyForm};
 
     fn message<'a>(properties: &'a [u8], exchange: &'a str, key: &'a str) -> MessageRef<'a> {
         MessageRef {
@@ -170,6 +170,7 @@ mod tests {
             body: Body::Borrowed(b"body"),
             persistent: true,
             annotations: Annotations::default(),
+            form: BodyForm::Plain,
         }
     }
 

@@ -56,5 +56,6 @@ pub(super) fn message_of<'a>(publish: &'a Publish, input: &'a [u8]) -> MessageRe
         body,
         persistent: publish.persistent,
         annotations: message::Annotations::NONE,
+        form: message::BodyForm::Plain,
     }
 }

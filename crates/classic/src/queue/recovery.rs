@@ -28,7 +28,7 @@ impl Queue {
 impl QueueRecovery<'_> {
     /// Whether a page must be read for what the core has to know of its messages.
     pub fn must_read(&self, note: &PageNote) -> bool {
-        note.is_annotated || self.state.policy.needs_content()
+        note.has_deadlines || self.state.policy.needs_content()
     }
 
     /// Sets for how long nobody had used the queue when the node was stopped.

@@ -7,7 +7,7 @@ mod sequence;
 
 use amqp091::{Properties, PropertiesRef, ShortString, Table, Value};
 use conversion::{DecodeBuffer, Origin, decode_amqp10, encode_amqp10};
-use message::{Annotations, Body, MessageRef};
+use message::{Annotations, Body, BodyForm, MessageRef};
 
 const STREAM: &[u8] = b"stream";
 const OFFSET: u64 = 42;
@@ -29,6 +29,7 @@ fn published<'a>(properties: &'a [u8], body: &'a [u8]) -> MessageRef<'a> {
         body: Body::Borrowed(body),
         persistent: PropertiesRef::trusted(properties).is_persistent(),
         annotations: Annotations::NONE,
+        form: BodyForm::Plain,
     }
 }
 

@@ -18,6 +18,7 @@ fn message(body: &[u8]) -> MessageRef<'_> {
         body: Body::Borrowed(body),
         persistent: false,
         annotations: Default::default(),
+        form: message::BodyForm::Plain,
     }
 }
 

@@ -172,6 +172,7 @@ impl Talk {
                     body: Body::Borrowed(b""),
                     persistent: false,
                     annotations: Default::default(),
+                    form: message::BodyForm::Plain,
                 };
                 let (link, position) = (session::LinkId(1), Position(self.asked.len() as u64));
                 let delivery = Delivery {
@@ -209,6 +210,7 @@ impl Talk {
             body,
             persistent: false,
             annotations: Default::default(),
+            form: message::BodyForm::Plain,
         };
         let position = Position(position);
         let delivery =
@@ -227,6 +229,7 @@ impl Talk {
             body: Body::Borrowed(body),
             persistent: false,
             annotations: Default::default(),
+            form: message::BodyForm::Plain,
         };
         let position = Position(position);
         let delivery =

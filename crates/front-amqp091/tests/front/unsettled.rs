@@ -96,6 +96,7 @@ fn a_message_got_without_acknowledgement_is_settled_by_its_write() {
         body: Body::Borrowed(b""),
         persistent: false,
         annotations: Default::default(),
+        form: message::BodyForm::Plain,
     };
     let got = |position, settled_by_write| {
         let (channel, link, position) = (ChannelId(1), LinkId(4), Position(position));

@@ -108,6 +108,7 @@ fn deliver_all(link: LinkId, outbox: &dyn Outbox, paused: &Paused) {
         body: Body::Borrowed(&BODY),
         persistent: false,
         annotations: Default::default(),
+        form: message::BodyForm::Plain,
     };
     for position in 0..N_EACH {
         paused.wait_for(link);

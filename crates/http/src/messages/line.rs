@@ -125,6 +125,7 @@ pub fn rewritten(line: &[u8]) -> Result<Vec<u8>, String> {
         properties: &properties,
         body: message::Body::Shared(&payload),
         annotations: message::Annotations::NONE,
+        form: message::BodyForm::Plain,
     };
     Ok(written(&message))
 }

@@ -25,6 +25,7 @@ fn queued(position: u64, stored: Option<StoredBody>) -> Queued<'static> {
         body: Body::Borrowed(b"hello"),
         persistent: true,
         annotations: Default::default(),
+        form: message::BodyForm::Plain,
     };
     Queued { position, message, stored, is_delivered: position == 3 }
 }

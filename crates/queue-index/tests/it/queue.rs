@@ -104,6 +104,7 @@ fn envelope(body: &[u8], is_persistent: bool) -> MessageRef<'_> {
         body: Body::Borrowed(body),
         persistent: is_persistent,
         annotations: Default::default(),
+        form: message::BodyForm::Plain,
     }
 }
 

@@ -481,7 +481,7 @@ mod tests {
             load_bytes: 0,
             n_entries: 0,
             has_bodies: false,
-            is_annotated: false,
+            has_deadlines: false,
         }
     }
 

@@ -168,6 +168,7 @@ mod tests {
             body: Body::Borrowed(body),
             persistent: *persistent,
             annotations: Default::default(),
+            form: message::BodyForm::Plain,
         };
         Queued { position: *position, message, stored: *stored, is_delivered: false }
     }
@@ -206,7 +207,7 @@ mod tests {
                 load_bytes: 0,
                 n_entries: to_u16(live.len()),
                 has_bodies: !page.wanted_bodies().is_empty(),
-                is_annotated: false,
+                has_deadlines: false,
             };
             pages.push((note, page.image(pool).parts().concat()));
         }

@@ -22,7 +22,7 @@ use super::pool::PagePool;
 use super::segments::SegmentNumber;
 use crate::blob::BlobId;
 use bytes::Bytes;
-use message::StandIn;
+use message::{StandIn, StoredAnnotations};
 use stdx::record::{Reader, RecordError};
 
 const VERSION: u8 = 1;
@@ -276,18 +276,19 @@ impl<'a> ImageParts<'a> {
 
     /// The envelope at `at`, checked to lie inside with the names it points to; and the bytes of properties
     /// in front of the body.
-    fn check_envelope(&self, at: u32) -> Result<(Envelope, u32), ImageError> {
+    fn check_envelope(&self, at: u32) -> Result<(StoredAnnotations, u32), ImageError> {
         let rest = self.inline.get(at as usize..).ok_or(ImageError::Damaged)?;
         let (fixed, rest) = rest.split_first_chunk().ok_or(ImageError::Damaged)?;
         let envelope = Envelope::decode(*fixed);
         rest.get(..envelope.rest_len()).ok_or(ImageError::Damaged)?;
+        let annotations = envelope.annotations(rest).ok_or(ImageError::Damaged)?;
         slice(self.inline, envelope.names, envelope.names_len())?;
         let properties_bytes = match envelope.stand_in(rest) {
             Some(StandIn { properties_bytes, .. }) => properties_bytes,
             None if envelope.is_apart() => return Err(ImageError::Damaged),
             None => 0,
         };
-        Ok((envelope, properties_bytes))
+        Ok((annotations, properties_bytes))
     }
 }
 
@@ -364,9 +365,9 @@ impl LoadedPage {
         for entry in parts.entries() {
             let entry = entry?;
             if checked != Some(entry.envelope) {
-                let envelope;
-                (envelope, properties_bytes) = parts.check_envelope(entry.envelope)?;
-                page.bytes.note_envelope(envelope);
+                let annotations;
+                (annotations, properties_bytes) = parts.check_envelope(entry.envelope)?;
+                page.bytes.note_deadline(annotations);
                 checked = Some(entry.envelope);
             }
             if properties_bytes > 0 && (entry.kind == KIND_INLINE || properties_bytes > entry.len) {

@@ -264,7 +264,7 @@ impl Slot {
             segments.extend(page.segments.of(entry.segment));
         }
         page.move_into_image();
-        self.is_annotated = page.bytes.is_annotated();
+        self.has_deadlines = page.bytes.has_deadlines();
         self.image = Some(StoredImage {
             blob,
             segment: NO_SEGMENT,

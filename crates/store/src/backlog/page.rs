@@ -18,13 +18,13 @@
 use super::SharedBody;
 use super::kept::{KeptBodies, KeptBody, SharedProperties};
 use super::page_bitmap::SPAN_MAX;
-use super::page_bytes::{APART, Envelope, NOWHERE, PageBytes, annotations_at, to_u32};
+use super::page_bytes::{APART, Envelope, NOWHERE, PageBytes, to_u32};
 use super::segments::{SegmentNumber, Segments};
 use crate::blob::BlobId;
 use crate::queued::{Queued, StoredBody};
 use bytes::Bytes;
 use log::SegmentId;
-use message::{Annotations, Body, MessageRef, StandIn};
+use message::{Body, MessageRef, StandIn, StoredAnnotations};
 use std::sync::Arc;
 
 /// Gaps up to this many entries are filled rather than starting a page.
@@ -254,16 +254,15 @@ impl Page {
             return None;
         }
         let (envelope, rest) = self.bytes.envelope_at(entry.envelope)?;
-        let (mut properties, rest) = rest.split_at_checked(envelope.properties_len())?;
-        let annotations =
-            if envelope.is_annotated() { annotations_at(rest) } else { Annotations::default() };
+        let StoredAnnotations { annotations, form } = envelope.annotations(rest)?;
+        let mut properties = rest.get(..envelope.properties_len())?;
         if envelope.is_apart() {
             properties = properties_apart(self.bodies.get(entry.body)?, properties)?;
         }
         let (exchange, routing_key) = self.bytes.names_of(envelope)?;
         let persistent = envelope.is_persistent();
         let body = Body::Borrowed(&[]);
-        Some(MessageRef { exchange, routing_key, properties, body, persistent, annotations })
+        Some(MessageRef { exchange, routing_key, properties, body, persistent, annotations, form })
     }
 
     /// The body, if it is at hand with all that is kept.

@@ -1,6 +1,6 @@
 //! The bytes of a page in memory: names, envelopes and bodies, in any order, as `page.rs` draws them.
 
-use message::{ANNOTATIONS_BYTES, Annotations, MessageRef, StandIn};
+use message::{ANNOTATIONS_BYTES, MessageRef, StandIn, StoredAnnotations};
 
 /// Bytes of an envelope before its properties.
 pub(super) const ENVELOPE_FIXED_BYTES: usize = 10;
@@ -71,6 +71,15 @@ impl Envelope {
         if self.is_apart() { StandIn::parse(rest.get(..self.properties_len())?) } else { None }
     }
 
+    /// The annotations, in the bytes behind the envelope's fixed part; `None` for damaged ones.
+    #[inline]
+    pub(super) fn annotations(self, rest: &[u8]) -> Option<StoredAnnotations> {
+        match self.is_annotated() {
+            false => Some(StoredAnnotations::NONE),
+            true => annotations_at(rest.get(self.properties_len()..)?),
+        }
+    }
+
     /// Length of properties and annotations.
     pub(super) const fn rest_len(self) -> usize {
         self.properties_len() + if self.is_annotated() { ANNOTATIONS_BYTES } else { 0 }
@@ -84,13 +93,13 @@ pub(super) struct PageBytes {
     /// Where the last envelope is, and its fixed part: the next message is compared with it.
     last_at: u32,
     last: Envelope,
-    /// Whether some envelopes have annotations.
-    is_annotated: bool,
+    /// Whether some envelopes have deadlines.
+    has_deadlines: bool,
 }
 
 impl Default for PageBytes {
     fn default() -> Self {
-        Self { bytes: Vec::new(), last_at: NOWHERE, last: NO_ENVELOPE, is_annotated: false }
+        Self { bytes: Vec::new(), last_at: NOWHERE, last: NO_ENVELOPE, has_deadlines: false }
     }
 }
 
@@ -115,17 +124,17 @@ impl PageBytes {
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.last_at = NOWHERE;
-        self.is_annotated = false;
+        self.has_deadlines = false;
     }
 
-    /// Whether some envelopes have annotations.
-    pub(super) const fn is_annotated(&self) -> bool {
-        self.is_annotated
+    /// Whether some envelopes have deadlines.
+    pub(super) const fn has_deadlines(&self) -> bool {
+        self.has_deadlines
     }
 
-    /// Takes note of an envelope that came with an image.
-    pub(super) const fn note_envelope(&mut self, envelope: Envelope) {
-        self.is_annotated |= envelope.is_annotated();
+    /// Notes whether an envelope that came with an image has a deadline.
+    pub(super) const fn note_deadline(&mut self, stored: StoredAnnotations) {
+        self.has_deadlines |= stored.annotations.deadline_ms.is_some();
     }
 
     /// Appends bytes as they are: those of a body, or all of an image.
@@ -153,7 +162,7 @@ impl PageBytes {
         if has_names
             && envelope.packed == self.last.packed
             && is_same(self.last_properties(), message.properties)
-            && (!envelope.is_annotated() || self.last_annotations() == message.annotations)
+            && (!envelope.is_annotated() || self.has_last_annotations(message))
         {
             return self.last_at;
         }
@@ -167,16 +176,17 @@ impl PageBytes {
         self.bytes.extend_from_slice(&envelope.encode());
         self.bytes.extend_from_slice(message.properties);
         if envelope.is_annotated() {
-            self.is_annotated = true;
-            self.bytes.extend_from_slice(message.annotations.part().as_bytes());
+            self.has_deadlines |= message.annotations.deadline_ms.is_some();
+            self.bytes.extend_from_slice(message.stored_annotations().part().as_bytes());
         }
         self.last_at
     }
 
     #[cold]
-    fn last_annotations(&self) -> Annotations {
-        let start = self.last_at as usize + ENVELOPE_FIXED_BYTES + self.last.properties_len();
-        self.bytes.get(start..).map_or_else(Annotations::default, annotations_at)
+    fn has_last_annotations(&self, message: &MessageRef<'_>) -> bool {
+        let start = self.last_at as usize + ENVELOPE_FIXED_BYTES;
+        let last = self.bytes.get(start..).and_then(|rest| self.last.annotations(rest));
+        last == Some(message.stored_annotations())
     }
 
     #[inline]
@@ -233,18 +243,18 @@ fn is_same(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
+/// The annotations that `bytes` begin with.
+#[cold]
+fn annotations_at(bytes: &[u8]) -> Option<StoredAnnotations> {
+    StoredAnnotations::parse(bytes.first_chunk()?)
+}
+
 fn packed_of(message: &MessageRef<'_>) -> u32 {
     let len = to_u32(message.properties.len());
     debug_assert!(len < APART, "properties stay far below 512 MiB");
-    let annotated = if message.annotations.is_none() { 0 } else { ANNOTATED };
+    let annotated = if message.stored_annotations().is_none() { 0 } else { ANNOTATED };
     let persistent = if message.persistent { PERSISTENT } else { 0 };
     len | annotated | persistent
-}
-
-/// The annotations that `bytes` begin with.
-#[cold]
-pub(super) fn annotations_at(bytes: &[u8]) -> Annotations {
-    bytes.first_chunk().map_or_else(Annotations::default, Annotations::parse)
 }
 
 /// A place among a page's bytes, or a length.

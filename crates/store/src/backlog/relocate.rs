@@ -30,8 +30,8 @@ pub struct PageNote {
     pub n_entries: u16,
     /// Whether some of its messages have their body in the body store.
     pub has_bodies: bool,
-    /// Whether some of its messages have annotations.
-    pub is_annotated: bool,
+    /// Whether some of its messages have deadlines. Older notes say so of all that have annotations.
+    pub has_deadlines: bool,
 }
 
 /// A page note that cannot be: nothing is live, it overlaps what is there, or spans more than a page
@@ -189,7 +189,7 @@ impl Backlog {
             busy: Busy::Idle,
             is_closed: true,
             is_sparse: false,
-            is_annotated: note.is_annotated,
+            has_deadlines: note.has_deadlines,
         };
         self.stored_bytes += slot.live_bytes;
         self.pages.push_back(slot);
@@ -237,7 +237,7 @@ impl Slot {
             load_bytes: image.load_bytes,
             n_entries: image.n_entries,
             has_bodies: image.has_bodies,
-            is_annotated: self.is_annotated,
+            has_deadlines: self.has_deadlines,
         })
     }
 

@@ -26,8 +26,8 @@ pub(super) struct Slot {
     pub(super) is_closed: bool,
     /// Whether its image is mostly of messages that are gone, and is to be written anew.
     pub(super) is_sparse: bool,
-    /// Whether some messages in its image have annotations.
-    pub(super) is_annotated: bool,
+    /// Whether some messages in its image have deadlines.
+    pub(super) has_deadlines: bool,
 }
 
 const _: () = assert!(size_of::<Slot>() <= 96);

@@ -1,5 +1,5 @@
 use super::*;
-use message::{Annotations, Body};
+use message::{Annotations, Body, BodyForm};
 use proptest::prelude::*;
 use session::{ShortString, Table, Value as Field};
 
@@ -11,6 +11,7 @@ fn line(key: &[u8], properties: &[u8], payload: &[u8]) -> Vec<u8> {
         body: Body::Borrowed(payload),
         persistent: false,
         annotations: Annotations::NONE,
+        form: BodyForm::Plain,
     })
 }
 

@@ -81,6 +81,7 @@ async fn deliver_all(link: LinkId, outbox: Arc<ClientOutbox>, paused: Arc<Paused
         body: Body::Borrowed(&BODY),
         persistent: false,
         annotations: Default::default(),
+        form: message::BodyForm::Plain,
     };
     for position in 0..N_EACH {
         paused.wait_until(|links| !links.contains(&link)).await;
@@ -157,6 +158,7 @@ async fn deliver_unacknowledged(outbox: Arc<ClientOutbox>, position: u64) {
         body: Body::Borrowed(&BODY),
         persistent: false,
         annotations: Default::default(),
+        form: message::BodyForm::Plain,
     };
     let position = Position(position);
     let delivery =

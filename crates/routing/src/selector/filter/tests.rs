@@ -1,5 +1,5 @@
 use amqp091::{Properties, ShortString, Table, Value};
-use message::{Annotations, Body};
+use message::{Annotations, Body, BodyForm};
 use proptest::prelude::*;
 
 use super::*;
@@ -54,6 +54,7 @@ fn matches_body(filter: &str, body: Option<&[u8]>) -> bool {
         body: Body::Borrowed(b""),
         persistent: true,
         annotations: Annotations::NONE,
+        form: BodyForm::Plain,
     };
     let filter = Filter::parse(filter).unwrap_or_else(|error| panic!("{filter}: {error}"));
     filter.matches(&Candidate { message: &message, body, redelivered: true })

@@ -71,6 +71,7 @@ impl Stored {
             body,
             persistent: self.logged,
             annotations: Default::default(),
+            form: message::BodyForm::Plain,
         }
     }
 

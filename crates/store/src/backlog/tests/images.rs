@@ -5,8 +5,9 @@ use crate::backlog::segments::SegmentNumber;
 use crate::backlog::{Backlog, Job, Lookup, PagePool};
 use crate::blob::BlobId;
 use bytes::Bytes;
-use message::{Body, MessageRef};
+use message::{Annotations, Body, BodyForm, MessageRef};
 use proptest::prelude::*;
+use std::num::NonZeroU64;
 
 const STORED: BlobId = BlobId { file: 0x0102, index: 0x0304 };
 
@@ -18,6 +19,7 @@ fn message<'a>(key: &'a [u8], properties: &'a [u8], body: Body<'a>) -> MessageRe
         body,
         persistent: true,
         annotations: Default::default(),
+        form: BodyForm::Plain,
     }
 }
 
@@ -117,6 +119,29 @@ fn an_image_reads_back_as_it_was_written() {
     assert_eq!(read(1003).unwrap(), b"k2STORED");
     assert_eq!(stored_bodies(GOLDEN, &PageBitmap::of(0..4)), Ok(vec![STORED]));
     assert_eq!(stored_bodies(GOLDEN, &PageBitmap::of(0..3)), Ok(vec![]));
+}
+
+#[test]
+fn forms_of_bodies_read_back_and_are_no_deadlines() {
+    let plain = message(b"k", &[0, 0], Body::Borrowed(b"body"));
+    let sections = MessageRef { form: BodyForm::Amqp10, ..plain };
+    let deadline = Annotations { deadline_ms: NonZeroU64::new(7), ..Annotations::NONE };
+    let expiring = MessageRef { annotations: deadline, ..sections };
+    for (all, has_deadlines) in [(&[plain, sections, plain][..], false), (&[expiring], true)] {
+        let mut page = Page { first: 7, ..Page::default() };
+        for message in all {
+            page.push(&Added { message, segment: SegmentNumber::NONE, blob: None });
+        }
+        let image = image_of(&page, 7);
+        let loaded = LoadedPage::read(&PagePool::default(), &image, &PageBitmap::of(0..3)).unwrap();
+        for (at, sent) in (7..).zip(all) {
+            let found = loaded.page.get(at).unwrap();
+            assert_eq!(found.stored_annotations(), sent.stored_annotations());
+            assert_eq!(found.body.bytes(), b"body");
+        }
+        assert_eq!(page.bytes.has_deadlines(), has_deadlines);
+        assert_eq!(loaded.page.bytes.has_deadlines(), has_deadlines);
+    }
 }
 
 #[test]

@@ -35,6 +35,7 @@ fn backlog_of(pool: &PagePool, body: &Bytes, home: &Arc<Home>) -> Backlog {
         body: Body::Shared(body),
         persistent: false,
         annotations: Default::default(),
+        form: message::BodyForm::Plain,
     };
     let mut backlog = Backlog::default();
     for at in 0..N_MESSAGES {
@@ -96,6 +97,7 @@ fn properties_that_several_backlogs_have_are_kept_once_with_the_body() {
         body: Body::Borrowed(b"hi"),
         persistent: false,
         annotations: Default::default(),
+        form: message::BodyForm::Plain,
     };
     let mut backlog = Backlog::default();
     for at in 0..2 {

@@ -122,7 +122,10 @@ impl Client {
         loop {
             let progress = self.front.read(NOW, &self.kept, &mut self.requests);
             if let Some(session) = &mut self.session {
-                let stops = session.submit(&self.kept, &mut self.requests).await.is_err();
+                let stops = session
+                    .submit(session::ReadInput::of(&self.kept), &mut self.requests)
+                    .await
+                    .is_err();
                 session.wake();
                 if stops {
                     self.end().await;

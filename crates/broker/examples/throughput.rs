@@ -105,7 +105,7 @@ impl Client {
     }
 
     fn submit(&mut self, input: &[u8], requests: &mut Vec<Request>) {
-        block_on(self.session.submit(input, requests)).unwrap();
+        block_on(self.session.submit(session::ReadInput::of(input), requests)).unwrap();
     }
 
     fn ask(&mut self, op: Op) {
@@ -142,10 +142,12 @@ fn consume(no_ack: bool) -> Op {
 fn publish(body: u32) -> Request {
     Request::Publish(Publish {
         channel: ChannelId(1),
+        head: session::HeadPlace::Content,
         exchange: Span::default(),
         routing_key: Span { start: 0, len: 1 },
         properties: Span { start: 1, len: 2 },
         content: Content::Inline(Span { start: 3, len: body }),
+        form: message::BodyForm::Plain,
         mandatory: false,
         persistent: false,
         immediate: false,
@@ -216,10 +218,12 @@ fn run_beside(name: &str, declares: bool) {
     let message = |key: &Span| {
         Request::Publish(Publish {
             channel: ChannelId(1),
+            head: session::HeadPlace::Content,
             exchange: Span { start: 0, len: 10 },
             routing_key: *key,
             properties: Span { start: 10, len: 2 },
             content: Content::Inline(Span { start: 12, len: 4 }),
+            form: message::BodyForm::Plain,
             mandatory: false,
             persistent: false,
             immediate: false,

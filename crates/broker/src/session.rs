@@ -40,7 +40,8 @@ use control::slices::WORK_MAX;
 use links::Links;
 use publish::Publishing;
 use session::{
-    ChannelId, Control, Error, ErrorKind, Event, LinkId, MethodTag, Op, Outbox, Request, Settle,
+    ChannelId, Control, Error, ErrorKind, Event, LinkId, MethodTag, Op, Outbox, ReadInput, Request,
+    Settle,
 };
 use settling::Settling;
 use std::sync::Arc;
@@ -135,7 +136,11 @@ impl Session {
     ///
     /// # Errors
     /// [`Stop`] when the connection is over: the last events for its client are in the outbox.
-    pub async fn submit(&mut self, input: &[u8], requests: &mut Vec<Request>) -> Result<(), Stop> {
+    pub async fn submit(
+        &mut self,
+        input: ReadInput<'_>,
+        requests: &mut Vec<Request>,
+    ) -> Result<(), Stop> {
         if let Some(hold) = &mut self.hold {
             hold.keep(input, requests.drain(..));
             return Ok(());
@@ -176,7 +181,7 @@ impl Session {
 
     async fn run_requests(
         &mut self,
-        input: &[u8],
+        input: ReadInput<'_>,
         requests: &mut Vec<Request>,
     ) -> Result<(), Stop> {
         if self.ended {
@@ -223,7 +228,7 @@ impl Session {
                     }
                 }
                 Request::Append(append) => {
-                    self.streams.append(&mut self.client, append, input);
+                    self.streams.append(&mut self.client, append, input.bytes);
                     if self.client.turn.is_over_after(append.n_entries as usize) {
                         self.flush_before(index, input, requests).await;
                         Box::pin(self.client.turn.give_way()).await;
@@ -246,13 +251,13 @@ impl Session {
     }
 
     /// Flushes as [`Session::flush`] does, before a request that later ones of the read may not survive.
-    async fn flush_before(&mut self, index: usize, input: &[u8], requests: &[Request]) {
+    async fn flush_before(&mut self, index: usize, input: ReadInput<'_>, requests: &[Request]) {
         self.links.record_unheard(requests, index);
         self.flush(input, requests).await;
     }
 
     /// Puts the gathered publishes into their queues, then carries out the gathered settlements.
-    async fn flush(&mut self, input: &[u8], requests: &[Request]) {
+    async fn flush(&mut self, input: ReadInput<'_>, requests: &[Request]) {
         if self.publishing.is_any_loading() {
             Box::pin(self.publishing.until_loaded(&mut self.client.turn)).await;
         }

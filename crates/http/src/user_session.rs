@@ -10,9 +10,9 @@ use axum::http::StatusCode;
 use broker::{Identity, Login, Session};
 use message::OwnedMessage;
 use session::{
-    ChannelId, Confirmation, Content, Control, Delivery, Error, Event, LinkId, MethodTag, Op,
-    Outbox, Outcome, OwnedContent, Position, Publish, Request, Room, Settle, Sink, Span,
-    UnsettledSince,
+    ChannelId, Confirmation, Content, Control, Delivery, Error, Event, HeadPlace, LinkId,
+    MethodTag, Op, Outbox, Outcome, OwnedContent, Position, Publish, ReadInput, Request, Room,
+    Settle, Sink, Span, UnsettledSince,
 };
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -88,7 +88,7 @@ impl UserSession {
     /// Asks for something, and waits for the answer.
     pub(crate) async fn ask(&mut self, op: Op) -> Result<Told, Refusal> {
         let control = Control { channel: CHANNEL, origin: MethodTag::default(), nowait: false, op };
-        self.submit(&[], Request::Control(Box::new(control))).await;
+        self.submit(Request::Control(Box::new(control))).await;
         self.inbox.next().await
     }
 
@@ -126,16 +126,18 @@ impl UserSession {
         let persistent = message::View::of(properties).is_persistent();
         let publish = Publish {
             channel: CHANNEL,
+            head: HeadPlace::Content,
             exchange: span(0, exchange.len()),
             routing_key: span(exchange.len(), key.len()),
             properties: span(exchange.len() + key.len(), properties.len()),
             content: Content::Owned(Box::new(OwnedContent { head: Bytes::from(head), body })),
+            form: message::BodyForm::Plain,
             mandatory: true,
             immediate: false,
             persistent,
             inspect: true,
         };
-        self.submit(&[], Request::Publish(publish)).await;
+        self.submit(Request::Publish(publish)).await;
         let mut letters = stdx::lock(&self.inbox.told);
         let was_returned = std::mem::take(&mut letters.was_returned);
         letters.refused.clone().map_or(Ok(was_returned), |error| Err(error.into()))
@@ -149,12 +151,12 @@ impl UserSession {
     /// Settles what was fetched.
     pub(crate) async fn settle(&mut self, link: LinkId, position: Position, outcome: Outcome) {
         let settle = Settle { channel: CHANNEL, link, position, outcome };
-        self.submit(&[], Request::Settle(settle)).await;
+        self.submit(Request::Settle(settle)).await;
     }
 
-    async fn submit(&mut self, input: &[u8], request: Request) {
+    async fn submit(&mut self, request: Request) {
         // The inbox has the reason if the session stops.
-        let _stops = self.session.submit(input, &mut vec![request]).await;
+        let _stops = self.session.submit(ReadInput::NONE, &mut vec![request]).await;
         self.session.wake();
     }
 

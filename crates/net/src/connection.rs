@@ -29,7 +29,7 @@ use input::Input;
 use login::Entry;
 use pace::Pace;
 use room::Room;
-use session::{Error, Request};
+use session::{Error, ReadInput, Request};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -138,7 +138,7 @@ struct Client {
 
 impl Client {
     /// Has the broker work off what the client asks for. False when it has ended the session.
-    async fn submit(&mut self, input: &[u8], requests: &mut Vec<Request>) -> bool {
+    async fn submit(&mut self, input: ReadInput<'_>, requests: &mut Vec<Request>) -> bool {
         let goes_on = match &mut self.session {
             Some(session) if !requests.is_empty() => session.submit(input, requests).await.is_ok(),
             Some(_) | None => true,
@@ -541,6 +541,7 @@ impl Task {
             let progress = self.front.read(now, input, &mut self.requests);
             acknowledges &= matches!(self.requests.first(), None | Some(Request::Settle(_)));
             count(&self.requests, &mut counts);
+            let input = ReadInput { bytes: input, scratch: self.front.scratch() };
             if !self.client.submit(input, &mut self.requests).await {
                 self.let_go().await;
             }

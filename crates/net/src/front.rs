@@ -95,6 +95,13 @@ impl Front {
         each!(self, front => front.read(now, input, requests))
     }
 
+    /// The buffer in which the requests' heads lie that do not stand in the input.
+    pub(crate) const fn scratch(&self) -> &[u8] {
+        match self {
+            Self::Amqp091(_) | Self::Stream(_) => &[],
+        }
+    }
+
     /// The outcome of a login that [`Front::read`] asked for.
     pub(crate) fn authenticated(&mut self, now: Now, result: Result<(), AuthFailure>) {
         match self {

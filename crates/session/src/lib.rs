@@ -20,8 +20,9 @@ pub use outbox::{
     Sink, UnsettledSince,
 };
 pub use request::{
-    Attachment, Content, Control, ExchangeBinding, ExchangeDeclaration, Flag, Op, Outcome,
-    OwnedContent, Publish, QueueBinding, QueueDeclaration, Request, Settle, Span,
+    Attachment, Content, Control, ExchangeBinding, ExchangeDeclaration, Flag, HeadPlace, Op,
+    Outcome, OwnedContent, Publish, QueueBinding, QueueDeclaration, ReadInput, Request, Settle,
+    Span,
 };
 pub use stream::{
     Append, CHUNK_HEADER_BYTES, ChunkData, ChunkDelivery, ChunkSelection, ONLY_CHANNEL, Properties,

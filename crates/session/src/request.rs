@@ -3,6 +3,7 @@ use crate::{
     Table,
 };
 use bytes::Bytes;
+use message::BodyForm;
 
 /// A request of a client. A front turns one socket read into a list of these, in the order they arrived, and
 /// the broker works them off in that order.
@@ -38,13 +39,43 @@ impl Span {
     }
 }
 
-/// A message to be routed. The spans lie in the input of the read, or in
-/// [`OwnedContent::head`] when the content is owned.
+/// The bytes that the requests of one read came from.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadInput<'a> {
+    /// The input as it was read.
+    pub bytes: &'a [u8],
+    /// The front's own buffer, for what does not stand in the input as the broker needs it.
+    pub scratch: &'a [u8],
+}
+
+impl<'a> ReadInput<'a> {
+    /// No bytes: for requests whose content is owned.
+    pub const NONE: Self = Self::of(&[]);
+
+    /// An input without scratch.
+    #[must_use]
+    pub const fn of(bytes: &'a [u8]) -> Self {
+        Self { bytes, scratch: &[] }
+    }
+}
+
+/// The place of a publish's exchange, routing key and properties.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadPlace {
+    /// With the body: in the input of the read, or in [`OwnedContent::head`].
+    Content,
+    /// In the scratch of the read, wherever the body is.
+    Scratch,
+}
+
+/// A message to be routed.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own of the message")]
 pub struct Publish {
     /// The channel it came on.
     pub channel: ChannelId,
+    /// The place in which exchange, routing key and properties lie.
+    pub head: HeadPlace,
     /// Exchange name; empty for the default exchange.
     pub exchange: Span,
     /// Routing key.
@@ -53,6 +84,8 @@ pub struct Publish {
     pub properties: Span,
     /// Body.
     pub content: Content,
+    /// The form of the body.
+    pub form: BodyForm,
     /// Whether the message is returned when no queue takes it.
     pub mandatory: bool,
     /// Whether the message is returned when no queue has a consumer that gets it at once; `inspect` is set
@@ -87,7 +120,7 @@ impl Content {
 /// Content that was gathered from several reads.
 #[derive(Debug)]
 pub struct OwnedContent {
-    /// Exchange name, routing key and properties, one after the other.
+    /// Exchange name, routing key and properties, one after the other, unless they are in the scratch.
     pub head: Bytes,
     /// The body.
     pub body: Bytes,

@@ -135,10 +135,12 @@ impl Read {
     pub(crate) fn publish_of(&mut self, channel: u16, content: &Content) -> Publish {
         Publish {
             channel: ChannelId(channel),
+            head: session::HeadPlace::Content,
             exchange: self.put(&content.exchange),
             routing_key: self.put(&content.key),
             properties: self.put(&content.properties),
             content: session::Content::Inline(self.put(&content.body)),
+            form: message::BodyForm::Plain,
             mandatory: false,
             persistent: content.persistent,
             immediate: false,
@@ -184,7 +186,8 @@ pub(crate) fn settle(channel: u16, (link, position): (u64, Position), outcome: O
 /// Works off a read and gives the session back, once no alarm holds what it published.
 pub(crate) fn submit(mut session: Session, mut read: Read, broker: Arc<Broker>) -> Task {
     Box::pin(async move {
-        let mut done = session.submit(&read.input, &mut read.requests).await;
+        let mut done =
+            session.submit(session::ReadInput::of(&read.input), &mut read.requests).await;
         while done.is_ok() && session.hold() != Hold::None && broker.alarms.any() {
             // Also one that only waits for room, which has nothing to do with the alarm.
             session.released().await;

@@ -153,7 +153,7 @@ impl Harness {
         input: &[u8],
         mut requests: Vec<Request>,
     ) -> Said {
-        Said::of(self.block_on(session.submit(input, &mut requests)))
+        Said::of(self.block_on(session.submit(session::ReadInput::of(input), &mut requests)))
     }
 
     /// Resumes the publishes of a client that an alarm had blocked.

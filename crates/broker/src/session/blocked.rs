@@ -5,7 +5,7 @@ use super::client::Client;
 use super::transactions::owned;
 use super::{Session, Stop};
 use crate::alarms::Alarms;
-use session::{Event, Request};
+use session::{Event, ReadInput, Request};
 use std::sync::atomic::Ordering;
 
 /// Requests to be carried out once the alarms have cleared. They are no more than one read brings, since
@@ -34,10 +34,10 @@ impl BlockedRequests {
         if self.is_of_streams { !alarms.stops_streams() } else { !alarms.any() }
     }
 
-    pub(super) fn keep(&mut self, input: &[u8], requests: impl Iterator<Item = Request>) {
+    pub(super) fn keep(&mut self, input: ReadInput<'_>, requests: impl Iterator<Item = Request>) {
         self.kept.extend(requests.map(|request| match request {
             Request::Publish(publish) => Request::Publish(owned(&publish, input)),
-            Request::Append(append) => Request::Append(append.owned(input)),
+            Request::Append(append) => Request::Append(append.owned(input.bytes)),
             other @ (Request::Settle(_) | Request::Credit(_) | Request::Control(_)) => other,
         }));
     }
@@ -94,6 +94,6 @@ impl Session {
         let Some(BlockedRequests { mut kept, .. }) = hold else { return Ok(()) };
         self.connection().blocked.store(false, Ordering::Relaxed);
         self.client.turn.tell(|sink| sink.event(Event::Unblocked));
-        self.submit(&[], &mut kept).await
+        self.submit(ReadInput::NONE, &mut kept).await
     }
 }

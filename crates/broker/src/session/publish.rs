@@ -21,7 +21,7 @@ use message::MessageRef;
 use message_store::BodyStore;
 use queue_type::QueueHost as _;
 use routing::Message;
-use session::{ChannelId, Content, Error, Publish, Request, ReturnReason};
+use session::{ChannelId, Content, Error, Publish, ReadInput, Request, ReturnReason};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use trace::{PublishTimes, TraceContext};
@@ -94,7 +94,7 @@ impl Publishing {
         client: &mut Client,
         index: usize,
         publish: &Publish,
-        input: &[u8],
+        input: ReadInput<'_>,
     ) -> Result<(), Error> {
         let Some(channel) = client.channels.get_mut(publish.channel) else { return Ok(()) };
         channel.counters.note_published(publish.content.n_bytes());
@@ -127,7 +127,7 @@ impl Publishing {
         &mut self,
         client: &Client,
         publish: &Publish,
-        input: &[u8],
+        input: ReadInput<'_>,
     ) -> Result<(), Error> {
         let message = message_of(publish, input);
         let key = match direct_reply_to::is_reply(message.exchange, message.routing_key) {
@@ -158,7 +158,7 @@ impl Publishing {
         &mut self,
         client: &mut Client,
         numbered: Numbered<'_>,
-        input: &[u8],
+        input: ReadInput<'_>,
         route: usize,
     ) {
         let Some(remembered) = self.router.remembered(route) else { return };
@@ -168,7 +168,7 @@ impl Publishing {
         let n_logging = if publish.persistent { n_durable } else { 0 };
         let (body, body_bytes) = match &publish.content {
             Content::Inline(body) if is_shared(body.len as usize, n_queues) => {
-                (Some(Bytes::copy_from_slice(body.of(input))), body.len as usize)
+                (Some(Bytes::copy_from_slice(body.of(input.bytes))), body.len as usize)
             }
             Content::Inline(body) => (None, body.len as usize),
             Content::Owned(owned) => (None, owned.body.len()),
@@ -385,7 +385,12 @@ impl Publishing {
     }
 
     /// Puts the batch into its queues, and confirms what need not wait for the disk.
-    pub(super) async fn flush(&mut self, client: &mut Client, input: &[u8], requests: &[Request]) {
+    pub(super) async fn flush(
+        &mut self,
+        client: &mut Client,
+        input: ReadInput<'_>,
+        requests: &[Request],
+    ) {
         if self.batch.is_empty() {
             return;
         }
@@ -399,7 +404,7 @@ impl Publishing {
     pub(super) async fn put_batch_in(
         &mut self,
         client: &mut Client,
-        input: &[u8],
+        input: ReadInput<'_>,
         requests: &[Request],
     ) -> DurabilityToken {
         let routed_ns = if self.began_ns == 0 { 0 } else { now_ns(client) };
@@ -428,7 +433,13 @@ impl Publishing {
 
     /// Tells the firehose and taps of the batch, if they are to know, and makes its spans.
     #[cold]
-    fn trace_batch(&self, client: &Client, input: &[u8], requests: &[Request], routed_ns: u64) {
+    fn trace_batch(
+        &self,
+        client: &Client,
+        input: ReadInput<'_>,
+        requests: &[Request],
+        routed_ns: u64,
+    ) {
         let source = ReadSource { input, requests, channels: &client.channels };
         let vhost = &client.access.connection.identity.vhost;
         self.batch.show(&client.access.broker.timers.tracing, Some(vhost), &source);
@@ -451,7 +462,7 @@ impl Publishing {
     fn confirm_batch(
         &mut self,
         client: &mut Client,
-        input: &[u8],
+        input: ReadInput<'_>,
         requests: &[Request],
         awaited: DurabilityToken,
     ) {

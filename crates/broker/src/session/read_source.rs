@@ -4,12 +4,12 @@ use super::channels::Channels;
 use crate::publish::{PendingPublish, Source};
 use confirm::Publisher;
 use message::{Body, MessageRef};
-use session::{Content, Publish, Request};
+use session::{Content, HeadPlace, Publish, ReadInput, Request};
 use std::sync::Arc;
 
 /// Requests, the input their spans lie in, and the channels they came on.
 pub(super) struct ReadSource<'a> {
-    pub(super) input: &'a [u8],
+    pub(super) input: ReadInput<'a>,
     pub(super) requests: &'a [Request],
     pub(super) channels: &'a Channels,
 }
@@ -34,28 +34,35 @@ impl Source for ReadSource<'_> {
 
 /// The exchange and routing key of a publish request.
 #[inline]
-pub(super) fn address_of<'a>(publish: &'a Publish, input: &'a [u8]) -> (&'a [u8], &'a [u8]) {
-    let base = match &publish.content {
-        Content::Inline(_) => input,
-        Content::Owned(owned) => owned.head.as_ref(),
-    };
-    (publish.exchange.of(base), publish.routing_key.of(base))
+pub(super) fn address_of<'a>(publish: &'a Publish, input: ReadInput<'a>) -> (&'a [u8], &'a [u8]) {
+    let head = head_of(publish, input);
+    (publish.exchange.of(head), publish.routing_key.of(head))
+}
+
+#[inline]
+fn head_of<'a>(publish: &'a Publish, input: ReadInput<'a>) -> &'a [u8] {
+    match (publish.head, &publish.content) {
+        (HeadPlace::Scratch, _) => input.scratch,
+        (HeadPlace::Content, Content::Inline(_)) => input.bytes,
+        (HeadPlace::Content, Content::Owned(owned)) => &owned.head,
+    }
 }
 
 /// The message a publish request stands for.
 #[inline]
-pub(super) fn message_of<'a>(publish: &'a Publish, input: &'a [u8]) -> MessageRef<'a> {
-    let (base, body) = match &publish.content {
-        Content::Inline(span) => (input, Body::Borrowed(span.of(input))),
-        Content::Owned(owned) => (owned.head.as_ref(), Body::Shared(&owned.body)),
+pub(super) fn message_of<'a>(publish: &'a Publish, input: ReadInput<'a>) -> MessageRef<'a> {
+    let head = head_of(publish, input);
+    let body = match &publish.content {
+        Content::Inline(span) => Body::Borrowed(span.of(input.bytes)),
+        Content::Owned(owned) => Body::Shared(&owned.body),
     };
     MessageRef {
-        exchange: publish.exchange.of(base),
-        routing_key: publish.routing_key.of(base),
-        properties: publish.properties.of(base),
+        exchange: publish.exchange.of(head),
+        routing_key: publish.routing_key.of(head),
+        properties: publish.properties.of(head),
         body,
         persistent: publish.persistent,
         annotations: message::Annotations::NONE,
-        form: message::BodyForm::Plain,
+        form: publish.form,
     }
 }

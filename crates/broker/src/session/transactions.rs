@@ -8,7 +8,10 @@ use super::publish::Publishing;
 use super::read_source::message_of;
 use super::settling::Settling;
 use bytes::BytesMut;
-use session::{ChannelId, Content, Error, ErrorKind, OwnedContent, Publish, Request, Settle, Span};
+use session::{
+    ChannelId, Content, Error, ErrorKind, HeadPlace, OwnedContent, Publish, ReadInput, Request,
+    Settle, Span,
+};
 use std::sync::atomic::Ordering;
 
 /// Bytes that a kept publish takes beside its own, roughly.
@@ -50,7 +53,7 @@ impl Transactions {
         client: &mut Client,
         publishing: &mut Publishing,
         publish: &Publish,
-        input: &[u8],
+        input: ReadInput<'_>,
     ) -> Result<(), Error> {
         publishing.check(client, publish, input)?;
         let message = message_of(publish, input);
@@ -102,7 +105,7 @@ impl Transactions {
         publishing.reserve(tx.publishes.len());
         for (index, request) in tx.publishes.iter().enumerate() {
             if let Request::Publish(publish) = request
-                && let Err(error) = publishing.prepare(client, index, publish, &[])
+                && let Err(error) = publishing.prepare(client, index, publish, ReadInput::NONE)
             {
                 publishing.clear();
                 // Messages that the transaction has settled go back with the channel, which fails.
@@ -120,7 +123,7 @@ impl Transactions {
             client.turn.did(1).await;
         }
         publishing.until_loaded(&mut client.turn).await;
-        let awaited = publishing.put_batch_in(client, &[], &tx.publishes).await;
+        let awaited = publishing.put_batch_in(client, ReadInput::NONE, &tx.publishes).await;
         publishing.clear();
         client.turn.drop_all(tx.publishes).await;
         let mut settles = tx.settles;
@@ -156,7 +159,7 @@ impl Transactions {
 }
 
 /// A copy of a publish that does not depend on the input it came in.
-pub(super) fn owned(publish: &Publish, input: &[u8]) -> Publish {
+pub(super) fn owned(publish: &Publish, input: ReadInput<'_>) -> Publish {
     let message = message_of(publish, input);
     let mut head = BytesMut::new();
     let mut keep = |part: &[u8]| {
@@ -170,10 +173,12 @@ pub(super) fn owned(publish: &Publish, input: &[u8]) -> Publish {
     let body = message.body.to_shared();
     Publish {
         channel: publish.channel,
+        head: HeadPlace::Content,
         exchange,
         routing_key,
         properties,
         content: Content::Owned(Box::new(OwnedContent { head: head.freeze(), body })),
+        form: publish.form,
         mandatory: publish.mandatory,
         persistent: publish.persistent,
         immediate: publish.immediate,

@@ -233,7 +233,8 @@ impl Client {
 
     pub(crate) fn submit(&mut self, input: &[u8], mut requests: Vec<Request>) -> Vec<String> {
         let session = self.session.as_mut().unwrap();
-        let _stopped = block_on(session.submit(input, &mut requests)).is_err();
+        let _stopped =
+            block_on(session.submit(session::ReadInput::of(input), &mut requests)).is_err();
         assert!(requests.is_empty());
         self.heard()
     }
@@ -355,10 +356,12 @@ impl Client {
             let body = put(&mut input, body.as_bytes());
             requests.push(Request::Publish(Publish {
                 channel: ChannelId(1),
+                head: session::HeadPlace::Content,
                 exchange,
                 routing_key,
                 properties,
                 content: Content::Inline(body),
+                form: message::BodyForm::Plain,
                 mandatory: matches!(kind, Kind::Mandatory),
                 persistent: matches!(kind, Kind::Persistent),
                 immediate: false,
@@ -403,10 +406,12 @@ impl Client {
             let content = Content::Inline(put(&mut input, body.as_bytes()));
             requests.push(Request::Publish(Publish {
                 channel: ChannelId(1),
+                head: session::HeadPlace::Content,
                 exchange,
                 routing_key,
                 properties,
                 content,
+                form: message::BodyForm::Plain,
                 mandatory: matches!(kind, Kind::Mandatory),
                 persistent: is_persistent || matches!(kind, Kind::Persistent),
                 immediate: matches!(kind, Kind::Immediate),

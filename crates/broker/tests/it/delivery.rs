@@ -289,10 +289,12 @@ fn publishing_to_a_missing_exchange_closes_the_channel() {
     input.extend_from_slice(&[0, 0]);
     let publish = session::Publish {
         channel: session::ChannelId(1),
+        head: session::HeadPlace::Content,
         exchange: session::Span { start: 0, len: 4 },
         routing_key: session::Span { start: 4, len: 1 },
         properties: session::Span { start: 5, len: 2 },
         content: session::Content::Inline(session::Span::default()),
+        form: message::BodyForm::Plain,
         mandatory: false,
         persistent: false,
         immediate: false,

@@ -14,7 +14,10 @@ use amqp091::method::BasicPublish;
 use amqp091::spec::{CLASS_BASIC, FRAME_HEADER_BYTES, UNLIMITED_PAYLOAD_BYTES_MAX};
 use amqp091::{ContentHeader, Frame, FrameKind, PropertiesRef, WholePublish, decode_frame};
 use bytes::Bytes;
-use session::{ChannelId, Content as Body, Error, ErrorKind, OwnedContent, Publish, Span};
+use message::BodyForm;
+use session::{
+    ChannelId, Content as Body, Error, ErrorKind, HeadPlace, OwnedContent, Publish, Span,
+};
 
 /// Bodies up to this many bytes are taken where they lie; larger ones are gathered, so that they
 /// are copied no more.
@@ -166,6 +169,7 @@ impl ContentAssembly {
         let properties_len = len_u32(&self.head) - properties_at;
         Ok(Publish {
             channel: ChannelId(channel),
+            head: HeadPlace::Content,
             exchange: Span { start: 0, len: self.exchange_len },
             routing_key: Span { start: self.exchange_len, len: self.key_len },
             properties: Span { start: properties_at, len: properties_len },
@@ -173,6 +177,7 @@ impl ContentAssembly {
                 head: Bytes::from(self.head),
                 body: Bytes::from(body),
             })),
+            form: BodyForm::Plain,
             mandatory: self.mandatory,
             immediate: self.immediate,
             persistent: self.persistent,
@@ -196,6 +201,7 @@ fn reserve(body: &mut Vec<u8>, n: usize, announced: u64) {
 pub(super) fn inline_publish(publish: &WholePublish<'_>, at: usize) -> Publish {
     Publish {
         channel: ChannelId(publish.channel),
+        head: HeadPlace::Content,
         exchange: span(at + WholePublish::EXCHANGE_AT, publish.exchange),
         routing_key: span(at + publish.key_at(), publish.routing_key),
         properties: span(at + publish.properties_at(), publish.properties.as_bytes()),
@@ -203,6 +209,7 @@ pub(super) fn inline_publish(publish: &WholePublish<'_>, at: usize) -> Publish {
             [] => Span::default(),
             body => span(at + publish.body_at(), body),
         }),
+        form: BodyForm::Plain,
         mandatory: publish.mandatory,
         immediate: false,
         persistent: publish.properties.is_persistent(),
@@ -263,6 +270,7 @@ pub(super) fn look_ahead(
     let exchange_at = at + FRAME_HEADER_BYTES + 4 + 2 + 1;
     let publish = Publish {
         channel: ChannelId(channel),
+        head: HeadPlace::Content,
         exchange: span(exchange_at, publish.exchange),
         routing_key: span(exchange_at + publish.exchange.len() + 1, publish.routing_key),
         properties: span(
@@ -270,6 +278,7 @@ pub(super) fn look_ahead(
             header.properties.as_bytes(),
         ),
         content: Body::Inline(body),
+        form: BodyForm::Plain,
         mandatory: publish.mandatory,
         immediate: publish.immediate,
         persistent: header.properties.is_persistent(),

@@ -186,7 +186,7 @@ impl World {
 
     fn submit(&mut self, peer: usize, input: &[u8], mut requests: Vec<Request>) {
         let session = self.peers[peer].session.as_mut().unwrap();
-        let done = self.node.block_on(session.submit(input, &mut requests));
+        let done = self.node.block_on(session.submit(session::ReadInput::of(input), &mut requests));
         assert!(done.is_ok(), "a client is thrown out");
         session.wake();
     }
@@ -623,10 +623,12 @@ fn publish_of(put: &Put, body: &str, input: &mut Vec<u8>) -> Request {
     };
     Request::Publish(Publish {
         channel: ChannelId(put.channel),
+        head: session::HeadPlace::Content,
         exchange: keep(exchange.as_bytes()),
         routing_key: keep(key.as_bytes()),
         properties: keep(&[0, 0]),
         content: Content::Inline(keep(body.as_bytes())),
+        form: message::BodyForm::Plain,
         mandatory: false,
         persistent: put.persistent,
         immediate: false,

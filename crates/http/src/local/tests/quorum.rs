@@ -140,22 +140,27 @@ async fn messages_are_counted_by_priority_shown_and_kept_through_a_checkpoint() 
         op: Op::OpenChannel,
     };
     let mut requests = vec![Request::Control(Box::new(open))];
-    session.submit(&[], &mut requests).await.unwrap();
+    session.submit(session::ReadInput::NONE, &mut requests).await.unwrap();
     // A priority of 9, of which the broker is to look.
     let input = b"q\x08\x00\x09hello";
     let span = |start, len| session::Span { start, len };
     let publish = session::Publish {
         channel: ChannelId(1),
+        head: session::HeadPlace::Content,
         exchange: span(0, 0),
         routing_key: span(0, 1),
         properties: span(1, 3),
         content: session::Content::Inline(span(4, 5)),
+        form: message::BodyForm::Plain,
         mandatory: false,
         immediate: false,
         persistent: false,
         inspect: true,
     };
-    session.submit(input, &mut vec![Request::Publish(publish)]).await.unwrap();
+    session
+        .submit(session::ReadInput::of(input), &mut vec![Request::Publish(publish)])
+        .await
+        .unwrap();
     let columns = [
         "messages_by_priority",
         "messages_active_priorities",

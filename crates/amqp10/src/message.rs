@@ -204,6 +204,12 @@ impl<'a> Sections<'a> {
         self.0.0
     }
 
+    /// Whether the next section is the body or the footer, in the form that nearly all peers write.
+    #[must_use]
+    pub fn is_at_body(&self) -> bool {
+        matches!(self.rest(), [code::DESCRIBED, code::U64_SMALL, DATA_SMALL..=u8::MAX, ..])
+    }
+
     fn read(&mut self) -> Result<Section<'a>, DecodeError> {
         // The form that nearly all peers write.
         if let [code::DESCRIBED, code::U64_SMALL, section, value @ ..] = self.0.0 {

@@ -83,6 +83,37 @@ impl<'a> ValueRef<'a> {
         Ok((value, input.len() - reader.0.len()))
     }
 
+    /// The number, if this is an integer.
+    pub fn as_integer(&self) -> Option<i128> {
+        Some(match *self {
+            Self::U8(n) => n.into(),
+            Self::U16(n) => n.into(),
+            Self::U32(n) => n.into(),
+            Self::U64(n) => n.into(),
+            Self::I8(n) => n.into(),
+            Self::I16(n) => n.into(),
+            Self::I32(n) => n.into(),
+            Self::I64(n) => n.into(),
+            Self::Null
+            | Self::Bool(_)
+            | Self::F32(_)
+            | Self::F64(_)
+            | Self::Decimal32(_)
+            | Self::Decimal64(_)
+            | Self::Decimal128(_)
+            | Self::Char(_)
+            | Self::Timestamp(_)
+            | Self::Uuid(_)
+            | Self::Binary(_)
+            | Self::Str(_)
+            | Self::Symbol(_)
+            | Self::List(_)
+            | Self::Map(_)
+            | Self::Array(_)
+            | Self::Described(_) => return None,
+        })
+    }
+
     /// Reads a value and validates what is in it.
     pub(crate) fn read_valid(
         reader: &mut ValueCursor<'a>,

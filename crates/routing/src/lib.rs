@@ -1,5 +1,5 @@
 //! Exchanges and bindings of one virtual host: which queues a message goes to. Filters of messages.
-//! Knows names, keys and headers, and bodies where a filter does. Never sockets, clocks, queues, users.
+//! Knows names, keys, headers, sections, also bodies for filters. Never sockets, clocks, queues, users.
 //! Start reading at [`Routes`], then [`topic`](ExchangeKind::Topic) in `topic.rs`.
 
 pub mod erlang;
@@ -30,5 +30,5 @@ pub use exchange_kind::{Downstream, ExchangeKind, ExchangeRules, HashOn};
 pub use message::Message;
 pub use name::{Name, QueueId, RoutingKey};
 pub use routes::{ExchangeVersion, Passage, RouteOutcome, Routed, Routes, Trace, TraceStep};
-pub use selector::{Candidate, Filter, FilterError};
+pub use selector::{Candidate, Filter, FilterError, LinkFilters, SectionsFilter};
 pub use topic::TopicPattern;

@@ -3,23 +3,30 @@
 //! `sql.rs` reads the text people write, `term.rs` the Erlang term RabbitMQ's JMS client makes of it;
 //! both give the [`Expression`] that is evaluated here. Whatever is missing or does not fit is
 //! unknown, and what is not certainly true is no match. Filters of operators ([`Filter`]) are the same
-//! SQL with more words.
+//! SQL with more words; those of AMQP 1.0 ([`SectionsFilter`]) another SQL, over sections of messages.
 
 mod field;
 mod filter;
 mod json;
 mod like;
+mod link_filters;
 mod pattern;
+mod section_field;
+mod section_tokens;
+mod sections;
 mod sql;
 mod steps;
 mod subject;
 mod term;
+mod tokens;
 
 use crate::message::Message;
 use field::Field;
 pub use filter::{Candidate, Filter, FilterError};
 use like::Like;
+pub use link_filters::LinkFilters;
 use pattern::Pattern;
+pub use sections::SectionsFilter;
 pub(crate) use steps::Steps;
 use subject::Subject;
 
@@ -77,12 +84,14 @@ enum Arithmetic {
     Subtract,
     Multiply,
     Divide,
+    /// The remainder of integers, only in filters of AMQP 1.0.
+    Remainder,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 enum Literal {
     Bool(bool),
-    Integer(i64),
+    Integer(i128),
     Float(f64),
     Text(Box<[u8]>),
 }
@@ -92,7 +101,7 @@ enum Literal {
 enum Expression {
     Literal(Literal),
     Header(Box<[u8]>),
-    /// A part of the message, only in filters.
+    /// A part of the message beside headers, only in filters.
     Field(Field),
     Not(Box<Self>),
     Negated(Box<Self>),
@@ -103,7 +112,7 @@ enum Expression {
     IsNull(Box<Self>),
     /// The first lies between the others, or is one of them.
     Between(Box<[Self; 3]>),
-    In(Box<Self>, Vec<Literal>),
+    In(Box<Self>, Vec<Self>),
     Like(Box<Self>, Box<Like>),
     /// A match with a regular expression, only in filters.
     Matches(Box<Self>, Box<Pattern>),
@@ -114,9 +123,11 @@ enum Expression {
 enum Operand<'a> {
     Unknown,
     Bool(bool),
-    Integer(i64),
+    /// A number of any of the integer types.
+    Integer(i128),
     Float(f64),
     Text(&'a [u8]),
+    Uuid([u8; 16]),
     /// A list, an object or the like: it is there, and that is all that can be said.
     Opaque,
 }
@@ -148,13 +159,9 @@ impl Expression {
             Self::Header(name) => subject.header(name, steps),
             Self::Field(field) => subject.field(field, steps),
             Self::Not(inner) => not(inner.value(subject, steps)),
-            Self::Negated(inner) => match inner.value(subject, steps) {
-                Operand::Integer(n) => n.checked_neg().map_or(Operand::Unknown, Operand::Integer),
-                Operand::Float(n) => Operand::Float(-n),
-                Operand::Unknown | Operand::Bool(_) | Operand::Text(_) | Operand::Opaque => {
-                    Operand::Unknown
-                }
-            },
+            Self::Negated(inner) => {
+                calculate(Arithmetic::Subtract, Operand::Integer(0), inner.value(subject, steps))
+            }
             Self::And(both) => settled(both, subject, false, steps),
             Self::Or(both) => settled(both, subject, true, steps),
             Self::Compare(comparison, both) => {
@@ -177,12 +184,14 @@ impl Expression {
             }
             Self::In(inner, list) => {
                 let value = inner.value(subject, steps);
-                let mut is =
-                    |one: &Literal| compare(Comparison::Equal, value, one.operand(), steps);
                 if value == Operand::Unknown {
                     return value;
                 }
-                Operand::Bool(list.iter().any(|one| is(one) == Operand::Bool(true)))
+                let mut is = |one: &'a Self| {
+                    let one = one.value(subject, steps);
+                    compare(Comparison::Equal, value, one, steps) == Operand::Bool(true)
+                };
+                Operand::Bool(list.iter().any(&mut is))
             }
             Self::Like(inner, like) => {
                 inner.value(subject, steps).is_text_that(|text| like.matches(text, steps))
@@ -225,6 +234,7 @@ const fn not<'a>(value: Operand<'_>) -> Operand<'a> {
         | Operand::Integer(_)
         | Operand::Float(_)
         | Operand::Text(_)
+        | Operand::Uuid(_)
         | Operand::Opaque => Operand::Unknown,
     }
 }
@@ -239,17 +249,17 @@ fn compare<'a>(
     if left == Operand::Unknown || right == Operand::Unknown {
         return Operand::Unknown;
     }
-    let compared_bytes = match (left, right) {
-        (Operand::Text(a), Operand::Text(b)) => a.len().min(b.len()),
-        _ => 0,
-    };
+    let (left_bytes, right_bytes) = (left.as_bytes(), right.as_bytes());
+    let both_bytes = left_bytes.zip(right_bytes);
+    let compared_bytes = both_bytes.map_or(0, |(a, b)| a.len().min(b.len()));
     if steps.pass_over(compared_bytes).is_none() {
         return Operand::Unknown;
     }
+    let is_of_order = !matches!(comparison, Comparison::Equal | Comparison::NotEqual);
     let order = match (left, right) {
+        _ if both_bytes.is_some() => both_bytes.map(|(a, b)| a.cmp(b)),
         (Operand::Integer(a), Operand::Integer(b)) => Some(a.cmp(&b)),
-        (Operand::Bool(a), Operand::Bool(b)) => Some(a.cmp(&b)),
-        (Operand::Text(a), Operand::Text(b)) => Some(a.cmp(b)),
+        (Operand::Bool(a), Operand::Bool(b)) if !is_of_order => Some(a.cmp(&b)),
         (a, b) => a.as_float().zip(b.as_float()).and_then(|(a, b)| a.partial_cmp(&b)),
     };
     Operand::Bool(match comparison {
@@ -267,19 +277,22 @@ fn calculate<'a>(arithmetic: Arithmetic, left: Operand<'_>, right: Operand<'_>) 
         (Arithmetic::Add, Operand::Integer(a), Operand::Integer(b)) => a.checked_add(b),
         (Arithmetic::Subtract, Operand::Integer(a), Operand::Integer(b)) => a.checked_sub(b),
         (Arithmetic::Multiply, Operand::Integer(a), Operand::Integer(b)) => a.checked_mul(b),
+        (Arithmetic::Remainder, Operand::Integer(a), Operand::Integer(b)) => a.checked_rem(b),
         _ => None,
     };
     if let Some(whole) = whole {
         return Operand::Integer(whole);
     }
     let Some((a, b)) = left.as_float().zip(right.as_float()) else { return Operand::Unknown };
-    Operand::Float(match arithmetic {
+    let result = match arithmetic {
         Arithmetic::Add => a + b,
         Arithmetic::Subtract => a - b,
         Arithmetic::Multiply => a * b,
         // COMPAT: also of integers.
         Arithmetic::Divide => a / b,
-    })
+        Arithmetic::Remainder => return Operand::Unknown,
+    };
+    if result.is_finite() { Operand::Float(result) } else { Operand::Unknown }
 }
 
 impl Operand<'_> {
@@ -288,19 +301,23 @@ impl Operand<'_> {
         match self {
             Self::Integer(n) => Some(n as f64),
             Self::Float(n) => Some(n),
-            Self::Unknown | Self::Bool(_) | Self::Text(_) | Self::Opaque => None,
+            Self::Unknown | Self::Bool(_) | Self::Text(_) | Self::Uuid(_) | Self::Opaque => None,
         }
     }
 
-    /// Whether it is a text for which that holds.
-    fn is_text_that<'b>(self, holds: impl FnOnce(&[u8]) -> bool) -> Operand<'b> {
+    const fn as_bytes(&self) -> Option<&[u8]> {
         match self {
-            Self::Text(text) => Operand::Bool(holds(text)),
-            Self::Unknown => Operand::Unknown,
-            Self::Bool(_) | Self::Integer(_) | Self::Float(_) | Self::Opaque => {
-                Operand::Bool(false)
+            Self::Text(text) => Some(text),
+            Self::Uuid(uuid) => Some(uuid),
+            Self::Unknown | Self::Bool(_) | Self::Integer(_) | Self::Float(_) | Self::Opaque => {
+                None
             }
         }
+    }
+
+    /// Whether it is a text for which that holds; unknown of anything else.
+    fn is_text_that<'b>(self, holds: impl FnOnce(&[u8]) -> bool) -> Operand<'b> {
+        if let Self::Text(text) = self { Operand::Bool(holds(text)) } else { Operand::Unknown }
     }
 }
 

@@ -5,11 +5,13 @@ use std::path::Path;
 
 #[path = "../../../fuzz/checks/filter.rs"]
 mod checks;
+#[path = "../../../fuzz/checks/link_filters.rs"]
+mod link_checks;
 
 /// The committed inputs.
 #[expect(clippy::disallowed_methods, reason = "the corpus is files")]
-fn corpus() -> Vec<Vec<u8>> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/filter");
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let files = std::fs::read_dir(&dir).expect("the target has a corpus");
     files.map(|file| std::fs::read(file.expect("a file").path()).expect("a file")).collect()
 }
@@ -61,9 +63,13 @@ fn any_filter() -> impl Strategy<Value = Vec<u8>> {
 
 #[test]
 fn the_corpus_is_read_or_refused() {
-    let corpus = corpus();
-    assert!(!corpus.is_empty(), "there is a corpus");
-    corpus.iter().for_each(|input| checks::filter(input));
+    for (target, check) in
+        [("filter", checks::filter as fn(&[u8])), ("link_filters", link_checks::link_filters)]
+    {
+        let corpus = corpus(target);
+        assert!(!corpus.is_empty(), "there is a corpus");
+        corpus.iter().for_each(|input| check(input));
+    }
 }
 
 proptest! {
@@ -73,5 +79,18 @@ proptest! {
         input in prop_oneof![any_filter(), prop::collection::vec(any::<u8>(), 0..60)],
     ) {
         checks::filter(&input);
+    }
+
+    /// A committed input with a few other bytes, or cut.
+    #[test]
+    fn any_filters_of_links_are_read_or_left_out(
+        which: prop::sample::Index, at: prop::sample::Index, new in prop::collection::vec(any::<u8>(), 0..4),
+    ) {
+        let corpus = corpus("link_filters");
+        let mut input = corpus[which.index(corpus.len())].clone();
+        let at = at.index(input.len());
+        let end = input.len().min(at + new.len());
+        input.splice(at..end, new);
+        link_checks::link_filters(&input);
     }
 }

@@ -18,7 +18,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("message", &["amqp091"]),
     ("conversion", &["amqp10", "message"]),
     ("pattern", &["stdx"]),
-    ("routing", &["message", "pattern", "stdx"]),
+    ("routing", &["amqp10", "message", "pattern", "stdx"]),
     ("queue", &["message"]),
     ("meta", &["routing", "message"]),
     ("segments", &["stdx"]),

@@ -2,6 +2,7 @@
 
 use message::View;
 
+use super::section_field::SectionField;
 use super::{Expression, Operand};
 
 /// The header with the deaths of a message.
@@ -22,6 +23,8 @@ pub(super) enum Field {
     Death(&'static [u8]),
     /// A value in the body, by its number among the filter's [`Paths`](super::json::Paths).
     Path(usize),
+    /// A part of a message in sections.
+    Section(SectionField),
 }
 
 /// A property, by its place among [`PROPERTIES`].
@@ -53,7 +56,7 @@ fn text(value: Option<&[u8]>) -> Operand<'_> {
 
 pub(super) fn number<'a>(value: Option<impl TryInto<i64>>) -> Operand<'a> {
     let value = value.and_then(|value| value.try_into().ok());
-    value.map_or(Operand::Unknown, Operand::Integer)
+    value.map_or(Operand::Unknown, |value: i64| Operand::Integer(value.into()))
 }
 
 impl Property {

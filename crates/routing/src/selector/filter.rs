@@ -6,6 +6,7 @@ use message::MessageRef;
 
 use super::sql::{self, Extent};
 use super::subject::Subject;
+use super::tokens::Refused;
 use super::{Expression, Steps, TEXT_BYTES_MAX};
 
 /// The part of a body that a filter looks at, in bytes.
@@ -20,6 +21,13 @@ pub struct FilterError {
     pub column: usize,
     /// The text that stands there, and what is expected.
     pub reason: String,
+}
+
+impl FilterError {
+    pub(super) fn at(text: &str, refused: Refused) -> Self {
+        let before = text.get(..refused.at).unwrap_or(text);
+        Self { column: before.chars().count() + 1, reason: refused.reason }
+    }
 }
 
 impl Display for FilterError {
@@ -80,10 +88,7 @@ impl Filter {
             let reason = format!("longer than {TEXT_BYTES_MAX} bytes");
             return Err(FilterError { column: 1, reason });
         }
-        let read = sql::filter(text).map_err(|refused| {
-            let before = text.get(..refused.at).unwrap_or(text);
-            FilterError { column: before.chars().count() + 1, reason: refused.reason }
-        });
+        let read = sql::filter(text).map_err(|refused| FilterError::at(text, refused));
         read.map(|(expression, extent)| Self { expression, extent })
     }
 

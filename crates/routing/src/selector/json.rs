@@ -77,7 +77,7 @@ impl Found<'_> {
         match self {
             Self::Missing | Self::Null => Operand::Unknown,
             Self::Bool(value) => Operand::Bool(*value),
-            Self::Integer(value) => Operand::Integer(*value),
+            Self::Integer(value) => Operand::Integer((*value).into()),
             Self::Float(value) => Operand::Float(*value),
             Self::Text(text) => Operand::Text(text.as_bytes()),
             Self::Container => Operand::Opaque,

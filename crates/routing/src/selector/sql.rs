@@ -1,4 +1,4 @@
-//! Reads selectors and filters as people write them.
+//! Reads selectors and filters as people write them: three grammars that differ in words and little else.
 //!
 //! ```text
 //! or        = and {"OR" and}
@@ -17,23 +17,22 @@
 //! path      = "$" step {step}
 //! step      = "." letters_and_digits | "[" (digits | text | text in double quotes) "]"
 //! ```
+//!
+//! Filters over sections have other words (`section_tokens.rs`), `"%"` among products, sums in the list of
+//! `IN`, at most one sign, `"UTC" "(" ")"`, `IS NULL` of names alone, and no `BETWEEN`.
 
 use super::field::{self, Field};
-use super::json::{DEPTH_MAX, Paths, Step};
+use super::json::Paths;
 use super::negated_if;
 use pattern::Limits;
 
+use super::section_field::SectionField;
+use super::section_tokens;
+use super::tokens::{KEYWORDS, MATCHES, Placed, Refused, Token, tokens};
 use super::{Arithmetic, Comparison, Expression, Like, Literal, Parts, Pattern, Unusable};
 
 /// The most regular expressions of a filter.
 const PATTERNS_MAX: usize = 4;
-
-/// A text that cannot be read on.
-pub(super) struct Refused {
-    /// The place, in bytes.
-    pub(super) at: usize,
-    pub(super) reason: String,
-}
 
 /// The reach of a filter: the parts of a message that it reads.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,180 +42,40 @@ pub(super) struct Extent {
     pub(super) paths: Paths,
 }
 
+/// The language that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grammar {
+    /// Selectors of JMS.
+    Selector,
+    /// Filters of operators.
+    Filter,
+    /// Filters of AMQP 1.0.
+    Sections,
+}
+
+impl Grammar {
+    fn is_keyword(self, word: &str) -> bool {
+        match self {
+            Self::Selector => KEYWORDS.contains(&word),
+            Self::Filter => KEYWORDS.contains(&word) || word == MATCHES,
+            // Names are no words.
+            Self::Sections => true,
+        }
+    }
+}
+
 pub(super) fn selector(text: &str) -> Result<Expression, Refused> {
-    Reader::new(text, None)?.whole()
+    Reader::new(text, Grammar::Selector)?.whole()
 }
 
 pub(super) fn filter(text: &str) -> Result<(Expression, Extent), Refused> {
-    let mut reader = Reader::new(text, Some(Extent::default()))?;
+    let mut reader = Reader::new(text, Grammar::Filter)?;
     let expression = reader.whole()?;
-    Ok((expression, reader.filter.unwrap_or_default()))
+    Ok((expression, reader.extent))
 }
 
-#[derive(Clone, Debug, PartialEq)]
-enum Token {
-    /// A keyword in capitals, or a name.
-    Word(String),
-    /// A name in double quotes.
-    Header(String),
-    Path(Vec<Step>),
-    Symbol(&'static str),
-    Integer(i64),
-    Float(f64),
-    Text(String),
-}
-
-const SYMBOLS: [&str; 13] = ["<>", "<=", ">=", "=", "<", ">", "+", "-", "*", "/", "(", ")", ","];
-
-const KEYWORDS: [&str; 12] = [
-    "AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE", "UNKNOWN",
-];
-/// A keyword of filters.
-const MATCHES: &str = "MATCHES";
-/// The starts of names that go on over a `-`, in filters.
-const DASHED: [&str; 3] = ["x-", "header.", "properties.headers."];
-
-/// A part of a text that is read, and the rest; or the rest where it cannot be read on, and why.
-type Read<'t, T> = Result<(T, &'t str), (&'t str, String)>;
-
-/// A token and its place.
-struct Placed {
-    token: Token,
-    at: usize,
-    end: usize,
-}
-
-fn tokens(text: &str, is_filter: bool) -> Result<Vec<Placed>, Refused> {
-    let mut tokens = Vec::new();
-    let mut rest = text.trim_start();
-    while let Some(first) = rest.chars().next() {
-        let read = token(first, rest, is_filter);
-        let (token, left) =
-            read.map_err(|(at, reason)| Refused { at: text.len() - at.len(), reason })?;
-        tokens.push(Placed { token, at: text.len() - rest.len(), end: text.len() - left.len() });
-        rest = left.trim_start();
-    }
-    Ok(tokens)
-}
-
-fn token(first: char, rest: &str, is_filter: bool) -> Read<'_, Token> {
-    let behind_dot = rest.chars().nth(1).is_some_and(|second| second.is_ascii_digit());
-    if first == '\'' {
-        quoted(rest, first).map(|(text, left)| (Token::Text(text), left))
-    } else if first == '"' && is_filter {
-        quoted(rest, first).map(|(text, left)| (Token::Header(text), left))
-    } else if is_filter && (rest.starts_with("$.") || rest.starts_with("$[")) {
-        path(rest)
-    } else if first.is_ascii_digit() || (first == '.' && behind_dot) {
-        number(rest)
-    } else if first.is_alphabetic() || first == '_' || first == '$' {
-        Ok(word(rest, is_filter))
-    } else {
-        let symbol = SYMBOLS.into_iter().find(|symbol| rest.starts_with(symbol));
-        let symbol = symbol.ok_or_else(|| (rest, format!("unexpected '{first}'")))?;
-        Ok((Token::Symbol(symbol), rest.get(symbol.len()..).unwrap_or_default()))
-    }
-}
-
-/// A quote inside is doubled.
-fn quoted(text: &str, quote: char) -> Read<'_, String> {
-    let mut out = String::new();
-    let mut rest = text.get(1..).unwrap_or_default();
-    loop {
-        let Some((part, behind)) = rest.split_once(quote) else {
-            return Err((text, "unterminated string".to_owned()));
-        };
-        out.push_str(part);
-        let Some(more) = behind.strip_prefix(quote) else { return Ok((out, behind)) };
-        out.push(quote);
-        rest = more;
-    }
-}
-
-fn number(text: &str) -> Read<'_, Token> {
-    let mut end = 0;
-    let mut before = ' ';
-    for found in text.chars() {
-        let signs_exponent = matches!(found, '+' | '-') && matches!(before, 'e' | 'E');
-        if !(found.is_ascii_alphanumeric() || found == '.' || signs_exponent) {
-            break;
-        }
-        end += found.len_utf8();
-        before = found;
-    }
-    let (number, rest) = text.split_at(end);
-    let bad = || (text, format!("invalid number '{number}'"));
-    let lower = number.to_ascii_lowercase();
-    let token = if let Some(hex) = lower.strip_prefix("0x") {
-        Token::Integer(i64::from_str_radix(hex, 16).map_err(|_| bad())?)
-    } else if lower.bytes().all(|byte| byte.is_ascii_digit()) {
-        Token::Integer(lower.parse().map_err(|_| bad())?)
-    } else {
-        // Java marks types by a letter.
-        let plain = lower.strip_suffix(['d', 'f', 'l']).unwrap_or(&lower);
-        match plain.parse() {
-            Ok(integer) if lower.ends_with('l') => Token::Integer(integer),
-            Ok(_) | Err(_) => Token::Float(plain.parse().map_err(|_| bad())?),
-        }
-    };
-    Ok((token, rest))
-}
-
-/// A path of JSON; a name in it is one of letters, digits and `_`, or stands in quotes and brackets.
-fn path(text: &str) -> Read<'_, Token> {
-    let mut steps = Vec::new();
-    let mut rest = text.get(1..).unwrap_or_default();
-    while rest.starts_with(['.', '[']) {
-        if steps.len() == DEPTH_MAX {
-            return Err((rest, format!("a path has at most {DEPTH_MAX} steps")));
-        }
-        let (step, left) = match rest.strip_prefix('.') {
-            Some(name) => member(name)?,
-            None => in_brackets(rest.get(1..).unwrap_or_default())?,
-        };
-        steps.push(step);
-        rest = left;
-    }
-    Ok((Token::Path(steps), rest))
-}
-
-fn member(text: &str) -> Read<'_, Step> {
-    let end = text.find(|it: char| !(it.is_alphanumeric() || it == '_')).unwrap_or(text.len());
-    match text.split_at(end) {
-        ("", rest) => Err((rest, "expected a member name".to_owned())),
-        (name, rest) => Ok((Step::Member(name.to_owned()), rest)),
-    }
-}
-
-fn in_brackets(text: &str) -> Read<'_, Step> {
-    let (step, rest) = match text.chars().next() {
-        Some(quote @ ('\'' | '"')) => {
-            let (name, rest) = quoted(text, quote)?;
-            (Step::Member(name), rest)
-        }
-        _ => {
-            let end = text.find(|it: char| !it.is_ascii_digit()).unwrap_or(text.len());
-            let (digits, rest) = text.split_at(end);
-            let expected = || (text, "expected a number or a quoted name".to_owned());
-            (Step::Element(digits.parse().map_err(|_| expected())?), rest)
-        }
-    };
-    match rest.strip_prefix(']') {
-        Some(rest) => Ok((step, rest)),
-        None => Err((rest, "expected ']'".to_owned())),
-    }
-}
-
-fn word(text: &str, is_filter: bool) -> (Token, &str) {
-    let has_dashes = is_filter && DASHED.iter().any(|start| text.starts_with(start));
-    let is_part = |found: char| {
-        found.is_alphanumeric() || matches!(found, '_' | '$' | '.') || (has_dashes && found == '-')
-    };
-    let end = text.find(|found| !is_part(found)).unwrap_or(text.len());
-    let (word, rest) = text.split_at(end);
-    let upper = word.to_ascii_uppercase();
-    let is_keyword = KEYWORDS.contains(&upper.as_str()) || (is_filter && upper == MATCHES);
-    (Token::Word(if is_keyword { upper } else { word.to_owned() }), rest)
+pub(super) fn sections(text: &str) -> Result<Expression, Refused> {
+    Reader::new(text, Grammar::Sections)?.whole()
 }
 
 struct Reader<'t> {
@@ -224,17 +83,22 @@ struct Reader<'t> {
     tokens: Vec<Placed>,
     at: usize,
     parts: Parts,
+    grammar: Grammar,
     /// The reach of a filter, as far as it is read.
-    filter: Option<Extent>,
+    extent: Extent,
     /// The time that is left for compiling regular expressions, in microseconds.
     patterns_us_left: u64,
 }
 
 impl<'t> Reader<'t> {
-    fn new(text: &'t str, filter: Option<Extent>) -> Result<Self, Refused> {
-        let tokens = tokens(text, filter.is_some())?;
+    fn new(text: &'t str, grammar: Grammar) -> Result<Self, Refused> {
+        let tokens = match grammar {
+            Grammar::Selector | Grammar::Filter => tokens(text, grammar == Grammar::Filter)?,
+            Grammar::Sections => section_tokens::tokens(text)?,
+        };
+        let (parts, extent) = (Parts::default(), Extent::default());
         let patterns_us_left = Limits::FILTER.classes_us_max;
-        Ok(Self { text, tokens, at: 0, parts: Parts::default(), filter, patterns_us_left })
+        Ok(Self { text, tokens, at: 0, parts, grammar, extent, patterns_us_left })
     }
 
     fn whole(&mut self) -> Result<Expression, Refused> {
@@ -328,14 +192,15 @@ impl<'t> Reader<'t> {
                 return Ok(Expression::Compare(comparison, Box::new([left, self.sum()?])));
             }
         }
-        if self.word("IS") {
+        let is_named = matches!(left, Expression::Header(_) | Expression::Field(_));
+        if (is_named || self.grammar != Grammar::Sections) && self.word("IS") {
             let is_negated = self.word("NOT");
             let is_there = self.word("NULL");
             self.expect(is_there, "NULL")?;
             return Ok(negated_if(is_negated, Expression::IsNull(Box::new(left))));
         }
         let is_negated = self.word("NOT");
-        let found = if self.word("BETWEEN") {
+        let found = if self.grammar != Grammar::Sections && self.word("BETWEEN") {
             let low = self.sum()?;
             let is_there = self.word("AND");
             self.expect(is_there, "AND")?;
@@ -344,7 +209,7 @@ impl<'t> Reader<'t> {
             Expression::In(Box::new(left), self.list()?)
         } else if self.word("LIKE") {
             Expression::Like(Box::new(left), Box::new(self.like()?))
-        } else if self.filter.is_some() && self.word(MATCHES) {
+        } else if (self.grammar == Grammar::Filter) && self.word(MATCHES) {
             Expression::Matches(Box::new(left), Box::new(self.pattern()?))
         } else if is_negated {
             return Err(self.missing("BETWEEN, IN or LIKE"));
@@ -354,12 +219,15 @@ impl<'t> Reader<'t> {
         Ok(negated_if(is_negated, found))
     }
 
-    fn list(&mut self) -> Result<Vec<Literal>, Refused> {
+    fn list(&mut self) -> Result<Vec<Expression>, Refused> {
         let mut list = Vec::new();
         let is_there = self.symbol("(");
         self.expect(is_there, "'('")?;
         loop {
-            list.push(self.literal()?);
+            list.push(match self.grammar {
+                Grammar::Selector | Grammar::Filter => Expression::Literal(self.literal()?),
+                Grammar::Sections => self.sum()?,
+            });
             if !self.symbol(",") {
                 break;
             }
@@ -373,6 +241,7 @@ impl<'t> Reader<'t> {
         let is_negative = self.symbol("-");
         let literal = match self.peek() {
             Some(Token::Text(text)) if !is_negative => Literal::Text(text.as_bytes().into()),
+            Some(Token::Bytes(bytes)) if !is_negative => Literal::Text(bytes.as_slice().into()),
             Some(Token::Integer(n)) => Literal::Integer(if is_negative { -*n } else { *n }),
             Some(Token::Float(n)) => Literal::Float(if is_negative { -*n } else { *n }),
             _ => return Err(self.missing("a string or number")),
@@ -392,24 +261,23 @@ impl<'t> Reader<'t> {
     fn like(&mut self) -> Result<Like, Refused> {
         let pattern = self.text()?;
         let escape = if self.word("ESCAPE") { Some(self.text()?) } else { None };
-        match escape.as_deref().map(str::as_bytes) {
-            None => Ok(Like::new(pattern.as_bytes(), None)),
-            Some(&[escape]) => Ok(Like::new(pattern.as_bytes(), Some(escape))),
-            Some(_) => {
-                self.at -= 1;
-                Err(self.refused("ESCAPE takes one character".to_owned()))
-            }
+        if escape.as_ref().is_some_and(|escape| escape.chars().count() != 1) {
+            self.at -= 1;
+            return Err(self.refused("ESCAPE takes one character".to_owned()));
         }
+        let escape = escape.unwrap_or_default();
+        if (self.grammar == Grammar::Sections) && !is_strict(&pattern, &escape) {
+            let reason = "a pattern has no control characters, and no ESCAPE at its end";
+            return Err(self.refused(reason.to_owned()));
+        }
+        Ok(Like::new(pattern.as_bytes(), escape.as_bytes()))
     }
 
     fn pattern(&mut self) -> Result<Pattern, Refused> {
         let text = self.text()?;
         self.at -= 1;
-        let n_patterns = self.filter.as_mut().map_or(0, |extent| {
-            extent.n_patterns += 1;
-            extent.n_patterns
-        });
-        if n_patterns > PATTERNS_MAX {
+        self.extent.n_patterns += 1;
+        if self.extent.n_patterns > PATTERNS_MAX {
             let reason = format!("more than {PATTERNS_MAX} regular expressions");
             return Err(self.refused(reason));
         }
@@ -419,15 +287,11 @@ impl<'t> Reader<'t> {
         Ok(pattern)
     }
 
-    fn is_keyword(&self, word: &str) -> bool {
-        KEYWORDS.contains(&word) || (self.filter.is_some() && word == MATCHES)
-    }
-
     fn name(&mut self, name: &str) -> Result<Expression, Refused> {
-        let Some(extent) = &mut self.filter else {
+        if self.grammar != Grammar::Filter {
             return Ok(Expression::Header(name.as_bytes().into()));
-        };
-        extent.reads_body |= name == "body";
+        }
+        self.extent.reads_body |= name == "body";
         field::named(name).map_err(|reason| self.refused(reason))
     }
 
@@ -452,6 +316,8 @@ impl<'t> Reader<'t> {
                 Arithmetic::Multiply
             } else if self.symbol("/") {
                 Arithmetic::Divide
+            } else if self.symbol("%") {
+                Arithmetic::Remainder
             } else {
                 return Ok(left);
             };
@@ -461,12 +327,21 @@ impl<'t> Reader<'t> {
 
     fn sign(&mut self) -> Result<Expression, Refused> {
         self.one_more_part()?;
+        let is_of_sections = self.grammar == Grammar::Sections;
         if self.symbol("+") {
-            return self.sign();
+            let signed = if is_of_sections { self.primary()? } else { return self.sign() };
+            // Of anything but a number it is unknown.
+            let zero = Expression::Literal(Literal::Integer(0));
+            return Ok(Expression::Calculate(Arithmetic::Add, Box::new([zero, signed])));
         }
         if self.symbol("-") {
-            return Ok(Expression::Negated(Box::new(self.sign()?)));
+            let signed = if is_of_sections { self.primary()? } else { self.sign()? };
+            return Ok(Expression::Negated(Box::new(signed)));
         }
+        self.primary()
+    }
+
+    fn primary(&mut self) -> Result<Expression, Refused> {
         if self.symbol("(") {
             let inner = self.or()?;
             let is_there = self.symbol(")");
@@ -484,26 +359,47 @@ impl<'t> Reader<'t> {
         if self.word("FALSE") {
             return Ok(Expression::Literal(Literal::Bool(false)));
         }
+        if (self.grammar == Grammar::Sections) && self.word("UTC") {
+            let is_there = self.symbol("(") && self.symbol(")");
+            self.expect(is_there, "'()'")?;
+            return Ok(Expression::Field(Field::Section(SectionField::Utc)));
+        }
         match self.peek().cloned() {
-            Some(Token::Word(name)) if !self.is_keyword(&name) => {
+            Some(Token::Word(name)) if !self.grammar.is_keyword(&name) => {
                 let named = self.name(&name)?;
                 self.at += 1;
                 Ok(named)
             }
             Some(Token::Path(steps)) => {
                 self.at += 1;
-                let extent = self.filter.get_or_insert_default();
-                extent.reads_body = true;
-                Ok(Expression::Field(Field::Path(extent.paths.add(steps))))
+                self.extent.reads_body = true;
+                Ok(Expression::Field(Field::Path(self.extent.paths.add(steps))))
             }
             Some(Token::Header(name)) => {
                 self.at += 1;
                 Ok(Expression::Header(name.into_bytes().into()))
             }
+            Some(Token::Field(field)) => {
+                self.at += 1;
+                Ok(Expression::Field(Field::Section(field)))
+            }
             Some(Token::Word(_) | Token::Symbol(_)) | None => Err(self.missing("a value")),
-            Some(Token::Integer(_) | Token::Float(_) | Token::Text(_)) => {
+            Some(Token::Integer(_) | Token::Float(_) | Token::Text(_) | Token::Bytes(_)) => {
                 self.literal().map(Expression::Literal)
             }
         }
     }
+}
+
+/// Whether a pattern has only what filters of AMQP 1.0 may have.
+fn is_strict(pattern: &str, escape: &str) -> bool {
+    let mut characters = pattern.chars();
+    let ends_in_escape = loop {
+        match characters.next() {
+            Some(found) if escape.starts_with(found) && characters.next().is_none() => break true,
+            Some(_) => {}
+            None => break false,
+        }
+    };
+    !ends_in_escape && !pattern.contains(|found: char| found.is_ascii_control())
 }

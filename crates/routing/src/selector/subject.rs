@@ -7,6 +7,7 @@ use message::View;
 
 use super::field::{self, Field};
 use super::json::{Found, Paths};
+use super::section_field::MessageSections;
 use super::{Candidate, Operand, Steps};
 use crate::message::Message;
 
@@ -16,6 +17,7 @@ pub(super) struct Subject<'m> {
     headers: Option<TableRef<'m>>,
     properties: Option<View<'m>>,
     filtered: Option<Filtered<'m>>,
+    sections: Option<MessageSections<'m>>,
 }
 
 /// The parts of a message that filters alone see.
@@ -29,17 +31,34 @@ struct Filtered<'m> {
 
 impl<'m> Subject<'m> {
     pub(super) const fn of_routing(message: &Message<'m>) -> Self {
-        Self { headers: message.headers, properties: message.properties, filtered: None }
+        Self {
+            headers: message.headers,
+            properties: message.properties,
+            filtered: None,
+            sections: None,
+        }
     }
 
     pub(super) fn of_filter(candidate: &Candidate<'m>, paths: &'m Paths) -> Self {
         let view = candidate.message.view();
         let filtered = Filtered { candidate: *candidate, paths, found: OnceCell::new() };
-        Self { headers: view.headers(), properties: Some(view), filtered: Some(filtered) }
+        Self {
+            headers: view.headers(),
+            properties: Some(view),
+            filtered: Some(filtered),
+            sections: None,
+        }
+    }
+
+    pub(super) const fn of_sections(sections: MessageSections<'m>) -> Self {
+        Self { headers: None, properties: None, filtered: None, sections: Some(sections) }
     }
 
     /// A header or, if there is none of that name, the property JMS calls so.
     pub(super) fn header(&self, name: &[u8], steps: &mut Steps) -> Operand<'m> {
+        if let Some(sections) = &self.sections {
+            return sections.application_property(name, steps);
+        }
         let headers_bytes = self.headers.map_or(0, |headers| headers.as_bytes().len());
         if steps.pass_over(headers_bytes).is_none() {
             return Operand::Unknown;
@@ -58,6 +77,9 @@ impl<'m> Subject<'m> {
 
     /// A part of the message that filters alone see.
     pub(super) fn field(&self, field: &Field, steps: &mut Steps) -> Operand<'_> {
+        if let (Some(sections), Field::Section(field)) = (&self.sections, field) {
+            return sections.field(*field);
+        }
         let Some(filtered) = &self.filtered else { return Operand::Unknown };
         let candidate = &filtered.candidate;
         let message = candidate.message;
@@ -69,6 +91,7 @@ impl<'m> Subject<'m> {
             Field::Property(property) => property.value(message.view()),
             Field::Death(name) => self.latest_death(name, steps),
             Field::Path(path) => filtered.at_path(*path, steps),
+            Field::Section(_) => Operand::Unknown,
         }
     }
 
@@ -108,7 +131,7 @@ fn field_value(value: ValueRef<'_>) -> Operand<'_> {
         return field::number(Some(seconds));
     }
     let float = || value.as_f64().map_or(Operand::Opaque, Operand::Float);
-    value.as_i64().map_or_else(float, Operand::Integer)
+    value.as_i64().map_or_else(float, |value| Operand::Integer(value.into()))
 }
 
 fn jms_property<'a>(properties: View<'a>, name: &[u8]) -> Operand<'a> {
@@ -123,7 +146,7 @@ fn jms_property<'a>(properties: View<'a>, name: &[u8]) -> Operand<'a> {
         b"JMSTimestamp" => {
             // JMS counts milliseconds.
             let ms = properties.timestamp().and_then(|seconds| seconds.checked_mul(1_000));
-            ms.and_then(|ms| i64::try_from(ms).ok()).map_or(Operand::Unknown, Operand::Integer)
+            field::number(ms)
         }
         b"JMSDeliveryMode" if properties.is_persistent() => Operand::Text(b"PERSISTENT"),
         b"JMSDeliveryMode" => Operand::Text(b"NON_PERSISTENT"),

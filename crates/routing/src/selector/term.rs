@@ -136,7 +136,7 @@ fn number(word: &str) -> Result<Literal, Unusable> {
     if word.contains(['.', 'e', 'E']) {
         return word.parse().map(Literal::Float).map_err(|_| bad(()));
     }
-    word.parse().map(Literal::Integer).map_err(|_| bad(()))
+    word.parse().map(|n: i64| Literal::Integer(n.into())).map_err(|_| bad(()))
 }
 
 impl Term {
@@ -159,11 +159,11 @@ impl Term {
         }
     }
 
-    fn literals(self) -> Result<Vec<Literal>, Unusable> {
+    fn literals(self) -> Result<Vec<Expression>, Unusable> {
         let Self::List(terms) = self else {
             return Err(Unusable(format!("expected a list, found {self:?}")));
         };
-        terms.into_iter().map(Self::literal).collect()
+        terms.into_iter().map(|term| term.literal().map(Expression::Literal)).collect()
     }
 
     fn literal(self) -> Result<Literal, Unusable> {
@@ -208,7 +208,8 @@ fn operation(operator: &str, operands: Vec<Term>) -> Result<Expression, Unusable
         "between" | "not_between" => between(operator, value, first, second),
         "like" | "not_like" => {
             let is_plain = second == Term::Atom("no_escape".to_owned());
-            let escape = if is_plain { None } else { second.text()?.first().copied() };
+            let escape = if is_plain { Box::default() } else { second.text()? };
+            let escape = escape.get(..1).unwrap_or_default();
             let like = Expression::Like(boxed(value)?, Box::new(Like::new(&first.text()?, escape)));
             Ok(negated_if(operator == "not_like", like))
         }

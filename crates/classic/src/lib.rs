@@ -11,4 +11,4 @@ pub use crate::queue::{
     QueueRecovery, RecoveredDeliveryCounts, Release, Returning, Upkeep, WorkerHost, delay_ms_of,
 };
 pub use crate::service::{ClassicParts, ClassicService};
-pub use crate::v1::ClassicV1Stepper;
+pub use crate::v1::{ClassicV1Stepper, V1Loading};

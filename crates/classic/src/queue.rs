@@ -37,7 +37,7 @@ pub use inspection::Inspection;
 pub(crate) use loading::V1Content;
 pub use page_scan::PageScan;
 pub use policy::RecoveredDeliveryCounts;
-pub(crate) use recover_pages::Filling;
+pub(crate) use recover_pages::{Filling, PageRead};
 pub use recovery::QueueRecovery;
 pub use release::{Release, Returning};
 pub use upkeep::Upkeep;
@@ -47,12 +47,12 @@ use confirm::DurabilityToken;
 use content::{Durability, QueueContext, Services};
 
 use deliveries::Giving;
-use delivery::QueueCounters;
+use delivery::{QueueCounters, QueueFigures};
 use meta::{QueueDef, QueueSettings, QueueVersion};
 use queue::AckMode;
 use queue_type::{
-    Attach, AttachRefused, DeleteConditions, Owner, Publishes, QueueRefused, QueueStat,
-    RefusedItem, Wakes, wake_all,
+    Attach, AttachRefused, DeleteConditions, Owner, PickedMessage, Publishes, QueueRefused,
+    QueueStat, RefusedItem, Wakes, wake_all,
 };
 use session::Position;
 use state::QueueState;
@@ -88,11 +88,8 @@ impl Queue {
         let is_loading = version == QueueVersion::V1;
         let files_version = FilesVersion::new(def.id, version);
         let confirm_on = settings.confirm.on;
-        let state = QueueState::new(
-            (durability, is_loading),
-            settings,
-            services.storage.time.monotonic_ms(),
-        );
+        let state =
+            QueueState::new(durability, is_loading, settings, services.storage.time.monotonic_ms());
         let state = Mutex::new(state);
         let counters = QueueCounters::default();
         let context = QueueContext::new(def, services);
@@ -159,9 +156,12 @@ impl Queue {
 
     /// Has the figures told as of an operation that ends.
     fn count(&self, state: &QueueState) {
-        let n_messages = (state.fifo.messages().n_ready(), state.fifo.consumers().n_held());
-        let n_consumers = state.fifo.consumers().n_active() as u64;
-        self.counters.note(n_messages, n_consumers, &state.content.backlog, self);
+        let figures = QueueFigures {
+            n_ready: state.fifo.messages().n_ready(),
+            n_unacked: state.fifo.consumers().n_held(),
+            n_consumers: state.fifo.consumers().n_active() as u64,
+        };
+        self.counters.note(figures, &state.content.backlog, self);
     }
 
     /// Whether the publisher that asks should let the consumers have their turn: the backlog is deep,
@@ -226,9 +226,8 @@ impl Queue {
         self.with(|state, _| state.leaving().purge(self))
     }
 
-    /// Drops the ready ones among messages, each told with its position and the size of its body; returns how
-    /// many. The positions of the others are `stayed`.
-    pub fn remove(&self, messages: &[(u64, u64)], stayed: &mut Vec<u64>) -> u64 {
+    /// Drops the ready ones among messages; returns how many. The positions of the others are `stayed`.
+    pub fn remove(&self, messages: &[PickedMessage], stayed: &mut Vec<u64>) -> u64 {
         self.with(|state, _| state.leaving().remove(self, messages, stayed))
     }
 

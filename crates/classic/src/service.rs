@@ -2,7 +2,7 @@
 //! they end.
 
 use crate::queue::{PageScan, Queue, WorkerHost};
-use crate::v1::{self, ClassicV1Stepper, Loading};
+use crate::v1::{self, ClassicV1Stepper, V1Loading};
 use content::pager::{self, PagerStepper};
 use content::{JournalInbox, PagerHost, PagerInbox, Services, Storage, StorageOptions, Task};
 use log::{Durability, LogError, Stamper, Wal, WalOptions};
@@ -70,7 +70,8 @@ impl ClassicParts {
         vhosts: impl Iterator<Item = &'a Name>,
     ) -> Result<ClassicService, StoreError> {
         let Self { disk, options, stamper, bodies, failure } = self;
-        let storage = Storage::open((disk, &options, &stamper), (wal, bodies), is_v1, vhosts)?;
+        bodies.open_all(vhosts)?;
+        let storage = Storage::open(disk, &options, &stamper, wal, bodies, is_v1)?;
         let pager = PagerInbox::new(options.pager, &failure);
         let journals = JournalInbox::new(&failure);
         let used = UsedQueues::default();
@@ -109,20 +110,17 @@ impl ClassicService {
         (pager, ClassicV1Stepper::new(&self.services, Weak::clone(node)))
     }
 
-    /// After a start, loads queues of version 1, with the first position that nobody was given before a clean
-    /// stop; removes what others have left behind; and reads the page images of others.
-    pub fn load_all(&self, queues: Vec<(Arc<Queue>, Option<u64>)>, to_read: Vec<PageScan>) {
+    /// After a start, loads queues of version 1; removes what others have left behind; and reads the page images of others.
+    pub fn load_all(&self, queues: Vec<V1Loading>, to_read: Vec<PageScan>) {
         let journals = &self.services.journals;
         to_read.into_iter().for_each(|scan| self.services.fill(Box::new(scan)));
-        journals.add(Task::Sweep(queues.iter().map(|(queue, _)| queue.id().0).collect()));
-        for (queue, cursor) in queues {
-            self.services.fill(Box::new(Loading::new(queue, cursor)));
-        }
+        journals.add(Task::Sweep(queues.iter().map(V1Loading::id).collect()));
+        queues.into_iter().for_each(|loading| self.services.fill(Box::new(loading)));
     }
 
     /// Has the files of a new queue of version 1 made.
     pub fn make_files(services: &Services, queue: Arc<Queue>) {
-        services.fill(Box::new(Loading::new(queue, None)));
+        services.fill(Box::new(V1Loading::new(queue, None)));
     }
 
     /// Converts queues that should have another version than they have.

@@ -14,7 +14,7 @@ mod load;
 mod sync;
 mod worker;
 
-pub(crate) use load::Loading;
+pub use load::V1Loading;
 pub(crate) use sync::sync_at_end;
 pub use worker::ClassicV1Stepper;
 pub(crate) use worker::start;

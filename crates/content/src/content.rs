@@ -13,11 +13,11 @@ use queue::PositionRange;
 use queue_type::{Any, Incoming};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use store::StoredBody;
 use store::backlog::{
     Backlog, Dropped, FreedPage, Lookup, PageKey, PagePool, SharedBody, SharedBodyName, Written,
 };
 use store::blob::BlobId;
+use store::{Queued, StoredBody};
 
 /// Messages of a range above which they are forgotten together.
 const ONE_BY_ONE_MAX: u64 = 64;
@@ -74,7 +74,8 @@ impl Content {
         queue: &QueueContext,
         messages: &[Incoming<'_>],
         any: Any,
-        (first, only_confirmed): (u64, bool),
+        first: u64,
+        only_confirmed: bool,
     ) -> Option<KeptTogether> {
         if !self.durability.is_kept() || !any.logged {
             return None;
@@ -119,13 +120,14 @@ impl Content {
     pub fn store(
         &mut self,
         queue: &QueueContext,
-        (at, segment): (u64, Option<SegmentId>),
+        at: u64,
+        segment: Option<SegmentId>,
         incoming: &Incoming<'_>,
     ) {
         let message = &incoming.message;
         match (incoming.home, self.take_coming(at)) {
-            (Some(home), _) => self.push_shared(queue, (at, segment), message, home),
-            (None, None) => self.push_own(queue, (at, segment), message),
+            (Some(home), _) => self.push_shared(queue, at, segment, message, home),
+            (None, None) => self.push_own(queue, at, segment, message),
             (None, body) => {
                 self.backlog.push(queue.pool(), at, message, segment, body);
             }
@@ -137,7 +139,8 @@ impl Content {
     pub fn push_own(
         &mut self,
         queue: &QueueContext,
-        (at, segment): (u64, Option<SegmentId>),
+        at: u64,
+        segment: Option<SegmentId>,
         message: &MessageRef<'_>,
     ) {
         let Storage { pool, bodies, .. } = queue.storage();
@@ -273,9 +276,9 @@ impl Content {
         let mut note = None;
         if let Some(journal) = self.durability.journal() {
             let mut added_bytes = stored_bytes;
-            for (at, message, stored) in self.named(placed, BodyHome::named) {
+            for queued in self.named(placed, BodyHome::named) {
                 let added_bytes = std::mem::take(&mut added_bytes);
-                note = Some(journal.publish(at, (&message, stored), added_bytes));
+                note = Some(journal.publish(&queued, added_bytes));
             }
         }
         KeptTogether {
@@ -296,8 +299,8 @@ impl Content {
     ) -> Appended {
         queue.wal().append(|batch| {
             let mut n_logged = 0;
-            for (at, message, stored) in self.named(placed, BodyHome::logged) {
-                records::put_message(batch, queue.id().0, at, &message, stored);
+            for queued in self.named(placed, BodyHome::logged) {
+                records::put_message(batch, queue.id().0, &queued);
                 n_logged += 1;
             }
             if let Some(commands) = commands {
@@ -315,15 +318,15 @@ impl Content {
         &'s self,
         placed: impl Iterator<Item = (u64, &'m Incoming<'a>)> + 's,
         of_home: for<'h> fn(&'h BodyHome, &MessageRef<'h>) -> (MessageRef<'h>, Option<StoredBody>),
-    ) -> impl Iterator<Item = (u64, MessageRef<'m>, Option<StoredBody>)> + 's {
+    ) -> impl Iterator<Item = Queued<'m>> + 's {
         let mut coming = self.coming().peekable();
-        placed.map(move |(at, incoming)| {
-            let stored = coming.next_if(|(position, _)| *position == at);
+        placed.map(move |(position, incoming)| {
+            let stored = coming.next_if(|(at, _)| *at == position);
             let (message, stored) = match incoming.home {
                 Some(home) => of_home(home, &incoming.message),
                 None => (incoming.message, stored.map(|(_, stored)| *stored)),
             };
-            (at, message, stored)
+            Queued { position, message, stored, is_delivered: false }
         })
     }
 
@@ -332,7 +335,8 @@ impl Content {
     fn push_shared(
         &mut self,
         queue: &QueueContext,
-        (at, segment): (u64, Option<SegmentId>),
+        at: u64,
+        segment: Option<SegmentId>,
         message: &MessageRef<'_>,
         home: &Arc<BodyHome>,
     ) {

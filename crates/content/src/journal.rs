@@ -2,7 +2,6 @@
 //! or when journals are synced.
 
 use confirm::{DurableJournal, JournalSynced};
-use message::MessageRef;
 use message_store::BodyStore;
 use queue_index::V1Queue;
 use std::fmt::Debug;
@@ -11,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use store::backlog::{LoadedPage, PagePool};
-use store::{Queued, StoreError, StoredBody};
+use store::{Queued, StoreError};
 
 /// Directory of the queues that have files of their own.
 pub const QUEUES_DIR: &str = "queues";
@@ -69,14 +68,8 @@ impl Journal {
 
     /// Notes a persistent message, for whose body `added_bytes` were added to the body store. Returns the
     /// note: the message is durable, with its body, when a [wait](Self::wait) for that note ends.
-    pub fn publish(
-        &self,
-        position: u64,
-        (message, stored): (&MessageRef<'_>, Option<StoredBody>),
-        added_bytes: usize,
-    ) -> u64 {
-        let queued = Queued { position, message: *message, stored, is_delivered: false };
-        self.v1.publish(&queued, added_bytes)
+    pub fn publish(&self, queued: &Queued<'_>, added_bytes: usize) -> u64 {
+        self.v1.publish(queued, added_bytes)
     }
 
     /// Notes that messages were given to consumers. Messages that are not in the journal are passed over.

@@ -7,7 +7,7 @@ use message::MessageRef;
 use queue::{DeliveryCounts, Standing, Standings};
 use std::ops::ControlFlow;
 use store::StoreError;
-use store::backlog::{FoundContent, LoadedPage, PageBitmap, Toward};
+use store::backlog::{ColdPage, FoundContent, LoadedPage, Toward};
 
 /// A message that was looked at.
 #[derive(Clone, Copy, Debug)]
@@ -45,13 +45,13 @@ impl Looker {
         see: &mut See<'_>,
     ) -> Result<Option<Toward>, StoreError> {
         while let Some((found, standings)) = queue.find(toward) {
-            let (read, live, standings) = match found.content {
+            let (read, cold, standings) = match found.content {
                 FoundContent::Here(page) => (Ok(page), None, standings),
-                FoundContent::Cold(cold) => {
-                    let image = (cold.blob, cold.is_durable);
-                    let read = read_page(&mut self.0, queue, cold.page, image, &cold.live);
+                FoundContent::Cold(mut cold) => {
+                    let read = read_page(&mut self.0, queue, &cold);
                     let Some((live, standings)) = queue.still(&cold) else { continue };
-                    (read?, Some(live), standings)
+                    cold.live = live;
+                    (read?, Some(cold), standings)
                 }
             };
             let beyond = toward.beyond_page(&found.span);
@@ -67,8 +67,7 @@ impl Looker {
                 }
             };
             self.0.fetch_bodies(queue, &mut page)?;
-            let live = live.as_ref().map(|live| (found.span.start, live));
-            let taken = show(&page, live, &standings, (toward, see));
+            let taken = show(&page, cold.as_ref(), &standings, toward, see);
             page.recycle(&queue.storage().pool);
             return Ok(Some(taken.unwrap_or(beyond)));
         }
@@ -76,15 +75,17 @@ impl Looker {
     }
 }
 
-/// Shows messages until one is taken as the last: returns what lies behind that.
+/// Shows messages until one is taken as the last: returns what lies behind that. Of a page that was read,
+/// only those are shown which `cold` says are in it by now.
 fn show(
     page: &LoadedPage,
-    live: Option<(u64, &PageBitmap)>,
+    cold: Option<&ColdPage>,
     standings: &Standings,
-    (toward, see): (Toward, &mut See<'_>),
+    toward: Toward,
+    see: &mut See<'_>,
 ) -> Option<Toward> {
     for (position, message) in page.in_order(toward) {
-        if live.is_some_and(|(first, live)| !live.has(first, position)) {
+        if cold.is_some_and(|cold| !cold.live.has(cold.page.first(), position)) {
             continue;
         }
         let (standing, counts) = (standings.at(position), standings.counts(position));

@@ -23,8 +23,8 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use store::StoreError;
-use store::backlog::{Image, Job, LoadedPage, PageBitmap, PageKey};
-use store::blob::{BlobId, BlobStore, Reclaimed};
+use store::backlog::{ColdPage, Image, Job, LoadedPage, PageKey};
+use store::blob::{BlobStore, Reclaimed};
 
 /// Jobs of one queue before another has its turn.
 const JOBS_PER_TURN: usize = 32;
@@ -151,8 +151,8 @@ fn run_some(pager: &PagerInbox, scratch: &mut Scratch, queue: &Arc<dyn PagedQueu
             Some(Job::Write { page, is_durable }) => {
                 write(pager, scratch, queue, page, is_durable);
             }
-            Some(job @ Job::Load { .. }) => {
-                if let Err(error) = load(scratch, queue, job) {
+            Some(Job::Load(cold)) => {
+                if let Err(error) = load(scratch, queue, &cold) {
                     pager.fail(queue.storage(), &error);
                     return Turn::Done;
                 }
@@ -180,13 +180,16 @@ fn write(
 }
 
 /// Reads a page. Damage is the queue's loss; what may go better next time is an error.
-fn load(scratch: &mut Scratch, queue: &Arc<dyn PagedQueue>, job: Job) -> Result<(), StoreError> {
-    let Job::Load { page, blob, is_durable, wanted } = job else { return Ok(()) };
-    let mut loaded = read_page(scratch, &**queue, page, (blob, is_durable), &wanted)?;
+fn load(
+    scratch: &mut Scratch,
+    queue: &Arc<dyn PagedQueue>,
+    cold: &ColdPage,
+) -> Result<(), StoreError> {
+    let mut loaded = read_page(scratch, &**queue, cold)?;
     if let Ok(loaded) = &mut loaded {
         scratch.fetch_bodies(&**queue, loaded)?;
     }
-    queue.loaded(page, loaded);
+    queue.loaded(cold.page, loaded);
     Ok(())
 }
 
@@ -195,23 +198,21 @@ fn load(scratch: &mut Scratch, queue: &Arc<dyn PagedQueue>, job: Job) -> Result<
 pub(crate) fn read_page(
     scratch: &mut Scratch,
     queue: &dyn PagedQueue,
-    page: PageKey,
-    (blob, is_durable): (BlobId, bool),
-    wanted: &PageBitmap,
+    ColdPage { page, blob, is_durable, live }: &ColdPage,
 ) -> Result<Result<LoadedPage, String>, StoreError> {
     let storage = queue.storage();
-    let read = storage.images.store(is_durable).read(blob, &mut scratch.bytes);
+    let read = storage.images.store(*is_durable).read(*blob, &mut scratch.bytes);
     let read = match read {
         Err(error) if error.is_of_disk() => return Err(error),
         read => read,
     };
     let mut loaded = read.map_err(|error| error.to_string()).and_then(|()| {
-        LoadedPage::read(&storage.pool, &scratch.bytes, wanted).map_err(|error| error.to_string())
+        LoadedPage::read(&storage.pool, &scratch.bytes, live).map_err(|error| error.to_string())
     });
     if let (Err(reason), Some(journal)) = (&loaded, queue.journal()) {
         let (name, vhost) = (&queue.def().name, &queue.def().vhost);
         tracing::error!(queue = %name, %vhost, "reading a page from the journal instead: {reason}");
-        let positions = wanted.ranges_from(page.first());
+        let positions = live.ranges_from(page.first());
         let read = journal.page(&storage.pool, page.first(), positions)?;
         loaded = read.ok_or_else(|| reason.clone());
     }

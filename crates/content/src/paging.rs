@@ -53,7 +53,8 @@ impl Paging {
     pub fn next_job(
         &mut self,
         services: &Services,
-        (backlog, head): (&mut Backlog, u64),
+        backlog: &mut Backlog,
+        head: u64,
         image: &mut Image,
     ) -> Option<Job> {
         let allowance_bytes = services.pager.allowance_bytes();

@@ -27,9 +27,9 @@ use message::{Head, MessageRef, RECORD_FIXED_BYTES, StandIn};
 use meta::QueueVersion;
 use queue::{DeliveryCounts, PositionRange};
 use stdx::record::{List, Reader, RecordError};
-use store::StoredBody;
 use store::backlog::PageNote;
 use store::blob::BlobId;
+use store::{Queued, StoredBody};
 
 const KIND_MESSAGE: u8 = 1;
 const KIND_SETTLED: u8 = 2;
@@ -107,12 +107,10 @@ pub enum QueueEntry<'a> {
 pub(crate) fn put_message(
     batch: &mut Batch<'_>,
     queue: u64,
-    position: u64,
-    message: &MessageRef<'_>,
-    stored: Option<StoredBody>,
+    Queued { position, message, stored, .. }: &Queued<'_>,
 ) {
     let owner = Owner(queue);
-    if let Some(StoredBody { blob, bytes, properties_bytes }) = stored {
+    if let Some(StoredBody { blob, bytes, properties_bytes }) = *stored {
         let stand_in;
         let (message, fixed) = if properties_bytes > 0 {
             stand_in = StandIn { properties_bytes, brief: message.properties }.to_bytes();
@@ -157,15 +155,9 @@ pub(crate) fn put_message(
 }
 
 /// Appends one message, needed until it is released.
-pub fn append_message(
-    wal: &Wal,
-    queue: u64,
-    position: u64,
-    message: &MessageRef<'_>,
-    stored: Option<StoredBody>,
-) -> Appended {
+pub fn append_message(wal: &Wal, queue: u64, queued: &Queued<'_>) -> Appended {
     wal.append(|batch| {
-        put_message(batch, queue, position, message, stored);
+        put_message(batch, queue, queued);
         batch.retain(Owner(queue), 1);
     })
 }
@@ -232,15 +224,15 @@ pub fn append_paged(wal: &Wal, queue: u64, note: &PageNote) -> Appended {
     })
 }
 
-/// Appends how often messages came back, needed until it is released; `anew`: instead of what earlier
-/// entries say.
+/// Appends how often messages came back, by position, needed until it is released; `anew`: instead of what
+/// earlier entries say.
 pub fn append_returned(
     wal: &Wal,
     queue: u64,
     anew: bool,
-    counts: &[(u64, DeliveryCounts)],
+    counts: impl Iterator<Item = (u64, DeliveryCounts)>,
 ) -> Appended {
-    let mut payload = Vec::with_capacity(1 + counts.len() * RETURNED_BYTES);
+    let mut payload = Vec::with_capacity(1 + counts.size_hint().0 * RETURNED_BYTES);
     payload.push(u8::from(anew));
     for (position, DeliveryCounts { n_failed, n_acquired }) in counts {
         payload.extend_from_slice(&position.to_le_bytes());
@@ -410,13 +402,18 @@ mod tests {
     #[test]
     fn counts_of_returns_and_versions_read_back() {
         let seen = reopened(|wal| {
-            append_returned(wal, 3, true, &[]);
+            append_returned(wal, 3, true, std::iter::empty());
             let counts = DeliveryCounts { n_failed: 1, n_acquired: 2 };
-            append_returned(wal, 3, false, &[(5, counts), (u64::MAX, DeliveryCounts::default())]);
+            let both = [(5, counts), (u64::MAX, DeliveryCounts::default())];
+            append_returned(wal, 3, false, both.into_iter());
             append_version(wal, 3, QueueVersion::V1);
         });
         let both = "returned 3 false [(5, 1, 2), (18446744073709551615, 0, 0)]";
         assert_eq!(seen, ["returned 3 true []", both, "(3, Version { version: V1 })"]);
+    }
+
+    fn stored<'m>(message: MessageRef<'m>, body: StoredBody) -> Queued<'m> {
+        Queued { position: 5, message, stored: Some(body), is_delivered: false }
     }
 
     #[test]
@@ -434,7 +431,7 @@ mod tests {
         let body = StoredBody { blob, bytes: 12, properties_bytes: 0 };
         let mut payload = Vec::new();
         let seen = reopened(|wal| {
-            append_message(wal, 3, 5, &sent, Some(body));
+            append_message(wal, 3, &stored(sent, body));
         });
         assert!(seen.iter().all(|line| line.starts_with("(3, Reference { position: 5,")));
         payload.extend_from_slice(&[6, 0, 0, 0, 7, 0, 0, 0]);
@@ -464,7 +461,7 @@ mod tests {
         let disk = Arc::new(MemoryDisk::new());
         let (wal, mut stepper) =
             Wal::open_stepped(disk.clone(), WalOptions::default(), &mut |_| Ok(())).unwrap();
-        append_message(&wal, 3, 5, &sent, Some(body));
+        append_message(&wal, 3, &stored(sent, body));
         while stepper.step() {}
         wal.close().unwrap();
         drop((wal, stepper));

@@ -10,7 +10,7 @@ use crate::journal::journals_dir_of;
 use crate::options::StorageOptions;
 use log::{Stamper, Wal};
 use message_store::MessageStores;
-use meta::{Name, QueueDef};
+use meta::QueueDef;
 use queue_index::{Damage, JournalTable, V1Options, V1Queue};
 use queue_type::Deaths;
 use segments::Disk;
@@ -111,19 +111,21 @@ impl Images {
 }
 
 impl Storage {
-    /// The storage on an open log, of these virtual hosts. `is_v1` says which queues are of version 1.
+    /// The storage on an open log, with bodies of the virtual hosts. `is_v1` says which queues are of
+    /// version 1.
     ///
     /// # Errors
     /// The disk's.
-    pub fn open<'a>(
-        (disk, options, stamper): (Arc<dyn Disk>, &StorageOptions, &Arc<Stamper>),
-        (wal, bodies): (Wal, Arc<MessageStores>),
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        options: &StorageOptions,
+        stamper: &Arc<Stamper>,
+        wal: Wal,
+        bodies: Arc<MessageStores>,
         is_v1: impl Fn(u64) -> bool,
-        vhosts: impl Iterator<Item = &'a Name>,
     ) -> Result<Self, StoreError> {
         let images = Images::open(&disk, options, stamper)?;
         let journals = Arc::new(JournalTable::open(Arc::clone(&disk), is_v1)?);
-        bodies.open_all(vhosts)?;
         wal.set_thrifty(options.is_short);
         Ok(Self {
             disk,

@@ -10,7 +10,7 @@ use log::SegmentId;
 use std::ops::Range;
 use std::sync::Arc;
 use store::Queued;
-use store::backlog::{Dropped, LiveMessage, LoadedPage, PageKey, PageNote};
+use store::backlog::{Dropped, LoadedPage, PageKey, PageNote};
 use store::blob::BlobId;
 
 /// The content of a queue as a start and background work look after it.
@@ -40,7 +40,7 @@ pub struct Lost {
 
 impl ContentUpkeep<'_> {
     /// Notes that a page's image is stored, and durable if it is to be.
-    pub fn written(&mut self, page: PageKey, (blob, is_durable): (BlobId, bool)) {
+    pub fn written(&mut self, page: PageKey, blob: BlobId, is_durable: bool) {
         match self.content.backlog.jobs().written(page, blob) {
             Some(written) => self.content.note_page(self.queue, page, &written),
             // The page was emptied meanwhile.
@@ -78,10 +78,10 @@ impl ContentUpkeep<'_> {
 
     /// Restores a message of an earlier life. Positions rise from call to call.
     pub fn restore(&mut self, queued: &Queued<'_>, segment: SegmentId) {
-        let (content, at) = (&mut *self.content, (queued.position, Some(segment)));
+        let (content, segment) = (&mut *self.content, Some(segment));
         match queued.stored {
-            Some(_) => content.backlog.restore(self.queue.pool(), queued, at.1),
-            None => content.push_own(self.queue, at, &queued.message),
+            Some(_) => content.backlog.restore(self.queue.pool(), queued, segment),
+            None => content.push_own(self.queue, queued.position, segment, &queued.message),
         }
     }
 
@@ -108,9 +108,8 @@ impl ContentUpkeep<'_> {
     /// Moves messages and notes that lie in log segment `segment` to the log's end.
     pub fn relocate(&mut self, segment: SegmentId) {
         let (wal, id) = (self.queue.wal(), self.queue.id().0);
-        let message = |survivor: LiveMessage<'_>| {
-            let LiveMessage { position, message, stored } = survivor;
-            let appended = records::append_message(wal, id, position, &message, stored);
+        let message = |queued: &Queued<'_>| {
+            let appended = records::append_message(wal, id, queued);
             wal.release(segment, 1);
             appended.at.segment
         };

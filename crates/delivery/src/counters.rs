@@ -39,6 +39,17 @@ pub struct QueueCounters {
     used: UsedMark,
 }
 
+/// Messages and consumers of a queue at the end of an operation.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueFigures {
+    /// Messages that are ready.
+    pub n_ready: u64,
+    /// Messages that consumers hold.
+    pub n_unacked: u64,
+    /// Consumers that get messages.
+    pub n_consumers: u64,
+}
+
 impl QueueCounters {
     /// Clears the [`UsedMark`], since the figures are about to be read.
     pub fn clear_used(&self) {
@@ -65,18 +76,12 @@ impl QueueCounters {
         }
     }
 
-    /// Takes figures: ready and unacked messages, consumers. The node counts the bytes of all queues.
-    pub fn note(
-        &self,
-        (n_ready, n_unacked): (u64, u64),
-        n_consumers: u64,
-        backlog: &Backlog,
-        context: &QueueContext,
-    ) {
+    /// Takes figures. The node counts the bytes of all queues.
+    pub fn note(&self, figures: QueueFigures, backlog: &Backlog, context: &QueueContext) {
         let services = &context.services;
-        self.n_ready.store(n_ready, Ordering::Relaxed);
-        self.n_unacked.store(n_unacked, Ordering::Relaxed);
-        self.n_consumers.store(n_consumers, Ordering::Relaxed);
+        self.n_ready.store(figures.n_ready, Ordering::Relaxed);
+        self.n_unacked.store(figures.n_unacked, Ordering::Relaxed);
+        self.n_consumers.store(figures.n_consumers, Ordering::Relaxed);
         let before = self.message_bytes.swap(backlog.stored_bytes(), Ordering::Relaxed);
         services.pager.count_held(before, backlog.stored_bytes());
         self.used.note(&services.used, context.def().id);

@@ -2,7 +2,7 @@
 
 use message::MessageRef;
 use queue::Reason;
-use queue_type::{DeadLetter, DeadLetterTo, LetterBatch};
+use queue_type::{DeadLetter, DeadLetterTo, LetterBatch, LetterLimits};
 use std::sync::Arc;
 use store::backlog::{Backlog, Lookup};
 
@@ -44,13 +44,13 @@ pub struct CopiedLetters {
 }
 
 impl CopiedLetters {
-    /// Copies messages of `backlog` in order, up to `n_max` and about `bytes_max`, as far as they are in
-    /// memory. A queue that `keeps_all` has stored transient messages as persistent ones.
+    /// Copies messages of `backlog` in order within limits, as far as they are in memory. A queue that `keeps_all` has stored transient messages as persistent ones.
     pub fn of(
         to: Arc<DeadLetterTo>,
         departing: impl Iterator<Item = DepartingMessage>,
-        (backlog, keeps_all): (&Backlog, bool),
-        (n_max, bytes_max): (usize, usize),
+        backlog: &Backlog,
+        keeps_all: bool,
+        LetterLimits { n_max, bytes_max }: LetterLimits,
     ) -> Self {
         let mut batch = LetterBatch { to, letters: Vec::new(), n_positions: 0, awaited: None };
         let (mut bytes, mut end, mut lost) = (0, 0, Vec::new());

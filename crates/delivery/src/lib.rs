@@ -14,7 +14,7 @@ mod settings;
 pub use crate::alarms::{AlarmOwner, QueueAlarms};
 pub use crate::answers::Answers;
 pub use crate::consumer_channel::{ConsumerChannel, OutboxRoom, own_timeout_ms};
-pub use crate::counters::QueueCounters;
+pub use crate::counters::{QueueCounters, QueueFigures};
 pub use crate::counts::{COUNTS_BYTES_MAX, add_counts};
 pub use crate::letters::{CopiedLetters, DepartingMessage, Sending};
 pub use crate::settings::{dead_letter_to, limits, retry};

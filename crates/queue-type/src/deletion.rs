@@ -1,4 +1,4 @@
-//! Conditions of the deletion of a queue, and the reasons for refusing it.
+//! Conditions of the deletion of a queue, the reasons for refusing it, and messages that are removed from it.
 
 /// Conditions for deleting a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -7,6 +7,15 @@ pub struct DeleteConditions {
     pub if_unused: bool,
     /// Whether to delete only a queue without ready messages.
     pub if_empty: bool,
+}
+
+/// A message that an operator picked among those of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PickedMessage {
+    /// Position of the message in its queue.
+    pub position: u64,
+    /// Size of the message's body.
+    pub body_bytes: u64,
 }
 
 /// The reason that an operator's request on a queue was refused.

@@ -89,6 +89,15 @@ pub trait QueueHost: Debug + Send + Sync {
     );
 }
 
+/// Limits of the dead letters that are copied together.
+#[derive(Clone, Copy, Debug)]
+pub struct LetterLimits {
+    /// Number of letters.
+    pub n_max: usize,
+    /// Bytes of letters, above which no other is copied.
+    pub bytes_max: usize,
+}
+
 /// A queue as the thread of rules knows it.
 pub trait RuledQueue: Debug + Send + Sync {
     /// Definition of the queue.
@@ -100,7 +109,7 @@ pub trait RuledQueue: Debug + Send + Sync {
 
     /// The first dead letters, about so many. They stay until [`RuledQueue::letters_left`] says that they
     /// are elsewhere. None if there are none for now; then it asks again.
-    fn first_letters(&self, n_max: usize, bytes_max: usize) -> Option<LetterBatch>;
+    fn first_letters(&self, limits: LetterLimits) -> Option<LetterBatch>;
 
     /// Removes the first `n` dead letters, which are where they should be.
     fn letters_left(&self, n: u64);

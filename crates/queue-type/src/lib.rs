@@ -21,12 +21,14 @@ pub use crate::dead_letters::{
     AwaitedLetters, DeadLetter, LostAt, RejectedDeadLetters, SentLetters, TriedLetter,
 };
 pub use crate::deaths::Deaths;
-pub use crate::deletion::{DeleteConditions, QueueRefused};
+pub use crate::deletion::{DeleteConditions, PickedMessage, QueueRefused};
 pub use crate::global_prefetch::ChannelLimit;
-pub use crate::host::{AlarmChange, AlarmTimes, Given, LetterBatch, QueueHost, RuledQueue};
+pub use crate::host::{
+    AlarmChange, AlarmTimes, Given, LetterBatch, LetterLimits, QueueHost, RuledQueue,
+};
 pub use crate::listing::{Activity, ConsumerView, Holder, PendingConfirms, QueueStat, WaitsFor};
 pub use crate::publish::{
-    Any, Confirm, ConfirmRef, DeadLetterTo, Incoming, Named, Publishes, RefusedItem,
+    Any, Confirm, ConfirmRef, DeadLetterTo, Incoming, Named, Publishes, RefusedItem, TakenConfirm,
 };
 pub use crate::tally::{Count, Counts, Tally};
 pub use crate::used::{UsedMark, UsedQueues};

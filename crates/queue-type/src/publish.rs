@@ -72,6 +72,15 @@ pub struct ConfirmRef<'p> {
     pub sequence: u64,
 }
 
+/// The confirm of a message that goes from its queue to another.
+#[derive(Clone, Debug)]
+pub struct TakenConfirm {
+    /// Position of the message in the queue that it leaves.
+    pub position: u64,
+    /// The publish that is to be confirmed.
+    pub confirm: Confirm,
+}
+
 impl Confirm {
     /// Borrows the publish.
     pub const fn as_ref(&self) -> ConfirmRef<'_> {

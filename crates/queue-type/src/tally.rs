@@ -73,19 +73,20 @@ impl Tally {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts([u64; KINDS]);
 
-impl Counts {
-    /// Figures with these counts, and 0 for all others.
-    #[must_use]
-    pub fn these(counts: &[(Count, u64)]) -> Self {
+/// Figures with these counts, and 0 for all others.
+impl FromIterator<(Count, u64)> for Counts {
+    fn from_iter<I: IntoIterator<Item = (Count, u64)>>(counts: I) -> Self {
         let mut this = Self::default();
         for (what, n) in counts {
-            if let Some(slot) = this.0.get_mut(*what as usize) {
-                *slot = *n;
+            if let Some(slot) = this.0.get_mut(what as usize) {
+                *slot = n;
             }
         }
         this
     }
+}
 
+impl Counts {
     /// Count of one kind.
     #[must_use]
     pub fn of(&self, what: Count) -> u64 {

@@ -7,9 +7,9 @@ use log::SegmentId;
 use meta::{ConfirmOn, QueueDef, QueueId, State};
 use queue::AckMode;
 use queue_type::{
-    AckTimeout, AfterDetach, Attach, AttachRefused, ChannelLimit, Confirm, ConsumerView,
-    DeleteConditions, Got, Holder, Owner, PendingConfirms, Publishes, QueueRefused, QueueStat,
-    RefusedItem, Settled, Taker, Wakes,
+    AckTimeout, AfterDetach, Attach, AttachRefused, ChannelLimit, ConsumerView, DeleteConditions,
+    Got, Holder, Owner, PendingConfirms, PickedMessage, Publishes, QueueRefused, QueueStat,
+    RefusedItem, Settled, TakenConfirm, Taker, Wakes,
 };
 use quorum::{LogFigures, QuorumInspection, QuorumQueue, WaitingPublishers};
 use session::{ChannelId, Settle};
@@ -474,7 +474,7 @@ pub struct QueueContents<'q>(pub &'q QueueRef);
 impl QueueContents<'_> {
     /// Takes the publishers that wait until the messages at `positions` are consumed, in their order.
     #[must_use]
-    pub fn take_confirms(self, positions: &[u64]) -> Vec<(u64, Confirm)> {
+    pub fn take_confirms(self, positions: &[u64]) -> Vec<TakenConfirm> {
         match self.0 {
             QueueRef::Classic(queue) => queue.inspect().take_confirms(positions),
             QueueRef::Quorum(queue) => WaitingPublishers::of(queue).take(positions),
@@ -483,7 +483,7 @@ impl QueueContents<'_> {
     }
 
     /// Puts back publishers that were taken by [`QueueContents::take_confirms`], by position.
-    pub fn put_back_confirms(self, confirms: &[(u64, Confirm)]) {
+    pub fn put_back_confirms(self, confirms: &[TakenConfirm]) {
         match self.0 {
             QueueRef::Classic(queue) => queue.inspect().put_back_confirms(confirms),
             QueueRef::Quorum(queue) => WaitingPublishers::of(queue).put_back(confirms),
@@ -491,14 +491,14 @@ impl QueueContents<'_> {
         }
     }
 
-    /// Drops the ready ones among messages, each told with its position and the size of its body in bytes,
-    /// rising; returns how many. The positions of the others are `stayed`. A stream keeps its messages.
+    /// Drops the ready ones among messages, whose positions rise; returns how many. The positions of the
+    /// others are `stayed`. A stream keeps its messages.
     #[must_use]
-    pub fn remove(self, messages: &[(u64, u64)], stayed: &mut Vec<u64>) -> u64 {
+    pub fn remove(self, messages: &[PickedMessage], stayed: &mut Vec<u64>) -> u64 {
         match self.0 {
             QueueRef::Classic(queue) => queue.remove(messages, stayed),
             QueueRef::Quorum(queue) => {
-                let positions: Vec<u64> = messages.iter().map(|(at, _)| *at).collect();
+                let positions: Vec<u64> = messages.iter().map(|it| it.position).collect();
                 QuorumInspection::of(queue).remove(&positions, stayed)
             }
             QueueRef::Stream(_) => 0,

@@ -30,7 +30,8 @@ impl ReleaseRef {
             }
         }
         let classic = Release::of(classic.into_iter()).map(Self::Classic);
-        let classic = classic.or_else(|| quorum::Release::of(of_quorum).map(Self::Quorum));
+        let classic =
+            classic.or_else(|| quorum::Release::of(of_quorum.into_iter()).map(Self::Quorum));
         classic.or_else(|| stream::Release::of(of_stream).map(Self::Stream))
     }
 

@@ -83,16 +83,24 @@ impl LogEntries {
     }
 }
 
-/// A written form, which is never empty.
-fn form_of(at: SegmentId, bytes: u64) -> Option<(SegmentId, NonZeroU64)> {
-    NonZeroU64::new(bytes).map(|bytes| (at, bytes))
+/// The log's entry of a machine's written form, which is never empty.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FormEntry {
+    pub(crate) segment: SegmentId,
+    bytes: NonZeroU64,
+}
+
+impl FormEntry {
+    pub(crate) fn of(segment: SegmentId, form: &[u8]) -> Option<Self> {
+        NonZeroU64::new(form.len() as u64).map(|bytes| Self { segment, bytes })
+    }
 }
 
 /// The log's entries of a queue's machine.
 #[derive(Debug, Default)]
 pub(crate) struct CommandLog {
-    /// Segment of the last written form, and its bytes.
-    form: Option<(SegmentId, NonZeroU64)>,
+    /// The last written form.
+    form: Option<FormEntry>,
     /// Segments of the commands since.
     commands: SegmentCounts,
     command_bytes: u64,
@@ -100,12 +108,12 @@ pub(crate) struct CommandLog {
 
 impl CommandLog {
     /// Entries that recovery found.
-    pub(crate) fn recovered(
-        form: Option<(SegmentId, u64)>,
+    pub(crate) const fn recovered(
+        form: Option<FormEntry>,
         commands: SegmentCounts,
         command_bytes: u64,
     ) -> Self {
-        Self { form: form.and_then(|(at, bytes)| form_of(at, bytes)), commands, command_bytes }
+        Self { form, commands, command_bytes }
     }
 
     /// Whether the log has no entry of the machine.
@@ -125,13 +133,13 @@ impl CommandLog {
 
     /// Whether the machine is to be written anew.
     pub(crate) fn is_form_due(&self) -> bool {
-        let form_bytes = self.form.map_or(0, |(_, bytes)| bytes.get());
+        let form_bytes = self.form.map_or(0, |form| form.bytes.get());
         self.command_bytes > COMMAND_BYTES_MIN.max(FORM_FACTOR * form_bytes)
     }
 
     /// Whether the written form or a command lies in that segment.
     pub(crate) fn lies_in(&self, segment: SegmentId) -> bool {
-        self.form.is_some_and(|(of_form, _)| of_form == segment) || self.commands.has(segment)
+        self.form.is_some_and(|form| form.segment == segment) || self.commands.has(segment)
     }
 
     /// Writes the machine, and releases the entries that stood for it before.
@@ -147,7 +155,7 @@ impl CommandLog {
         let appended = append_machine(wal, queue.id().0, &form);
         assert!(!form.is_empty(), "a machine has a written form");
         self.release(queue);
-        self.form = form_of(appended.at.segment, form.len() as u64);
+        self.form = FormEntry::of(appended.at.segment, &form);
         entries.n_in_form.store(entries.n_appended.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
@@ -156,8 +164,8 @@ impl CommandLog {
         let wal = queue.wal();
         self.commands.release(wal);
         self.command_bytes = 0;
-        if let Some((segment, _)) = self.form.take() {
-            wal.release(segment, 1);
+        if let Some(form) = self.form.take() {
+            wal.release(form.segment, 1);
         }
     }
 }

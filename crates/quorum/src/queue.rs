@@ -152,7 +152,7 @@ impl QuorumQueue {
         let (channel, is_no_ack) = (attach.channel, attach.checkout.settling == AckMode::Auto);
         let is_active = Arc::new(AtomicBool::new(true));
         let id = self.with(|turn| turn.attach(attach, &is_active))?;
-        Ok(Arc::new(Consumer::new(Arc::clone(self), id, (channel, is_no_ack), is_active)))
+        Ok(Arc::new(Consumer::new(Arc::clone(self), id, channel, is_no_ack, is_active)))
     }
 
     /// Attaches something that only takes what it asks for (`basic.get`).
@@ -174,9 +174,9 @@ impl QuorumQueue {
             state.members.add_passive(owner, timeout_ms.filter(|it| *it > 0))
         };
         let (_, channel) = owner;
-        let of_channel = (channel, settling == AckMode::Auto);
+        let is_no_ack = settling == AckMode::Auto;
         let is_active = Arc::new(AtomicBool::new(false));
-        Ok(Arc::new(Consumer::new(Arc::clone(self), id, of_channel, is_active)))
+        Ok(Arc::new(Consumer::new(Arc::clone(self), id, channel, is_no_ack, is_active)))
     }
 
     /// Notes that the queue was declared again, which counts as use (`x-expires`).

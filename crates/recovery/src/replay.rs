@@ -8,7 +8,7 @@ pub(crate) use versions::Versions;
 
 use crate::error::OpenError;
 use bytes::Bytes;
-use classic::{ClassicService, PageScan, Queue};
+use classic::{ClassicService, PageScan, Queue, V1Loading};
 use content::records::QueueEntry;
 use content::{PAGES_DIR, Restoring, Services, Storage};
 use contents::{Contents, Left, Logged};
@@ -35,8 +35,8 @@ use stream::StreamService;
 /// Classic queues that are to be read once the broker runs.
 #[derive(Default)]
 struct ReadLater {
-    /// Queues of version 1, with the first position that was never delivered if the node had stopped cleanly.
-    v1: Vec<(Arc<Queue>, Option<u64>)>,
+    /// Queues of version 1.
+    v1: Vec<V1Loading>,
     pages: Vec<PageScan>,
     /// The log says durably which versions queues have when it is durable up to here.
     versions_upto: Option<Lsn>,
@@ -270,7 +270,7 @@ impl Replay {
             QueueVersion::V1 => {
                 // The log's messages are left from a conversion that did not come to its end.
                 self.contents.drain(queue.id().0, |_| ());
-                later.v1.push((Arc::clone(queue), self.cursor_of(queue.id())));
+                later.v1.push(V1Loading::new(Arc::clone(queue), self.cursor_of(queue.id())));
             }
             QueueVersion::V2 => later.pages.extend(self.restore(queue, storage)),
         }
@@ -313,10 +313,10 @@ impl Replay {
         meta: &State,
         services: &Arc<Services>,
     ) -> Arc<QuorumQueue> {
-        let logged = (self.contents.take_machine(def.id.0), self.cursor_of(def.id));
+        let (machine, cursor) = (self.contents.take_machine(def.id.0), self.cursor_of(def.id));
         let (settings, storage) = (meta.queue_settings(def), &services.storage);
-        let queue =
-            QuorumQueue::recovered(Arc::clone(def), &settings, Arc::clone(services), logged);
+        let (def, services) = (Arc::clone(def), Arc::clone(services));
+        let queue = QuorumQueue::recovered(Arc::clone(&def), &settings, services, machine, cursor);
         let mut restoring = queue.restoring();
         let mut retained = SegmentCounts::default();
         self.fill(def.id.0, &mut restoring, storage, &mut retained);

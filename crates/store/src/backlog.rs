@@ -40,7 +40,6 @@ pub use jobs::{Job, Loaded, PageJobs, Written};
 pub use kept::SharedProperties;
 pub use log_places::{ImageLogged, LogPlaces, PersistentPositions, StoredPage, ToLog};
 pub use look::{BacklogBrowser, ColdPage, FoundContent, FoundPage, Toward};
-pub use page::LiveMessage;
 pub use page_bitmap::PageBitmap;
 pub use pages::Pages;
 pub use pool::PagePool;

@@ -233,7 +233,7 @@ impl Readers {
 
     /// Counts of messages, of which so many were published.
     pub(crate) fn counts(&self, n_published: u64) -> Counts {
-        Counts::these(&[
+        Counts::from_iter([
             (Count::Published, n_published),
             (Count::Delivered, self.n_delivered.load(Ordering::Relaxed)),
             (Count::Acked, self.n_acked.load(Ordering::Relaxed)),

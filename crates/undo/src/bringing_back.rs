@@ -1,9 +1,8 @@
 //! Bringing back what was taken away: a portion at a time is put into the queue, and then noted as there. A
 //! crash in between loses no message; those of one portion may come back twice.
 
-use crate::entry::{Busy, Entry, KeptStream, UndoEntry, name_of};
+use crate::entry::{Busy, Entry, KeptStream, RemovedMessage, UndoEntry, name_of};
 use crate::undo::Undo;
-use message::OwnedMessage;
 use meta::Command;
 use segments::{DiskFile, FileError, IoContext as _, OpenMode};
 use std::sync::Arc;
@@ -94,10 +93,10 @@ impl BringingBack {
         self.entry.set_stream(stream);
     }
 
-    /// The messages of a portion with the positions that they had; `None` if the portion cannot be read. The
+    /// The messages of a portion; `None` if the portion cannot be read. The
     /// caller waits for the disk.
     #[must_use]
-    pub fn messages(&self, number: u32) -> Option<Vec<(u64, OwnedMessage)>> {
+    pub fn messages(&self, number: u32) -> Option<Vec<RemovedMessage>> {
         self.entry.messages(&*self.file, number)
     }
 

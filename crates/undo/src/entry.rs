@@ -57,6 +57,15 @@ stdx::named! {
     }
 }
 
+/// A message that was taken away, as its entry has it.
+#[derive(Clone, Debug)]
+pub struct RemovedMessage {
+    /// Position that the message had in its queue.
+    pub position: u64,
+    /// The message.
+    pub message: OwnedMessage,
+}
+
 /// The act of an entry, its user and queue, and for how long the entry is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
@@ -415,11 +424,7 @@ impl Entry {
 
     /// The messages of a portion that are to be brought back; `None` if the portion cannot be read, which is
     /// noted as damage.
-    pub(crate) fn messages(
-        &self,
-        file: &dyn DiskFile,
-        number: u32,
-    ) -> Option<Vec<(u64, OwnedMessage)>> {
+    pub(crate) fn messages(&self, file: &dyn DiskFile, number: u32) -> Option<Vec<RemovedMessage>> {
         let (portion, end) = {
             let contents = stdx::lock(&self.contents);
             (contents.portions.get(number as usize)?.clone(), contents.end)
@@ -532,16 +537,13 @@ fn read(file: &dyn DiskFile, at: u64, end: u64) -> Option<(u8, Vec<u8>)> {
     is_right.then(|| (kind, record.split_off(HEADER_BYTES)))
 }
 
-fn parse_portion(
-    payload: &[u8],
-    portion: &Portion,
-) -> Result<Vec<(u64, OwnedMessage)>, RecordError> {
+fn parse_portion(payload: &[u8], portion: &Portion) -> Result<Vec<RemovedMessage>, RecordError> {
     let (mut reader, mut messages) = (Reader::new(payload), Vec::new());
     for _ in 0..reader.u32()? {
         let (position, record) = (reader.u64()?, reader.bytes()?);
         let message = parse_record(record, None).map_err(|_| RecordError::Invalid)?;
         if portion.out.as_ref().is_some_and(|out| !out.contains(&position)) {
-            messages.push((position, OwnedMessage::new(&message)));
+            messages.push(RemovedMessage { position, message: OwnedMessage::new(&message) });
         }
     }
     Ok(messages)

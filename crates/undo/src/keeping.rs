@@ -5,6 +5,7 @@ use crate::undo::Undo;
 use inspect::{Browser, LookFrom, end_of};
 use meta::{BindingSpec, Command, NamedBy, QueueDeclare, State};
 use queue::Standing;
+use queue_type::PickedMessage;
 use queues::{QueueContents, QueueRef};
 use routing::Destination;
 use segments::{DiskFile, FileError, IoContext as _};
@@ -23,8 +24,8 @@ pub enum Taking {
     Purge,
     /// All messages: the queue is to be deleted.
     Delete,
-    /// The ready messages among these, by position and size of the body, in rising order.
-    Remove(Vec<(u64, u64)>),
+    /// The ready messages among these, in rising order.
+    Remove(Vec<PickedMessage>),
 }
 
 /// Messages that were taken away.
@@ -55,10 +56,10 @@ pub struct Keeping {
     is_full: bool,
 }
 
-/// A portion, and its ready messages with the sizes of their bodies.
+/// A portion, and its ready messages.
 struct Portion {
     record: PortionRecord,
-    ready: Vec<(u64, u64)>,
+    ready: Vec<PickedMessage>,
     n_delayed: u64,
 }
 
@@ -78,7 +79,7 @@ impl Keeping {
         let end = match &taking {
             Taking::Purge => end_of(queue).ok(),
             Taking::Delete => Some(u64::MAX),
-            Taking::Remove(picked) => picked.last().map(|(at, _)| at + 1),
+            Taking::Remove(picked) => picked.last().map(|it| it.position + 1),
         };
         let mut keeping = Self {
             undo: Arc::clone(undo),
@@ -115,7 +116,7 @@ impl Keeping {
             let Some(number) = self.or_full(put).flatten() else { break };
             let mut stayed = Vec::new();
             n_messages += self.remove(&portion.ready, &mut stayed);
-            self.done_upto = portion.ready.last().map_or(self.done_upto, |(at, _)| at + 1);
+            self.done_upto = portion.ready.last().map_or(self.done_upto, |it| it.position + 1);
             if !stayed.is_empty() {
                 let noted =
                     self.with_open(|entry, file| entry.leave_out(file, number, Some(&stayed)));
@@ -277,9 +278,9 @@ impl Keeping {
         if let (Taking::Remove(picked), LookFrom::Position(place)) =
             (&self.taking, self.browser.place())
         {
-            let next = picked.partition_point(|(at, _)| *at < place);
-            if let Some((next, _)) = picked.get(next).filter(|(at, _)| *at > place) {
-                self.browser = Browser::new(&self.queue, LookFrom::Position(*next));
+            let next = picked.partition_point(|it| it.position < place);
+            if let Some(next) = picked.get(next).filter(|it| it.position > place) {
+                self.browser = Browser::new(&self.queue, LookFrom::Position(next.position));
             }
         }
     }
@@ -300,7 +301,8 @@ impl Keeping {
                 portion.record.push(position, &seen.message);
                 match seen.standing {
                     Standing::Ready => {
-                        portion.ready.push((position, seen.message.body.len() as u64))
+                        let body_bytes = seen.message.body.len() as u64;
+                        portion.ready.push(PickedMessage { position, body_bytes });
                     }
                     Standing::Delayed(_) => portion.n_delayed += 1,
                     Standing::Held | Standing::Departing => {}
@@ -312,7 +314,7 @@ impl Keeping {
         Ok(goes_on && !is_over)
     }
 
-    fn remove(&self, messages: &[(u64, u64)], stayed: &mut Vec<u64>) -> u64 {
+    fn remove(&self, messages: &[PickedMessage], stayed: &mut Vec<u64>) -> u64 {
         let remove = |together| QueueContents(&self.queue).remove(together, stayed);
         messages.chunks(TOGETHER_MAX).map(remove).sum()
     }
@@ -322,7 +324,7 @@ impl Keeping {
         match &self.taking {
             Taking::Purge if self.is_full || self.n_delayed > 0 => self.queue.purge().unwrap_or(0),
             Taking::Remove(picked) if self.is_full => {
-                let left = picked.partition_point(|(at, _)| *at < self.done_upto);
+                let left = picked.partition_point(|it| it.position < self.done_upto);
                 self.remove(picked.get(left..).unwrap_or_default(), &mut Vec::new())
             }
             Taking::Purge | Taking::Delete | Taking::Remove(_) => 0,
@@ -336,7 +338,7 @@ fn takes(taking: &Taking, position: u64, standing: Standing) -> bool {
         Taking::Delete => standing != Standing::Departing,
         Taking::Remove(picked) => {
             standing == Standing::Ready
-                && picked.binary_search_by_key(&position, |(at, _)| *at).is_ok()
+                && picked.binary_search_by_key(&position, |it| it.position).is_ok()
         }
     }
 }

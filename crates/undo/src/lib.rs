@@ -13,6 +13,6 @@ mod keeping;
 mod undo;
 
 pub use bringing_back::{BringingBack, UndoRefused};
-pub use entry::{Act, Busy, Head, KeptStream, UndoEntry};
+pub use entry::{Act, Busy, Head, KeptStream, RemovedMessage, UndoEntry};
 pub use keeping::{Keeping, TakenAway, Taking};
 pub use undo::{Undo, UndoOffer, UndoOptions};

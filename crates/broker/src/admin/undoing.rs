@@ -10,7 +10,7 @@ use meta::Done;
 use queue_type::{Wakes, wake_all};
 use queues::QueueRef;
 use std::sync::Arc;
-use undo::{Act, BringingBack, Keeping, Taking, Undo, UndoRefused};
+use undo::{Act, BringingBack, Keeping, RemovedMessage, Taking, Undo, UndoRefused};
 
 impl<'b> Operations<'b> {
     /// The undo entries.
@@ -80,17 +80,17 @@ impl Operations<'_> {
     pub async fn put_back(
         &self,
         queue: &QueueRef,
-        messages: &[(u64, OwnedMessage)],
+        messages: &[RemovedMessage],
     ) -> Result<Vec<u64>, UndoRefused> {
         let (taken, durable) = {
-            let source = ForOneQueue(messages.iter().map(|(_, message)| anew(message)).collect());
+            let source = ForOneQueue(messages.iter().map(|it| anew(&it.message)).collect());
             let (mut batch, mut wakes) = (source.batch(queue), Wakes::new());
             let durable = batch.put_all_in(&source, &mut wakes);
             batch.show(&self.broker().timers.tracing, None, &source);
             wake_all(&mut wakes);
             let taken =
                 batch.pending().iter().zip(messages).filter(|(it, _)| it.placed != Placed::Refused);
-            (taken.map(|(_, (position, _))| *position).collect(), durable)
+            (taken.map(|(_, it)| it.position).collect(), durable)
         };
         if durable.durable(&self.broker().classic.storage().wal).await.is_err() {
             std::future::pending::<()>().await;

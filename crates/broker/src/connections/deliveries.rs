@@ -71,10 +71,10 @@ mod tests {
             deliveries.tally(Some(QueueId(queue))).add(Count::Got, 1);
             used.add(Count::Delivered, 1);
         }
-        let all = Counts::these(&[(Count::Got, n - 1), (Count::Delivered, n - 1)]);
+        let all = Counts::from_iter([(Count::Got, n - 1), (Count::Delivered, n - 1)]);
         assert_eq!(deliveries.counts(), all);
         let kept = deliveries.by_queue();
         assert!(kept.len() <= UNUSED_MAX + 2, "{}", kept.len());
-        assert_eq!(kept[0], (QueueId(0), Counts::these(&[(Count::Delivered, n - 1)])));
+        assert_eq!(kept[0], (QueueId(0), Counts::from_iter([(Count::Delivered, n - 1)])));
     }
 }

@@ -7,7 +7,7 @@ use crate::admin::Operations;
 use confirm::LogFailed;
 use message::{MessageRef, OwnedMessage};
 use queue::Reason;
-use queue_type::{Confirm, DeadLetter};
+use queue_type::{Confirm, DeadLetter, PickedMessage, TakenConfirm};
 use queues::{QueueContents, QueueRef};
 use session::Confirmation;
 
@@ -59,19 +59,23 @@ impl Operations<'_> {
             }
         }
         let arrived = letters.iter().zip(&fates).filter(|(_, fate)| **fate == Fate::Arrived);
-        let arrived = arrived.map(|(it, _)| (it.position, it.message().body.len() as u64));
+        let arrived = arrived.map(|(it, _)| PickedMessage {
+            position: it.position,
+            body_bytes: it.message().body.len() as u64,
+        });
         let n_left = QueueContents(from).remove(&arrived.collect::<Vec<_>>(), &mut Vec::new());
         Ok(Departed { fates, n_left })
     }
 }
 
 impl Operations<'_> {
-    /// Drops the ready ones among messages of a queue, each told with its position and the size of its body,
-    /// that another broker has; returns how many. Whoever waits for their consumers has a confirm.
+    /// Drops the ready ones among messages of a queue that another broker has; returns how many. Whoever
+    /// waits for their consumers has a confirm.
     #[must_use]
-    pub fn hand_over(&self, from: &QueueRef, messages: &[(u64, u64)]) -> u64 {
-        let positions: Vec<u64> = messages.iter().map(|(at, _)| *at).collect();
-        for (_, Confirm { publisher, sequence }) in QueueContents(from).take_confirms(&positions) {
+    pub fn hand_over(&self, from: &QueueRef, messages: &[PickedMessage]) -> u64 {
+        let positions: Vec<u64> = messages.iter().map(|it| it.position).collect();
+        for TakenConfirm { confirm, .. } in QueueContents(from).take_confirms(&positions) {
+            let Confirm { publisher, sequence } = confirm;
             publisher.answer_parts(sequence, 1, Confirmation::Accepted);
         }
         QueueContents(from).remove(messages, &mut Vec::new())
@@ -92,7 +96,7 @@ fn take_confirms(from: &QueueRef, letters: &mut [DeadLetter]) {
     let positions: Vec<u64> = letters.iter().map(|letter| letter.position).collect();
     let mut confirms = QueueContents(from).take_confirms(&positions).into_iter().peekable();
     for letter in letters {
-        let confirm = confirms.next_if(|(at, _)| *at == letter.position);
-        letter.confirm = confirm.map(|(_, confirm)| confirm);
+        let taken = confirms.next_if(|it| it.position == letter.position);
+        letter.confirm = taken.map(|it| it.confirm);
     }
 }

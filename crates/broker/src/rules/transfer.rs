@@ -12,8 +12,8 @@ use exchanges::{Admission, WatchedExchange};
 use message::{Annotations, MessageRef, Refusal};
 use meta::{Name, Overflow, QueueDef, QueueId, State};
 use queue_type::{
-    AwaitedLetters, Confirm, DeadLetter, DeadLetterTo, LostAt, RejectedDeadLetters, TriedLetter,
-    Wakes, wake_all,
+    AwaitedLetters, DeadLetter, DeadLetterTo, LostAt, RejectedDeadLetters, TakenConfirm,
+    TriedLetter, Wakes, wake_all,
 };
 use queues::QueueRef;
 use routing::Passage;
@@ -122,7 +122,7 @@ pub(super) struct SentOn {
     pub(super) durable: DurabilityToken,
     pub(super) fates: Vec<Fate>,
     /// The confirms of messages that did not arrive and had one queue at most, by position.
-    pub(super) left_with: Vec<(u64, Confirm)>,
+    pub(super) left_with: Vec<TakenConfirm>,
 }
 
 /// Sends messages of a queue on to the exchange that all of them name, or as many as take their turn. An
@@ -154,7 +154,9 @@ pub(super) fn send_on(
     let mut left_with = Vec::new();
     for (message, (fate, n)) in messages.iter_mut().zip(fates.iter().zip(&n_queues)) {
         if *fate != Fate::Arrived && *n <= 1 {
-            left_with.extend(message.confirm.take().map(|confirm| (message.position, confirm)));
+            let position = message.position;
+            left_with
+                .extend(message.confirm.take().map(|confirm| TakenConfirm { position, confirm }));
         }
     }
     let publish = DeadLetterPublish::of(from, &to, messages, None);

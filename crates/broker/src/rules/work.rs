@@ -7,15 +7,13 @@ use crate::timers::{QueueTimers, Task};
 use confirm::DurabilityToken;
 use content::Services;
 use meta::Command;
-use queue_type::{AfterDetach, RejectedDeadLetters, SentLetters};
+use queue_type::{AfterDetach, LetterLimits, RejectedDeadLetters, SentLetters};
 use queue_type::{QueueHost as _, RuledQueue};
 use std::sync::{Arc, Weak};
 use trace::InternalMessage;
 
 /// Letters of one queue that are sent before another queue has its turn.
-const LETTERS_PER_TURN: usize = 256;
-/// Bytes of letters of one queue, roughly, that are sent before another queue has its turn.
-const LETTER_BYTES_PER_TURN: usize = 1 << 20;
+const LETTERS_PER_TURN: LetterLimits = LetterLimits { n_max: 256, bytes_max: 1 << 20 };
 
 /// Starts the thread.
 ///
@@ -61,7 +59,7 @@ fn send_letters(timers: &Arc<QueueTimers>, broker: &Broker, queue: Arc<dyn Ruled
         timers.wait_for_space(queue);
         return;
     }
-    let Some(batch) = queue.first_letters(LETTERS_PER_TURN, LETTER_BYTES_PER_TURN) else {
+    let Some(batch) = queue.first_letters(LETTERS_PER_TURN) else {
         return;
     };
     if let Some(awaited) = &batch.awaited {
@@ -116,7 +114,7 @@ fn note_sent(queue: &dyn RuledQueue, sent: SentLetters) {
 
 fn send_undelivered(broker: &Broker, mut letters: RejectedDeadLetters) {
     let (turn, _) = letters.letters.as_slices();
-    let turn = turn.get(..LETTERS_PER_TURN).unwrap_or(turn);
+    let turn = turn.get(..LETTERS_PER_TURN.n_max).unwrap_or(turn);
     let n_done = match transfer::send(broker, &letters.from, &letters.to, turn) {
         // Letters of refused messages may be lost: their publishers know.
         Sent::NotYet => {

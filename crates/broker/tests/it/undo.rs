@@ -5,6 +5,7 @@ use broker::{
     BringingBack, Broker, BrokerOptions, Browser, DeleteConditions, LookFrom, TakenAway, Taking,
     UndoOptions, UndoRefused,
 };
+use queue_type::PickedMessage;
 use session::{Op, Value};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -98,7 +99,7 @@ fn in_entries(broker: &Arc<Broker>) -> Vec<String> {
             let of = |message: &message::OwnedMessage| {
                 String::from_utf8(message.message().body.bytes().to_vec()).unwrap()
             };
-            all.extend(messages.iter().map(|(_, message)| of(message)));
+            all.extend(messages.iter().map(|it| of(&it.message)));
         }
     }
     all
@@ -118,7 +119,8 @@ fn take(disk: &MemoryDisk, broker: &Arc<Broker>, way: Way) -> Option<TakenAway> 
     let taken = match way {
         Way::Purge => begin(Taking::Purge).take(&|| true),
         Way::Remove => {
-            let all = (0..N as u64).map(|at| (at, 50)).collect();
+            let all =
+                (0..N as u64).map(|position| PickedMessage { position, body_bytes: 50 }).collect();
             begin(Taking::Remove(all)).take(&|| true)
         }
         Way::Delete => {

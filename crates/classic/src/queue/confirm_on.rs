@@ -10,7 +10,9 @@ use message::Refusal;
 use message_store::MessageStores;
 use meta::{ConfirmOn, ConfirmSettings, WithoutConsumer};
 use queue::{ConfirmWaiters, Fifo, PositionRange, UnackedTracking};
-use queue_type::{Confirm, ConfirmRef, Incoming, PendingConfirms, Publishes, RefusedItem, Wakes};
+use queue_type::{
+    Confirm, ConfirmRef, Incoming, PendingConfirms, Publishes, RefusedItem, TakenConfirm, Wakes,
+};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stdx::MonotonicMs;
@@ -249,19 +251,20 @@ impl Inspection<'_> {
     /// Takes the confirms of messages that go elsewhere, by their positions: publishers are answered there,
     /// unless the confirms are [put back](Self::put_back_confirms).
     #[must_use]
-    pub fn take_confirms(self, positions: &[u64]) -> Vec<(u64, Confirm)> {
+    pub fn take_confirms(self, positions: &[u64]) -> Vec<TakenConfirm> {
         self.0.with(|state, _| {
-            let waiting = |at: &u64| Some((*at, state.confirms.take(*at)?));
+            let waiting =
+                |at: &u64| Some(TakenConfirm { position: *at, confirm: state.confirms.take(*at)? });
             positions.iter().filter_map(waiting).collect()
         })
     }
 
     /// Puts back confirms of messages that did not go elsewhere after all, by their positions. The publish of
     /// a message that has left meanwhile is refused: the message may be gone or not.
-    pub fn put_back_confirms(self, confirms: &[(u64, Confirm)]) {
+    pub fn put_back_confirms(self, confirms: &[TakenConfirm]) {
         self.0.with(|state, _| {
             let now_ms = self.0.time().monotonic_ms();
-            for (at, confirm) in confirms {
+            for TakenConfirm { position: at, confirm } in confirms {
                 let (bytes, is_gone) = match state.content.backlog.get(*at) {
                     Lookup::Here(message) => (message.body.len(), state.deleted),
                     Lookup::Cold => (0, state.deleted),

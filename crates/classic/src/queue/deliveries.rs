@@ -3,7 +3,7 @@
 
 use super::confirm_on::Confirms;
 use super::consumers::Consumers;
-use super::hand_over::{HandOver, Handing};
+use super::hand_over::{Assignment, HandOver, Handing};
 use super::policy::{Arrivals, Policy, with_counts};
 use super::unfit::Next;
 use super::{Queue, position};
@@ -27,6 +27,16 @@ pub(super) struct Giving {
     round: Option<Round>,
     /// Messages left of the round.
     n_left: u64,
+}
+
+/// A message that has its place in the queue.
+#[derive(Clone, Copy)]
+struct Placed<'m, 'a> {
+    /// Index of the message among those that came with it.
+    item: u32,
+    /// Position of the message.
+    at: u64,
+    incoming: &'m Incoming<'a>,
 }
 
 /// A `basic.get`.
@@ -71,8 +81,9 @@ impl Deliveries<'_> {
             self.confirms.wait_for(messages, self.fifo.messages().next_position(), now_ms);
         }
         // A message whose confirm nobody waits for and that a consumer has at once needs no place in the log.
-        let first = (self.fifo.messages().next_position(), self.fifo.passes_through());
-        let together = self.content.keep_incoming(queue, messages, any, first);
+        let (first, only_confirmed) =
+            (self.fifo.messages().next_position(), self.fifo.passes_through());
+        let together = self.content.keep_incoming(queue, messages, any, first, only_confirmed);
         let (mut upto, mut note) = match together {
             Some(KeptTogether { upto, note, .. }) => (upto, note),
             None => (None, None),
@@ -86,7 +97,8 @@ impl Deliveries<'_> {
                 None => self.fifo.enqueue(1),
                 Some(arrivals) => arrivals.place(self.fifo, &incoming.message),
             };
-            if let Some(late) = self.put_in(queue, (item, at), incoming, kept, wakes) {
+            let placed = Placed { item, at, incoming };
+            if let Some(late) = self.put_in(queue, placed, kept, wakes) {
                 (upto, note) = (upto.max(late.upto), note.max(late.note));
             }
             if self.hand_over.is_full() {
@@ -103,8 +115,7 @@ impl Deliveries<'_> {
     fn put_in(
         &mut self,
         queue: &Queue,
-        (item, at): (u32, u64),
-        incoming: &Incoming<'_>,
+        Placed { item, at, incoming }: Placed<'_, '_>,
         kept: Option<LoggedAt>,
         wakes: &mut Wakes,
     ) -> Option<KeptTogether> {
@@ -127,19 +138,14 @@ impl Deliveries<'_> {
             late = if kept.is_none() { self.content.keep_late(queue, at, incoming) } else { None };
             let kept = kept.or_else(|| late.map(|late| late.kept));
             let segment = kept.and_then(|kept| kept.segment);
-            self.content.store(queue, (at, segment), incoming);
+            self.content.store(queue, at, segment, incoming);
         }
         if let Some(assigned) = given {
-            let incoming = direct.then_some(item);
             if self.policy.notes_sizes {
                 self.note_sent(&assigned, direct.then(|| message.body.len()));
             }
-            self.hand_over.push(
-                self.fifo,
-                self.consumers,
-                (assigned, incoming),
-                message.size_bytes(),
-            );
+            let assignment = Assignment { assigned, incoming: direct.then_some(item) };
+            self.hand_over.push(self.fifo, self.consumers, assignment, message.size_bytes());
         }
         late
     }
@@ -206,7 +212,8 @@ impl Deliveries<'_> {
             if self.policy.notes_sizes {
                 self.note_sent(&assigned, None);
             }
-            self.hand_over.push(self.fifo, self.consumers, (assigned, None), next.size_bytes);
+            let assignment = Assignment { assigned, incoming: None };
+            self.hand_over.push(self.fifo, self.consumers, assignment, next.size_bytes);
             giving.n_left -= 1;
         }
     }

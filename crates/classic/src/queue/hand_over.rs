@@ -18,10 +18,10 @@ const MESSAGES_MAX: usize = 1_024;
 
 /// An assigned message that waits to be handed to its consumer's outbox.
 #[derive(Clone, Copy, Debug)]
-struct Assignment {
-    assigned: Assigned,
+pub(super) struct Assignment {
+    pub(super) assigned: Assigned,
     /// Index of the message among those that came with it; none if it was stored.
-    incoming: Option<u32>,
+    pub(super) incoming: Option<u32>,
 }
 
 impl Assignment {
@@ -46,22 +46,22 @@ impl HandOver {
         self.0.len() >= MESSAGES_MAX
     }
 
-    /// Adds a message of `size_bytes`, which needs room in its consumer's outbox. A message that was not
-    /// stored comes with its index among those that came with it.
+    /// Adds a message of `size_bytes`, which needs room in its consumer's outbox.
     #[inline]
     pub(super) fn push(
         &mut self,
         fifo: &mut Fifo,
         consumers: &mut Consumers,
-        (assigned, incoming): (Assigned, Option<u32>),
+        assignment: Assignment,
         size_bytes: usize,
     ) {
-        if let Some(host) = consumers.get_mut(assigned.consumer)
+        let consumer = assignment.assigned.consumer;
+        if let Some(host) = consumers.get_mut(consumer)
             && host.room.take((size_bytes + DELIVERY_BYTES) as u64)
         {
-            fifo.consumers_mut().set_credit(assigned.consumer, 0);
+            fifo.consumers_mut().set_credit(consumer, 0);
         }
-        self.0.push(Assignment { assigned, incoming });
+        self.0.push(assignment);
     }
 }
 

@@ -117,7 +117,8 @@ impl Membership<'_> {
     /// Returns a message that a consumer holds to the queue.
     pub(super) fn give_back(
         &mut self,
-        (consumer, at): (ConsumerKey, u64),
+        consumer: ConsumerKey,
+        at: u64,
         how: Return,
         now_ms: UnixMs,
         gone: &mut Vec<Gone>,

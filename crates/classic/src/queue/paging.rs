@@ -75,7 +75,7 @@ impl PagingTurn<'_> {
     /// The next job of the pager's turn.
     fn next_job(&mut self, services: &Services, image: &mut Image) -> Option<Job> {
         let head = self.head();
-        self.paging.next_job(services, (&mut self.content.backlog, head), image)
+        self.paging.next_job(services, &mut self.content.backlog, head, image)
     }
 }
 
@@ -119,7 +119,7 @@ impl PagedQueue for Queue {
     }
 
     fn written(&self, page: PageKey, blob: BlobId, is_durable: bool) {
-        self.with(|state, _| state.content.upkeep(self).written(page, (blob, is_durable)));
+        self.with(|state, _| state.content.upkeep(self).written(page, blob, is_durable));
     }
 
     fn loaded(&self, page: PageKey, loaded: Result<LoadedPage, String>) {

@@ -6,7 +6,6 @@ use super::loading::V1Content;
 use super::policy::{Policy, RecoveredDeliveryCounts};
 use content::{Content, Storage};
 use log::SegmentCounts;
-use message::MessageRef;
 use queue::{Fifo, PositionRange, PositionSet, RecoveredMessages};
 use std::ops::Range;
 use stdx::UnixMs;
@@ -38,14 +37,14 @@ pub(super) struct Restoring<'s> {
 }
 
 impl Restoring<'_> {
-    /// Tells the core of a message and its body's size. Positions rise from call to call.
-    pub(super) fn message(
-        &mut self,
-        queue: &Queue,
-        (at, body_bytes): (u64, u64),
-        message: &MessageRef<'_>,
-    ) {
-        tell(queue, self.fifo, &self.policy.recovered(at, message, body_bytes));
+    /// Tells the core of a message. Positions rise from call to call.
+    pub(super) fn message(&mut self, queue: &Queue, queued: &Queued<'_>) {
+        let body_bytes = u64::from(queued.body_bytes());
+        tell(
+            queue,
+            self.fifo,
+            &self.policy.recovered(queued.position, &queued.message, body_bytes),
+        );
     }
 
     /// Tells the core of messages of which nothing needs to be known.
@@ -163,8 +162,7 @@ impl Filling<'_> {
             return false;
         }
         let Queued { position, message, .. } = queued;
-        let bytes = u64::from(queued.body_bytes());
-        state.restoring().message(self.0, (*position, bytes), message);
+        state.restoring().message(self.0, queued);
         let Storage { pool, bodies, .. } = self.0.storage();
         if queued.stored.is_none() && bodies.is_stored(message.body.len()) {
             let stored = self.0.bodies.store(message.body.bytes());

@@ -72,8 +72,7 @@ impl QueueRecovery<'_> {
 impl Restoring for QueueRecovery<'_> {
     fn message(&mut self, queued: &Queued<'_>, segment: SegmentId) {
         if !self.reads_later {
-            let bytes = u64::from(queued.body_bytes());
-            self.state.restoring().message(self.queue, (queued.position, bytes), &queued.message);
+            self.state.restoring().message(self.queue, queued);
         }
         self.state.content.upkeep(self.queue).restore(queued, segment);
     }

@@ -118,8 +118,8 @@ impl Release {
                 let mut given_up = state.given_up();
                 slice.retain(|(one, at)| !given_up.drop_returned(&self.queue, *one, *at));
                 state.give_back(&self.queue, |members, now_ms, gone| {
-                    for one in &slice {
-                        let _is_held = members.give_back(*one, how, now_ms, gone);
+                    for (consumer, at) in &slice {
+                        let _is_held = members.give_back(*consumer, *at, how, now_ms, gone);
                     }
                 });
                 state.deliveries().dispatch(&self.queue, wakes);

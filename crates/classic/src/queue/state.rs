@@ -50,7 +50,8 @@ impl std::fmt::Debug for QueueState {
 
 impl QueueState {
     pub(super) fn new(
-        (durability, is_loading): (Durability, bool),
+        durability: Durability,
+        is_loading: bool,
         settings: QueueSettings,
         now_ms: MonotonicMs,
     ) -> Self {
@@ -291,7 +292,7 @@ impl QueueState {
                             Return::Released
                         }
                     };
-                    let back = self.membership().give_back((consumer, at), how, now_ms, &mut gone);
+                    let back = self.membership().give_back(consumer, at, how, now_ms, &mut gone);
                     any_back |= back.is_ok();
                 }
             }

@@ -2,6 +2,7 @@
 //! both. `v1::conversion` says in which order.
 
 use super::Queue;
+use super::recover_pages::PageRead;
 use content::Journal;
 use content::records;
 use meta::QueueVersion;
@@ -10,9 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::Queued;
-use store::backlog::{
-    BacklogPart, LiveMessage, LoadedPage, PersistentPositions, StoredPage, ToLog,
-};
+use store::backlog::{BacklogPart, LoadedPage, PersistentPositions, StoredPage, ToLog};
 use store::blob::BlobId;
 
 /// A page on its way into a journal.
@@ -27,14 +26,16 @@ impl PageCopy<'_> {
     fn copy<'m>(
         &self,
         messages: impl Iterator<Item = Queued<'m>>,
-        (end, mut stored_bytes): (u64, usize),
+        end: u64,
+        mut stored_bytes: usize,
     ) -> CopyOutcome {
         let wanted = messages.filter(|queued| {
             queued.message.persistent && self.positions.contains(&queued.position)
         });
-        for Queued { position, message, stored, .. } in wanted {
+        for queued in wanted {
             let added_bytes = std::mem::take(&mut stored_bytes);
-            drop_note(self.journal.publish(position, (&message, stored), added_bytes));
+            let queued = Queued { is_delivered: false, ..queued };
+            drop_note(self.journal.publish(&queued, added_bytes));
         }
         if end >= self.positions.end { CopyOutcome::All } else { CopyOutcome::Upto(end) }
     }
@@ -104,7 +105,7 @@ impl VersionChange<'_> {
         &self,
         journal: &Journal,
         positions: Range<u64>,
-        image: Option<&(BlobId, Vec<u8>)>,
+        image: Option<&PageRead>,
     ) -> CopyOutcome {
         if positions.is_empty() {
             return CopyOutcome::All;
@@ -113,11 +114,11 @@ impl VersionChange<'_> {
         let copy = PageCopy { journal, positions: &positions };
         let stored_bytes = state.content.backlog.jobs().name_bodies(positions.start);
         match state.content.backlog.pages().part_from(positions.start) {
-            Some(BacklogPart::Here(page)) => copy.copy(page.messages(), (page.end, stored_bytes)),
+            Some(BacklogPart::Here(page)) => copy.copy(page.messages(), page.end, stored_bytes),
             Some(BacklogPart::Stored { blob, is_durable, wanted, end, .. }) => match image {
-                Some((of, image)) if *of == blob => {
+                Some(PageRead { blob: of, bytes: Some(image) }) if *of == blob => {
                     match LoadedPage::read(self.0.pool(), image, &wanted) {
-                        Ok(loaded) => copy.copy(loaded.messages(), (end, 0)),
+                        Ok(loaded) => copy.copy(loaded.messages(), end, 0),
                         Err(_) => CopyOutcome::Damaged { next: end },
                     }
                 }
@@ -133,11 +134,8 @@ impl VersionChange<'_> {
             return LogPageOutcome::All;
         }
         let mut state = stdx::lock(&self.0.state);
-        let append = |survivor: LiveMessage<'_>| {
-            let LiveMessage { position, message, stored } = survivor;
-            records::append_message(self.0.wal(), self.0.def.id.0, position, &message, stored)
-                .at
-                .segment
+        let append = |queued: &Queued<'_>| {
+            records::append_message(self.0.wal(), self.0.def.id.0, queued).at.segment
         };
         match state.content.backlog.log_places().log_next(positions.start, append) {
             None => LogPageOutcome::All,
@@ -199,10 +197,14 @@ impl VersionChange<'_> {
         }
     }
 
-    /// Shows how far a conversion has come, in thousandths; or that there is none.
-    pub(crate) fn show_progress(&self, conversion: Option<(QueueVersion, u64)>) {
-        let shown =
-            conversion.map_or(0, |(to, permille)| u64::from(to.number()) << 32 | (permille + 1));
+    /// Shows how far the conversion has come, in thousandths.
+    pub(crate) fn show_progress(&self, to: QueueVersion, permille: u64) {
+        let shown = u64::from(to.number()) << 32 | (permille + 1);
         self.0.counters.conversion.store(shown, Ordering::Relaxed);
+    }
+
+    /// Shows that no conversion is under way.
+    pub(crate) fn clear_progress(&self) {
+        self.0.counters.conversion.store(0, Ordering::Relaxed);
     }
 }

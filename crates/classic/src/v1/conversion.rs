@@ -12,7 +12,7 @@
 //! queues go together, so that they share what has to wait for the disk.
 
 use super::sync::{SYNC_ALL_FROM, sync};
-use crate::queue::{CopyOutcome, LogPageOutcome, Queue, VersionChange, WorkerHost};
+use crate::queue::{CopyOutcome, LogPageOutcome, PageRead, Queue, VersionChange, WorkerHost};
 use content::{Journal, JournalInbox, Services, Storage, journals_dir_of};
 use log::Lsn;
 use meta::QueueVersion;
@@ -214,7 +214,7 @@ impl ConversionGroup {
         self.conversions.iter().for_each(|one| VersionChange(&one.queue).complete(one.to));
         let mut left = Vec::new();
         for conversion in self.conversions.drain(..) {
-            VersionChange(&conversion.queue).show_progress(None);
+            VersionChange(&conversion.queue).clear_progress();
             if conversion.to == QueueVersion::V2 && !conversion.queue.is_deleted() {
                 left.push((conversion.queue.id().0, conversion.journal));
             }
@@ -259,7 +259,7 @@ impl Conversion {
 
     fn show_progress(&self) {
         let permille = self.next.min(self.upto) * 1000 / self.upto.max(1);
-        VersionChange(&self.queue).show_progress(Some((self.to, permille)));
+        VersionChange(&self.queue).show_progress(self.to, permille);
     }
 
     /// Publishes a page in the journal. True when there is none left.
@@ -290,7 +290,7 @@ impl Conversion {
                 CopyOutcome::Read { blob, is_durable, .. } => {
                     let mut image = Vec::new();
                     let found = self.read_image(storage, blob, is_durable, &mut image)?;
-                    read = found.map(|blob| (blob, image));
+                    read = found.map(|blob| PageRead { blob, bytes: Some(image) });
                 }
             }
         }

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use store::StoreError;
 use store::blob::BlobStore;
 
-/// A queue that is to be loaded, or is being loaded. Nobody else uses it.
+/// A queue of version 1 that is to be loaded, or is being loaded. Nobody else uses it.
 #[derive(Debug)]
-pub(crate) struct Loading {
+pub struct V1Loading {
     queue: Arc<Queue>,
     /// Messages from this position on were not given to consumers before a clean stop.
     cursor: Option<u64>,
@@ -31,9 +31,15 @@ struct LoadedFiles {
     bodiless: BTreeMap<u32, u64>,
 }
 
-impl Loading {
-    pub(crate) const fn new(queue: Arc<Queue>, cursor: Option<u64>) -> Self {
+impl V1Loading {
+    /// The loading of a queue; `cursor` is the first position that was never delivered, if that is known.
+    pub const fn new(queue: Arc<Queue>, cursor: Option<u64>) -> Self {
         Self { queue, cursor, files: None }
+    }
+
+    /// The queue's id.
+    pub(crate) fn id(&self) -> u64 {
+        self.queue.id().0
     }
 }
 
@@ -122,7 +128,7 @@ impl LoadedFiles {
     }
 }
 
-impl Fill for Loading {
+impl Fill for V1Loading {
     fn is_of_journal(&self) -> bool {
         true
     }

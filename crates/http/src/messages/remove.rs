@@ -43,7 +43,6 @@ pub(crate) async fn messages(call: &Call) -> Outcome {
         }
         Some(_) => {}
     }
-    let picked = picked.into_iter().map(|it| (it.position, it.body_bytes)).collect();
     let taken = undo::take_out(call, queue, Taking::Remove(picked)).await?;
     let (n_removed, undo) = (taken.n_messages, taken.undo.map(|entry| undo::shown(&entry)));
     Ok(Answer::Json(json!({"matched": n_matched, "removed": n_removed, "undo": undo})))

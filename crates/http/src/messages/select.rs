@@ -10,6 +10,7 @@ use crate::refusal::Refusal;
 use inspect::{LookFrom, LookedAt};
 use message::MessageRef;
 use mgmt::Course;
+use queue_type::PickedMessage;
 use serde_json::{Map, Value};
 use std::ops::ControlFlow;
 
@@ -34,13 +35,6 @@ enum Which {
     Filtered,
     /// The messages at these positions, rising.
     At(Vec<u64>),
-}
-
-/// A picked message.
-#[derive(Clone, Copy)]
-pub(super) struct PickedMessage {
-    pub(super) position: u64,
-    pub(super) body_bytes: u64,
 }
 
 /// Picked messages, their positions rising.

@@ -8,7 +8,7 @@ use message::Refusal;
 use meta::ConfirmOn;
 use queue::machine::{Promise, Run};
 use queue::{ConfirmWaiters, PositionRange};
-use queue_type::{Confirm, DeadLetter, Incoming, PendingConfirms, Wakes};
+use queue_type::{Confirm, DeadLetter, Incoming, PendingConfirms, TakenConfirm, Wakes};
 use std::ops::Range;
 use std::sync::Arc;
 use stdx::MonotonicMs;
@@ -140,22 +140,25 @@ impl<'q> WaitingPublishers<'q> {
     /// Takes the publishers that wait for messages at these positions, which go elsewhere: they are answered
     /// there, unless [put back](Self::put_back).
     #[must_use]
-    pub fn take(self, positions: &[u64]) -> Vec<(u64, Confirm)> {
+    pub fn take(self, positions: &[u64]) -> Vec<TakenConfirm> {
         self.0.with(|turn| {
             let facts = turn.state.machine.facts();
             let Some(confirms) = &mut turn.state.publishing.confirms else { return Vec::new() };
-            let waiting = |at: &u64| Some((*at, confirms.take(facts.waiting_at(*at)?)?));
+            let waiting = |at: &u64| {
+                let confirm = confirms.take(facts.waiting_at(*at)?)?;
+                Some(TakenConfirm { position: *at, confirm })
+            };
             positions.iter().filter_map(waiting).collect()
         })
     }
 
     /// Puts back publishers whose messages, told by their positions, did not go elsewhere after all. The
     /// publish of a message that has left meanwhile is refused: the message may be gone or not.
-    pub fn put_back(self, back: &[(u64, Confirm)]) {
+    pub fn put_back(self, back: &[TakenConfirm]) {
         self.0.with(|turn| {
             let facts = turn.state.machine.facts();
             let Some(confirms) = &mut turn.state.publishing.confirms else { return };
-            for (at, confirm) in back {
+            for TakenConfirm { position: at, confirm } in back {
                 let awaiting = confirms.answers.awaiting(confirm.as_ref(), 0);
                 match facts.waiting_at(*at) {
                     Some(number) => {

@@ -29,7 +29,8 @@ impl Consumer {
     pub(crate) const fn new(
         queue: Arc<QuorumQueue>,
         id: u64,
-        (channel, is_no_ack): (ChannelId, bool),
+        channel: ChannelId,
+        is_no_ack: bool,
         is_active: Arc<AtomicBool>,
     ) -> Self {
         Self { queue, id, channel, is_no_ack, is_active }

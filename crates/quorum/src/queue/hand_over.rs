@@ -226,7 +226,7 @@ impl Turn<'_> {
                 }
             };
             let number = std::iter::once(assigned.number);
-            match self.give_got(consumer, (link, &**outbox), &assigned, n_ready) {
+            match self.give_got(consumer, link, &**outbox, &assigned, n_ready) {
                 Some(true) => {
                     if consumer.is_no_ack {
                         self.settle(consumer.id, Outcome::Accepted, number);
@@ -269,7 +269,8 @@ impl Turn<'_> {
     fn give_got(
         &mut self,
         consumer: &Consumer,
-        (link, outbox): (LinkId, &dyn Outbox),
+        link: LinkId,
+        outbox: &dyn Outbox,
         assigned: &Assigned,
         n_ready: u64,
     ) -> Option<bool> {

@@ -4,7 +4,7 @@
 use super::undelivered::{AWAITED_MAX, Undelivered};
 use delivery::{CopiedLetters, DepartingMessage, Sending};
 use queue::machine::{DeadLetters, Facts, NumberRange};
-use queue_type::{DeadLetterTo, LetterBatch, LostAt, TriedLetter};
+use queue_type::{DeadLetterTo, LetterBatch, LetterLimits, LostAt, TriedLetter};
 use std::sync::Arc;
 use stdx::UnixMs;
 use store::backlog::{Backlog, Lookup};
@@ -101,17 +101,15 @@ impl Letters {
         noted
     }
 
-    /// Copies of the first dead letters, up to `n_max` and about `bytes_max`, as far as they are in memory,
-    /// and the numbers of awaited ones that are damaged.
+    /// Copies of the first dead letters within `limits`, as far as they are in memory, and the numbers of awaited ones that are damaged.
     pub(crate) fn copy(
         &mut self,
         to: Arc<DeadLetterTo>,
-        (facts, backlog): (Facts<'_>, &Backlog),
-        n_max: usize,
-        bytes_max: usize,
+        facts: Facts<'_>,
+        backlog: &Backlog,
+        limits: LetterLimits,
     ) -> (LetterBatch, Vec<NumberRange>) {
-        let from = (backlog, true);
-        let copied = CopiedLetters::of(to, self.sendable(facts), from, (n_max, bytes_max));
+        let copied = CopiedLetters::of(to, self.sendable(facts), backlog, true, limits);
         let CopiedLetters { mut batch, lost, end } = copied;
         self.sent_end = end;
         if !are_awaited(facts) {

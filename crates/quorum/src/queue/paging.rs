@@ -72,12 +72,12 @@ impl PagedQueue for QuorumQueue {
         let mut state = stdx::lock(&self.state);
         let head = state.head();
         let QueueState { paging, content, .. } = &mut *state;
-        paging.next_job(&self.context.services, (&mut content.backlog, head), image)
+        paging.next_job(&self.context.services, &mut content.backlog, head, image)
     }
 
     fn written(&self, page: PageKey, blob: BlobId, is_durable: bool) {
         self.with(|turn| {
-            turn.state.content.upkeep(&self.context).written(page, (blob, is_durable));
+            turn.state.content.upkeep(&self.context).written(page, blob, is_durable);
         });
     }
 

@@ -5,6 +5,7 @@ use confirm::DurabilityToken;
 use message::MessageRef;
 use queue::machine::{Arrival, Command, Items, Named, PRIORITY_DEFAULT, Promise, Put, Run};
 use queue_type::{Any, Confirm, Count, Incoming, Publishes, RefusedItem};
+use std::ops::Range;
 
 /// The only publisher that the machine knows: this node, which puts in what all its clients publish.
 pub(crate) const NODE: u64 = 0;
@@ -35,7 +36,8 @@ impl Turn<'_> {
             self.put(put, at, any);
             (rest, at) = (behind, at + n as u64);
         }
-        let kept = take_promises(self, (first, on_consume), messages.len() as u64, refused);
+        let numbers = first..first + messages.len() as u64;
+        let kept = take_promises(self, &numbers, on_consume, refused);
         let upto = DurabilityToken::by_log(self.record(first, messages));
         for Confirm { publisher, sequence } in kept {
             let wal = self.queue.context.wal();
@@ -77,13 +79,13 @@ impl Turn<'_> {
     }
 }
 
-/// Takes the promises of the machine in this turn. Of the `n` messages from `first` on those that the machine
-/// did not take are `refused`; returns the publishers of those that it took and whose confirms wait for no
+/// Takes the promises of the machine in this turn. Of the messages of these numbers those that the machine did
+/// not take are `refused`; returns the publishers of those that it took and whose confirms wait for no
 /// consumer any more.
 fn take_promises(
     turn: &mut Turn<'_>,
-    (first, on_consume): (u64, bool),
-    n: u64,
+    numbers: &Range<u64>,
+    on_consume: bool,
     refused: &mut Vec<RefusedItem>,
 ) -> Vec<Confirm> {
     let mut kept = Vec::new();
@@ -92,7 +94,7 @@ fn take_promises(
         match (promise, &mut *confirms) {
             (Promise::Refused(run, why), confirms) => {
                 for number in run.first..run.first.saturating_add(run.n) {
-                    let item = number.checked_sub(first).filter(|item| *item < n);
+                    let item = numbers.contains(&number).then(|| number - numbers.start);
                     let item = item.and_then(|item| u32::try_from(item).ok());
                     match (item, confirms.as_mut()) {
                         (Some(item), confirms) => {
@@ -108,10 +110,10 @@ fn take_promises(
                 }
             }
             (Promise::Confirmed(run), Some(confirms))
-                if on_consume && run.first.wrapping_sub(first) < n =>
+                if on_consume && numbers.contains(&run.first) =>
             {
-                let numbers = run.first..run.first + run.n;
-                kept.extend(numbers.filter_map(|number| confirms.take(number)));
+                let confirmed = run.first..run.first + run.n;
+                kept.extend(confirmed.filter_map(|number| confirms.take(number)));
             }
             (promise, Some(confirms)) => confirms.note(promise),
             (_, None) => {}

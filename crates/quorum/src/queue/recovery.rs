@@ -3,7 +3,7 @@
 
 use super::QuorumQueue;
 use super::state::QueueState;
-use crate::command_log::CommandLog;
+use crate::command_log::{CommandLog, FormEntry};
 use crate::lazy_machine::LazyMachine;
 use crate::settings::confirm_on;
 use content::{Restoring, Services};
@@ -71,9 +71,9 @@ impl LoggedMachine {
     fn retain(self, queue: &QuorumQueue) -> Option<(Machine, CommandLog)> {
         let (wal, owner) = (queue.context.wal(), Owner(queue.def().id.0));
         self.segments.clone().retain(wal, owner);
-        let form = self.form.map(|(segment, form)| (segment, form.len() as u64));
-        if let Some((segment, _)) = form {
-            wal.retain(segment, owner, 1);
+        let form = self.form.and_then(|(segment, form)| FormEntry::of(segment, &form));
+        if let Some(form) = form {
+            wal.retain(form.segment, owner, 1);
         }
         let n_bytes = self.commands.len() as u64;
         Some((self.machine?, CommandLog::recovered(form, self.segments, n_bytes)))
@@ -94,7 +94,8 @@ impl QuorumQueue {
         def: Arc<QueueDef>,
         settings: &QueueSettings,
         services: Arc<Services>,
-        (logged, seen_below): (LoggedMachine, Option<u64>),
+        logged: LoggedMachine,
+        seen_below: Option<u64>,
     ) -> Arc<Self> {
         let state = QueueState::new(settings, services.storage.time.unix_ms());
         let queue = Self::of(def, services, state);

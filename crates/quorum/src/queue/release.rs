@@ -23,9 +23,12 @@ impl Release {
     /// The release of these consumers, all of one queue, with the deliveries that each keeps; `None` without
     /// any.
     #[must_use]
-    pub fn of(consumers: Vec<(&Arc<Consumer>, HashSet<u64>)>) -> Option<Self> {
-        let queue = Arc::clone(&consumers.first()?.0.queue);
-        let consumers = consumers.into_iter().map(|(consumer, kept)| (consumer.id, kept)).collect();
+    pub fn of<'c>(
+        consumers: impl Iterator<Item = (&'c Arc<Consumer>, HashSet<u64>)>,
+    ) -> Option<Self> {
+        let mut consumers = consumers.peekable();
+        let queue = Arc::clone(&consumers.peek()?.0.queue);
+        let consumers = consumers.map(|(consumer, kept)| (consumer.id, kept)).collect();
         Some(Self { queue, consumers, holding: Vec::new() })
     }
 

@@ -9,7 +9,8 @@ use message::Refusal;
 use meta::QueueDef;
 use queue::machine::{Command, Items, NumberRange, Promise};
 use queue_type::{
-    AfterDetach, Confirm, DeadLetter, DeadLetterTo, LetterBatch, LostAt, RuledQueue, TriedLetter,
+    AfterDetach, Confirm, DeadLetter, DeadLetterTo, LetterBatch, LetterLimits, LostAt, RuledQueue,
+    TriedLetter,
 };
 use std::sync::Arc;
 use stdx::TimeScale;
@@ -38,7 +39,7 @@ impl RuledQueue for QuorumQueue {
         })
     }
 
-    fn first_letters(&self, n_max: usize, bytes_max: usize) -> Option<LetterBatch> {
+    fn first_letters(&self, limits: LetterLimits) -> Option<LetterBatch> {
         self.with(|turn| {
             turn.state.letters.sending = Sending::Idle;
             let Some(to) = turn.state.letters.to.clone() else {
@@ -46,8 +47,7 @@ impl RuledQueue for QuorumQueue {
                 return None;
             };
             let QueueState { letters, machine, content, .. } = &mut *turn.state;
-            let from = (machine.facts(), &content.backlog);
-            let (mut batch, lost) = letters.copy(to, from, n_max, bytes_max);
+            let (mut batch, lost) = letters.copy(to, machine.facts(), &content.backlog, limits);
             turn.letters_departed(&lost);
             if batch.n_positions == 0 {
                 return None;

@@ -5,7 +5,7 @@ use super::QuorumQueue;
 use super::state::QueueState;
 use super::work::Work;
 use crate::lazy_machine::LazyMachine;
-use delivery::AlarmOwner;
+use delivery::{AlarmOwner, QueueFigures};
 use log::Lsn;
 use queue::machine::{Answer, Command, Promise, Stored};
 use queue::{PositionRange, Reason};
@@ -70,7 +70,7 @@ impl<'t> Turn<'t> {
         let durable = context.wal().durable_upto();
         self.queue.entries.note(appended.upto, durable);
         for (at, incoming) in placed {
-            content.store(context, (at, Some(appended.at.segment)), incoming);
+            content.store(context, at, Some(appended.at.segment), incoming);
         }
         commands.clear();
         effects.stored.clear();
@@ -120,9 +120,12 @@ impl<'t> Turn<'t> {
         }
         debug_assert!(!state.log.is_empty() || !state.machine.is_made(), "a machine is in the log");
         let facts = state.machine.facts();
-        let n_messages = (facts.n_ready(), facts.n_held());
-        let n_consumers = state.members.n_consumers;
-        queue.counters.note(n_messages, n_consumers, &state.content.backlog, &queue.context);
+        let figures = QueueFigures {
+            n_ready: facts.n_ready(),
+            n_unacked: facts.n_held(),
+            n_consumers: state.members.n_consumers,
+        };
+        queue.counters.note(figures, &state.content.backlog, &queue.context);
         queue.counters.note_departing(facts.n_departing());
         let is_sending_wanted = state.letters.is_sending_wanted(facts, &state.content.backlog);
         FollowUp { is_sending_wanted, is_pager_wanted: state.settle_paging(services, wakes) }

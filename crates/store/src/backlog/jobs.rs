@@ -1,7 +1,8 @@
 //! Jobs on pages: what the host is given to do, and what it reports.
 
 use super::image::{Image, ImageError, LoadedPage};
-use super::page_bitmap::{PageBitmap, to_u16};
+use super::look::ColdPage;
+use super::page_bitmap::to_u16;
 use super::pages::Pages;
 use super::paging::{Paging, WrittenImage, page_bytes};
 use super::plan::{PageStep, Planner};
@@ -24,16 +25,7 @@ pub enum Job {
         is_durable: bool,
     },
     /// Read an image. Then [`Backlog::loaded`] or [`Backlog::failed`].
-    Load {
-        /// The page of the image.
-        page: PageKey,
-        /// The image.
-        blob: BlobId,
-        /// Whether the image is among the durable ones.
-        is_durable: bool,
-        /// The positions to read: [`LoadedPage::read`].
-        wanted: PageBitmap,
-    },
+    Load(ColdPage),
 }
 
 /// A page's messages moved from log segments into its image.
@@ -174,15 +166,15 @@ impl PageJobs<'_> {
     fn start_loading(&mut self, at: usize) -> Option<Job> {
         let slot = self.pages.get_mut(at)?;
         let (image, cold) = (slot.image?, slot.cold()?);
-        let mut wanted = cold.live.clone();
+        let mut live = cold.live.clone();
         if let Some(owed) = cold.owed() {
-            wanted.add_all(owed);
+            live.add_all(owed);
         }
         assert_eq!(slot.busy, Busy::Idle, "a page has one job at a time");
         slot.busy = Busy::Loading;
         self.paging.loading_bytes += slot.cost_bytes();
         let (blob, is_durable) = (image.blob, image.is_durable);
-        Some(Job::Load { page: slot.key(), blob, is_durable, wanted })
+        Some(Job::Load(ColdPage { page: slot.key(), blob, is_durable, live }))
     }
 
     /// Notes that a page's image is written as `blob`, and durable if it is to be. None when the page is gone

@@ -2,7 +2,7 @@
 //! into it.
 
 use super::image::{ImageError, persistent_positions};
-use super::page::{LiveMessage, Page, PageEntry};
+use super::page::{Page, PageEntry};
 use super::page_bitmap::PageBitmap;
 use super::pages::Pages;
 use super::paging::Paging;
@@ -10,6 +10,7 @@ use super::segments::SegmentNumber;
 use super::slot::{Busy, NO_SEGMENT, SlotContent};
 use super::{FreedPage, PageKey, PageNote};
 use crate::blob::BlobId;
+use crate::queued::Queued;
 use log::{SegmentCounts, SegmentId};
 
 /// The next step for a page whose messages are to be logged.
@@ -81,7 +82,7 @@ impl LogPlaces<'_> {
     pub fn relocate(
         &mut self,
         segment: SegmentId,
-        mut message: impl FnMut(LiveMessage<'_>) -> SegmentId,
+        mut message: impl FnMut(&Queued<'_>) -> SegmentId,
         mut page: impl FnMut(&PageNote) -> Option<SegmentId>,
     ) -> u64 {
         let mut n_moved = 0;
@@ -139,7 +140,7 @@ impl LogPlaces<'_> {
     pub fn log_next(
         &mut self,
         position: u64,
-        message: impl FnMut(LiveMessage<'_>) -> SegmentId,
+        message: impl FnMut(&Queued<'_>) -> SegmentId,
     ) -> Option<ToLog> {
         let from = self.pages.slots().partition_point(|slot| slot.end() <= position);
         let at = from + self.pages.slots().range(from..).position(|slot| slot.n_live > 0)?;

@@ -69,7 +69,7 @@ pub enum FoundContent {
 }
 
 /// A page that is on disk only.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColdPage {
     /// Its name; stale once it is emptied.
     pub page: PageKey,
@@ -77,7 +77,7 @@ pub struct ColdPage {
     pub blob: BlobId,
     /// Whether that is among the durable ones.
     pub is_durable: bool,
-    /// The messages in it.
+    /// The positions to read of it: [`LoadedPage::read`].
     pub live: PageBitmap,
 }
 

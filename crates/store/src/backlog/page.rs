@@ -95,17 +95,6 @@ pub(super) struct ReleasedEntry {
     pub(super) blob: Option<BlobId>,
 }
 
-/// A message that is to be logged again.
-#[derive(Clone, Copy, Debug)]
-pub struct LiveMessage<'a> {
-    /// Its position.
-    pub position: u64,
-    /// The message. With `stored`, it shows no more than [`Queued::message`] does.
-    pub message: MessageRef<'a>,
-    /// Where its body is, when it lies in the body store.
-    pub stored: Option<StoredBody>,
-}
-
 impl Page {
     pub(super) fn end(&self) -> u64 {
         self.first + self.entries.len() as u64
@@ -323,7 +312,7 @@ impl Page {
     pub(super) fn append_to_log(
         &mut self,
         wanted: impl Fn(&Self, PageEntry) -> bool,
-        mut append: impl FnMut(LiveMessage<'_>) -> SegmentId,
+        mut append: impl FnMut(&Queued<'_>) -> SegmentId,
     ) -> u64 {
         let mut n_appended = 0;
         for index in 0..self.entries.len() {
@@ -332,10 +321,8 @@ impl Page {
                 continue;
             }
             let position = self.first + index as u64;
-            let Some(Queued { message, stored, .. }) = self.queued(position, entry) else {
-                continue;
-            };
-            let segment = append(LiveMessage { position, message, stored });
+            let Some(queued) = self.queued(position, entry) else { continue };
+            let segment = append(&queued);
             let number = self.segments.number(segment);
             if let Some(entry) = self.entries.get_mut(index) {
                 entry.segment = number;

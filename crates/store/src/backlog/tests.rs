@@ -287,7 +287,9 @@ fn reports_about_a_page_that_is_gone_are_passed_over() {
         (0..10)
             .map_while(next)
             .map(|job| match job {
-                super::Job::Write { page, .. } | super::Job::Load { page, .. } => page,
+                super::Job::Write { page, .. } | super::Job::Load(super::ColdPage { page, .. }) => {
+                    page
+                }
             })
             .collect()
     };

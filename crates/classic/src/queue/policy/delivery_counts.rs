@@ -47,20 +47,32 @@ impl DeliveryCountLog {
         *self = Self::default();
     }
 
-    fn add(&mut self, wal: &Wal, queue: u64, counts: &[(u64, DeliveryCounts)]) {
-        for some in counts.chunks(PER_ENTRY) {
-            self.segments.add(records::append_returned(wal, queue, false, some).at.segment);
+    /// Notes counts by position, which replace all earlier ones if `anew`; returns how many.
+    fn add(
+        &mut self,
+        wal: &Wal,
+        queue: u64,
+        mut anew: bool,
+        counts: impl Iterator<Item = (u64, DeliveryCounts)>,
+    ) -> usize {
+        let (mut counts, mut n) = (counts.peekable(), 0);
+        while anew || counts.peek().is_some() {
+            let some = counts.by_ref().take(PER_ENTRY).inspect(|_| n += 1);
+            self.segments.add(records::append_returned(wal, queue, anew, some).at.segment);
+            anew = false;
         }
-        self.n_since += counts.len();
+        n
     }
 
-    /// Notes all counts anew, and releases the notes before.
-    fn renew(&mut self, wal: &Wal, queue: u64, counts: &[(u64, DeliveryCounts)]) {
+    /// Notes all counts anew, by position, and releases the notes before.
+    fn renew(
+        &mut self,
+        wal: &Wal,
+        queue: u64,
+        counts: impl Iterator<Item = (u64, DeliveryCounts)>,
+    ) {
         let mut before = std::mem::take(self);
-        let (first, rest) = counts.split_at(counts.len().min(PER_ENTRY));
-        self.segments.add(records::append_returned(wal, queue, true, first).at.segment);
-        self.add(wal, queue, rest);
-        (self.n_since, self.n_all) = (0, counts.len());
+        self.n_all = self.add(wal, queue, true, counts);
         before.release(wal);
     }
 
@@ -86,20 +98,19 @@ impl Leaving<'_> {
             return;
         }
         if !changed.is_empty() {
-            noted.add(wal, id, &changed);
+            noted.n_since += noted.add(wal, id, false, changed.into_iter());
         }
         if !noted.any() {
             return;
         }
         if policy.settings.delivery_limit.is_none() {
             // Counts from before do not count again when there is a limit again.
-            noted.renew(wal, id, &[]);
+            noted.renew(wal, id, std::iter::empty());
             noted.release(wal);
         } else if returned(self.fifo).next().is_none() {
             noted.release(wal);
         } else if noted.is_worn() {
-            let all: Vec<_> = returned(self.fifo).collect();
-            noted.renew(wal, id, &all);
+            noted.renew(wal, id, returned(self.fifo));
         }
     }
 
@@ -107,8 +118,7 @@ impl Leaving<'_> {
     pub(in crate::queue) fn move_noted_returns(&mut self, queue: &Queue, segment: SegmentId) {
         let Some(policy) = self.policy.state.as_deref_mut() else { return };
         if policy.noted_returns.segments.has(segment) {
-            let all: Vec<_> = returned(self.fifo).collect();
-            policy.noted_returns.renew(queue.wal(), queue.id().0, &all);
+            policy.noted_returns.renew(queue.wal(), queue.id().0, returned(self.fifo));
         }
     }
 }

@@ -10,7 +10,7 @@ use delivery::{CopiedLetters, DepartingMessage, Sending};
 use message::Refusal;
 use queue::machine::DeadLetters;
 use queue::{Fifo, Gone, PositionRange, Reason};
-use queue_type::{LetterBatch, RejectedDeadLetters};
+use queue_type::{LetterBatch, LetterLimits, PickedMessage, RejectedDeadLetters};
 use std::ops::Range;
 use std::sync::Arc;
 use stdx::UnixMs;
@@ -18,10 +18,8 @@ use store::backlog::Lookup;
 
 /// Messages that expire in one go, more or less.
 const EXPIRE_AT_A_TIME: u64 = 4_096;
-/// Maximum number of dead letters that are sent of a queue that goes.
-const LAST_LETTERS_MAX: usize = 64 * 1024;
-/// Maximum bytes of dead letters that are sent of a queue that goes; any more go with it.
-const LAST_LETTER_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Dead letters that are sent of a queue that goes; any more go with it.
+const LAST_LETTERS: LetterLimits = LetterLimits { n_max: 64 * 1024, bytes_max: 64 * 1024 * 1024 };
 
 /// Counts messages that died, to be dead-lettered or not. Messages that an exchange has delayed do not die.
 pub(super) fn note_died(queue: &Queue, has_exchange: bool, reason: Reason, n: u64) {
@@ -168,16 +166,15 @@ impl Leaving<'_> {
         n_ready + self.purge_waiting_letters(queue)
     }
 
-    /// Drops the ready ones among messages, each told with its position and the size of its body; returns how
-    /// many. The positions of the others are `stayed`.
+    /// Drops the ready ones among messages; returns how many. The positions of the others are `stayed`.
     pub(in crate::queue) fn remove(
         &mut self,
         queue: &Queue,
-        messages: &[(u64, u64)],
+        messages: &[PickedMessage],
         stayed: &mut Vec<u64>,
     ) -> u64 {
         let mut n_removed = 0;
-        for (at, body_bytes) in messages {
+        for PickedMessage { position: at, body_bytes } in messages {
             if self.fifo.messages_mut().discard(PositionRange::one(*at)) == 0 {
                 stayed.push(*at);
                 continue;
@@ -239,14 +236,10 @@ impl Leaving<'_> {
         }
     }
 
-    /// Copies of the first dead letters, up to `n_max` and about `bytes_max`; `None` if none is in memory.
+    /// Copies of the first dead letters within `limits`; `None` if none is in memory.
     /// The messages stay in the backlog until `RuledQueue::letters_left`, but whoever waits for their
     /// confirms goes with the copies: of what is not sent `RuledQueue::keep_letters` takes them back.
-    pub(in crate::queue) fn letters(
-        &mut self,
-        n_max: usize,
-        bytes_max: usize,
-    ) -> Option<LetterBatch> {
+    pub(in crate::queue) fn letters(&mut self, limits: LetterLimits) -> Option<LetterBatch> {
         let policy = self.policy.state.as_deref()?;
         let to = policy.dead_letter_to.clone()?;
         let each = |departing: &Departing| {
@@ -255,9 +248,9 @@ impl Leaving<'_> {
             positions.map(move |at| DepartingMessage { number: at, at, reason })
         };
         let departing = policy.departing.iter().flat_map(each);
-        let from = (&self.content.backlog, false);
+        let backlog = &self.content.backlog;
         let CopiedLetters { mut batch, .. } =
-            CopiedLetters::of(to, departing, from, (n_max, bytes_max));
+            CopiedLetters::of(to, departing, backlog, false, limits);
         for letter in &mut batch.letters {
             letter.confirm = self.confirms.take(letter.position);
         }
@@ -274,7 +267,7 @@ impl Leaving<'_> {
         for _ in 0..std::mem::take(&mut policy.n_sending) {
             policy.take_departed();
         }
-        let batch = self.letters(LAST_LETTERS_MAX, LAST_LETTER_BYTES_MAX)?;
+        let batch = self.letters(LAST_LETTERS)?;
         let LetterBatch { to, letters, .. } = batch;
         Some(RejectedDeadLetters { from: Arc::clone(&queue.def), to, letters: letters.into() })
     }

@@ -6,7 +6,7 @@ use delivery::Sending;
 use message::Refusal;
 use meta::QueueDef;
 use queue::PositionRange;
-use queue_type::{AfterDetach, DeadLetter, LetterBatch, RuledQueue};
+use queue_type::{AfterDetach, DeadLetter, LetterBatch, LetterLimits, RuledQueue};
 use std::sync::Arc;
 use stdx::TimeScale;
 use store::backlog::Lookup;
@@ -24,9 +24,9 @@ impl RuledQueue for Queue {
         self.with(|state, wakes| state.on_time(self, scale, wakes))
     }
 
-    fn first_letters(&self, n_max: usize, bytes_max: usize) -> Option<LetterBatch> {
+    fn first_letters(&self, limits: LetterLimits) -> Option<LetterBatch> {
         self.with(|state, _| {
-            let batch = state.leaving().letters(n_max, bytes_max);
+            let batch = state.leaving().letters(limits);
             if let Some(policy) = &mut state.policy.state {
                 policy.sending = if batch.is_some() { Sending::UnderWay } else { Sending::Idle };
                 policy.n_sending = batch.as_ref().map_or(0, |batch| batch.n_positions);

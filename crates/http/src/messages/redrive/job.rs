@@ -8,13 +8,14 @@ use crate::caller::Caller;
 use crate::jobs::{Job, JobState};
 use crate::messages::look::Wanted;
 use crate::messages::origin::{Origin, redriven};
-use crate::messages::select::{Picked, PickedMessage};
+use crate::messages::select::Picked;
 use crate::refusal::Refusal;
 use crate::turns::Place;
 use broker::{Departed, Departure, Fate};
 use inspect::LookFrom;
 use message::{Annotations, MessageRef, OwnedMessage};
 use meta::{Name, Permission, Resource, ResourceKind};
+use queue_type::PickedMessage;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -145,8 +146,11 @@ impl Redrive {
         let (elsewhere, departures, stays, sent) = sent.await.map_err(|_| Refusal::internal())?;
         self.elsewhere = Some(elsewhere);
         let arrived = departures.iter().zip(&stays).filter(|(_, stays)| stays.is_none());
-        let arrived: Vec<(u64, u64)> =
-            arrived.map(|(it, _)| (it.position, it.message.message().body.len() as u64)).collect();
+        let picked = |it: &Departure| {
+            let body_bytes = it.message.message().body.len() as u64;
+            PickedMessage { position: it.position, body_bytes }
+        };
+        let arrived: Vec<_> = arrived.map(|(it, _)| picked(it)).collect();
         let operations = self.api.management.broker.operations();
         let n_left = operations.hand_over(&self.wanted.queue, &arrived);
         self.note(departures.iter().map(|it| it.position).zip(stays), n_left);

@@ -54,8 +54,8 @@ impl Stored {
     }
 
     /// Whether it is shown as one whose body is in the body store, or not, is.
-    fn is_survivor(&self, survivor: &LiveMessage<'_>) -> bool {
-        let LiveMessage { message, stored, .. } = survivor;
+    fn is_survivor(&self, survivor: &Queued<'_>) -> bool {
+        let Queued { message, stored, .. } = survivor;
         let shown = if self.is_apart { BRIEF } else { &self.properties };
         match stored {
             None => self.is(message) && self.blob.is_none(),
@@ -428,10 +428,10 @@ impl Host {
                 assert_eq!(bytes.len(), image.len());
                 Pending::Write { page, bytes, is_durable }
             }
-            Job::Load { page, blob, is_durable, wanted } => {
+            Job::Load(ColdPage { page, blob, is_durable, live }) => {
                 self.n_loads += 1;
                 assert_eq!(self.images[&blob].1, is_durable);
-                Pending::Load { page, blob, wanted }
+                Pending::Load { page, blob, wanted: live }
             }
         };
         assert!(self.jobs.iter().all(|other| other.page() != pending.page()));

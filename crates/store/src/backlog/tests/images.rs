@@ -2,7 +2,7 @@ use crate::backlog::image::{Image, ImageError, LoadedPage, stored_bodies};
 use crate::backlog::page::{Added, Page};
 use crate::backlog::page_bitmap::PageBitmap;
 use crate::backlog::segments::SegmentNumber;
-use crate::backlog::{Backlog, Job, Lookup, PagePool};
+use crate::backlog::{Backlog, ColdPage, Job, Lookup, PagePool};
 use crate::blob::BlobId;
 use bytes::Bytes;
 use message::{Annotations, Body, BodyForm, MessageRef};
@@ -183,7 +183,9 @@ fn the_image_of_another_page_is_refused() {
         backlog.jobs().written(page, STORED).unwrap();
     }
     let job = backlog.jobs().next(&pool, 200, allowance, &mut image);
-    let Some(Job::Load { page, wanted, .. }) = job else { panic!("the head is to be loaded") };
+    let Some(Job::Load(ColdPage { page, live: wanted, .. })) = job else {
+        panic!("the head is to be loaded")
+    };
     let other = LoadedPage::read(&pool, GOLDEN, &wanted).unwrap();
     assert_eq!(backlog.loaded(&pool, page, other), Err(ImageError::OtherPage));
     let (lost, dropped) = backlog.failed(&pool, page).unwrap();

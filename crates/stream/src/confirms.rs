@@ -1,6 +1,6 @@
 //! Publishes that wait until they are committed, in the order they came. Never how they get there.
 
-use crate::listed::Registered;
+use crate::listed::{IdRun, Registered};
 use confirm::JournalSynced;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -20,8 +20,8 @@ pub(crate) enum Waiter {
 pub(crate) struct PublishedIds {
     /// The publisher.
     pub(crate) publisher: Arc<Registered>,
-    /// The first and the last of each run of ids.
-    pub(crate) runs: SmallVec<[(u64, u64); 1]>,
+    /// The ids.
+    pub(crate) runs: SmallVec<[IdRun; 1]>,
 }
 
 impl PublishedIds {

@@ -62,6 +62,17 @@ impl fmt::Display for JoinRefused {
     }
 }
 
+/// A group in listings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupView {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The place of the stream in its super stream, if it is consumed as a part of one.
+    pub partition: Option<u64>,
+    /// How many consumers it has.
+    pub n_consumers: usize,
+}
+
 /// The error of a group that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSuchGroup;
@@ -84,6 +95,13 @@ pub(crate) struct Groups<C> {
     members: BTreeMap<Member, Membership<C>>,
     /// Updates that are not answered: when the first was told, and whom.
     unanswered: BTreeSet<(MonotonicMs, Member)>,
+}
+
+/// A member that becomes active, or is to be so no longer.
+#[derive(Clone, Copy, Debug)]
+struct Choice {
+    member: Member,
+    active: bool,
 }
 
 /// A group; it has members.
@@ -127,19 +145,19 @@ impl Group {
     }
 
     /// Makes the chosen member active, whoever was active before.
-    fn choose(&mut self) -> Option<(Member, bool)> {
+    fn choose(&mut self) -> Option<Choice> {
         self.active = self.chosen()?;
         self.is_stepping_down = false;
-        Some((self.active, true))
+        Some(Choice { member: self.active, active: true })
     }
 
     /// Has the active member step down if another is chosen.
-    fn review(&mut self) -> Option<(Member, bool)> {
+    fn review(&mut self) -> Option<Choice> {
         if self.is_stepping_down || self.chosen() == Some(self.active) {
             return None;
         }
         self.is_stepping_down = true;
-        Some((self.active, false))
+        Some(Choice { member: self.active, active: false })
     }
 
     fn role(&self, member: Member) -> GroupRole {
@@ -162,8 +180,10 @@ impl<C: Clone> Groups<C> {
     /// Adds a consumer to the group of that name.
     pub(crate) fn join(
         &mut self,
-        (name, partition): (&str, Partition),
-        (member, consumer): (Member, C),
+        name: &str,
+        partition: Partition,
+        member: Member,
+        consumer: C,
         asking: Asking,
     ) -> Result<Option<Change<C>>, JoinRefused> {
         let is_full = self.by_name.len() >= GROUPS_PER_STREAM_MAX;
@@ -181,7 +201,7 @@ impl<C: Clone> Groups<C> {
                 let first = Group::of(name, partition, member);
                 let name = Arc::clone(&first.name);
                 self.by_name.insert(Arc::clone(&name), first);
-                (name, Some((member, true)))
+                (name, Some(Choice { member, active: true }))
             }
         };
         self.members.insert(member, Membership { group, consumer, asked: None });
@@ -254,9 +274,13 @@ impl<C: Clone> Groups<C> {
         overdue.filter_map(|(_, member)| self.members.get(member)).map(|it| &it.consumer)
     }
 
-    /// Name, partition and number of consumers of each group, by name.
-    pub(crate) fn list(&self) -> impl Iterator<Item = (&Arc<str>, Partition, usize)> {
-        self.by_name.iter().map(|(name, group)| (name, group.partition, group.members.len()))
+    /// The groups, by name.
+    pub(crate) fn list(&self) -> impl Iterator<Item = GroupView> {
+        self.by_name.values().map(|group| GroupView {
+            name: Arc::clone(&group.name),
+            partition: group.partition,
+            n_consumers: group.members.len(),
+        })
     }
 
     /// The consumers of a group, in the order in which they came.
@@ -272,8 +296,8 @@ impl<C: Clone> Groups<C> {
         Ok(listed)
     }
 
-    fn ask(&mut self, change: Option<(Member, bool)>, asking: Asking) -> Option<Change<C>> {
-        let (member, active) = change?;
+    fn ask(&mut self, change: Option<Choice>, asking: Asking) -> Option<Change<C>> {
+        let Choice { member, active } = change?;
         let membership = self.members.get_mut(&member)?;
         let Asking { update, now_ms } = asking;
         let since_ms = membership.asked.map_or(now_ms, |asked| asked.since_ms);

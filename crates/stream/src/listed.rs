@@ -6,6 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
 
+/// Publishing ids that follow each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IdRun {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
+
 /// A publisher as its stream knows it.
 pub(crate) struct Registered {
     pub(crate) connection: ConnectionId,
@@ -90,15 +97,15 @@ impl Registered {
     /// Tells its client what became of runs of publishing ids.
     pub(crate) fn answer(
         &self,
-        runs: &[(u64, u64)],
+        runs: &[IdRun],
         answer: Result<(), StreamRefusal>,
     ) -> Option<Waker> {
         let counter = if answer.is_ok() { &self.n_confirmed } else { &self.n_refused };
-        let n = runs.iter().map(|(first, last)| last - first + 1).sum();
+        let n = runs.iter().map(|run| run.last - run.first + 1).sum();
         counter.fetch_add(n, Ordering::Relaxed);
         self.outbox.batch(&mut |sink| {
-            for (first, last) in runs {
-                sink.answer_append(self.id, *first, *last, answer);
+            for run in runs {
+                sink.answer_append(self.id, run.first, run.last, answer);
             }
         })
     }

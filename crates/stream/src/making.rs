@@ -223,7 +223,7 @@ impl Making {
         }
         if !self.offsets.is_empty() {
             let offsets = std::mem::take(&mut self.offsets);
-            let records = place.records(offsets.iter().map(offset_record));
+            let records = place.records(offset_records(&offsets));
             place.tracking_chunk(ChunkType::TRACKING_DELTA, &records);
         }
         place.chunks
@@ -254,7 +254,7 @@ impl Placing<'_> {
             let tracked = Tracked::Sequence { chunk_id, publishing_id: *publishing_id };
             TrackingRecord { reference, tracked }
         });
-        let trailer = self.records(sequences.chain(offsets.iter().map(offset_record)));
+        let trailer = self.records(sequences.chain(offset_records(offsets)));
         if let Some(filter) = filter.as_mut().filter(|_| any_unfiltered) {
             filter.insert(None);
         }
@@ -287,6 +287,9 @@ impl Placing<'_> {
     }
 }
 
-fn offset_record<'r>((reference, offset): (&'r Arc<[u8]>, &u64)) -> TrackingRecord<'r> {
-    TrackingRecord { reference, tracked: Tracked::Offset(*offset) }
+/// The records of offsets by consumers' names.
+fn offset_records(offsets: &BTreeMap<Arc<[u8]>, u64>) -> impl Iterator<Item = TrackingRecord<'_>> {
+    offsets
+        .iter()
+        .map(|(reference, offset)| TrackingRecord { reference, tracked: Tracked::Offset(*offset) })
 }

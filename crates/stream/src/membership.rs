@@ -2,7 +2,7 @@
 //!
 //! Lock order: the groups', then a subscription's state, then an outbox's.
 
-use crate::groups::{Asking, Change, GroupRole, Groups, NoSuchGroup, Partition};
+use crate::groups::{Asking, Change, GroupRole, GroupView, Groups, NoSuchGroup};
 use crate::services::StreamServices;
 use meta::ConnectionId;
 use session::{ChunkSelection, StreamOffset, SubscriptionId};
@@ -32,17 +32,6 @@ pub struct GroupSeat {
     pub partition: Option<u64>,
     /// The number by which the client knows the subscription.
     pub subscription: SubscriptionId,
-}
-
-/// A group in listings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupView {
-    /// Its name.
-    pub name: Arc<str>,
-    /// The place of the stream in its super stream, if it is consumed as a part of one.
-    pub partition: Option<u64>,
-    /// How many consumers it has.
-    pub n_consumers: usize,
 }
 
 /// A consumer of a group in listings.
@@ -113,12 +102,7 @@ impl Memberships {
     /// The groups, by name.
     #[must_use]
     pub fn list(&self) -> Vec<GroupView> {
-        let view = |(name, partition, n_consumers): (&Arc<str>, Partition, usize)| GroupView {
-            name: Arc::clone(name),
-            partition,
-            n_consumers,
-        };
-        self.change(|groups| groups.list().map(view).collect())
+        self.change(|groups| groups.list().collect())
     }
 
     /// The consumers of a group, in the order in which they came.

@@ -1,7 +1,7 @@
 //! Publishers of a stream itself: with a name, what they publish again is told apart by its publishing id.
 
 use crate::confirms::{PublishedIds, Waiter};
-use crate::listed::Registered;
+use crate::listed::{IdRun, Registered};
 use crate::making::PublisherPlace;
 use crate::stream::Stream;
 use crate::writer::Writer;
@@ -31,14 +31,14 @@ impl std::fmt::Debug for StreamPublisher {
 
 /// The ids of what was appended, in runs.
 #[derive(Default)]
-struct Runs(SmallVec<[(u64, u64); 1]>);
+struct Runs(SmallVec<[IdRun; 1]>);
 
 impl Runs {
     #[inline]
     fn add(&mut self, id: u64) {
         match self.0.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(id) => *last = id,
-            _ => self.0.push((id, id)),
+            Some(run) if run.last.checked_add(1) == Some(id) => run.last = id,
+            _ => self.0.push(IdRun { first: id, last: id }),
         }
     }
 }

@@ -29,12 +29,12 @@ impl Subscription {
         told: impl FnOnce(),
     ) -> Result<Option<Waker>, StreamRefusal> {
         let asking = self.stream.memberships.asking();
-        let me = (self.key(), Arc::<Self>::clone(self) as Arc<dyn Seated>);
+        let me: Arc<dyn Seated> = Arc::<Self>::clone(self);
         let state = &mut *self.stream.memberships.lock();
         if state.has_ended {
             return Err(StreamRefusal::StreamDoesNotExist);
         }
-        let joined = state.groups.join((&group.name, group.partition), me, asking);
+        let joined = state.groups.join(&group.name, group.partition, self.key(), me, asking);
         let change = joined.map_err(|why| {
             let (stream, name) = (self.stream.def().resource(), &group.name);
             tracing::warn!("cannot add a consumer to group '{name}' of {stream}: {why}");

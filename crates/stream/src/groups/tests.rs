@@ -95,7 +95,7 @@ impl Model {
     fn join(&mut self, group: usize, partition: Partition) {
         let asking = self.asking();
         let member = Member::from(asking.update);
-        let joined = self.groups.join((NAMES[group], partition), (member, member), asking);
+        let joined = self.groups.join(NAMES[group], partition, member, member, asking);
         if self.clients[group].is_empty() {
             self.partitions[group] = partition;
         } else if self.partitions[group] != partition {
@@ -233,8 +233,7 @@ fn partitions_spread_over_consumers_that_have_them_all() {
     let mut partitions: [Groups<Member>; 3] = Default::default();
     for consumer in 0..3 {
         for (place, groups) in (0..).zip(&mut partitions) {
-            let member = (consumer, consumer);
-            let mut change = groups.join(("g", Some(place)), member, asking(1)).unwrap();
+            let mut change = groups.join("g", Some(place), consumer, consumer, asking(1)).unwrap();
             while let Some(told) = change {
                 change = groups.answered(told.consumer, told.update, asking(told.update + 1));
             }
@@ -251,24 +250,24 @@ fn partitions_spread_over_consumers_that_have_them_all() {
 fn groups_and_their_consumers_are_limited() {
     let mut groups = Groups::default();
     for member in 0..CONSUMERS_PER_GROUP_MAX as u64 {
-        groups.join(("g", None), (member, ()), asking(0)).unwrap();
+        groups.join("g", None, member, (), asking(0)).unwrap();
     }
-    assert_eq!(groups.join(("g", None), (u64::MAX, ()), asking(0)), Err(JoinRefused::Full));
+    assert_eq!(groups.join("g", None, u64::MAX, (), asking(0)), Err(JoinRefused::Full));
     for member in 1..GROUPS_PER_STREAM_MAX as u64 {
         let member = member + CONSUMERS_PER_GROUP_MAX as u64;
-        groups.join((&member.to_string(), None), (member, ()), asking(0)).unwrap();
+        groups.join(&member.to_string(), None, member, (), asking(0)).unwrap();
     }
-    assert_eq!(groups.join(("more", None), (u64::MAX, ()), asking(0)), Err(JoinRefused::Full));
+    assert_eq!(groups.join("more", None, u64::MAX, (), asking(0)), Err(JoinRefused::Full));
     assert!(!groups.members.contains_key(&u64::MAX), "a refused one is in no group");
     groups.leave(0, asking(0)).unwrap();
-    assert_eq!(groups.join(("g", None), (0, ()), asking(0)), Ok(None));
+    assert_eq!(groups.join("g", None, 0, (), asking(0)), Ok(None));
 }
 
 #[test]
 fn a_million_groups_that_come_and_go_leave_nothing_behind() {
     let mut groups = Groups::default();
     for member in 0..1_000_000 {
-        let told = groups.join(("g", Some(member)), (member, member), asking(7)).unwrap();
+        let told = groups.join("g", Some(member), member, member, asking(7)).unwrap();
         assert_eq!(told, Some(Change { consumer: member, update: 7, active: true }));
         assert_eq!(groups.leave(member, asking(8)), None);
     }

@@ -6,7 +6,7 @@
 //! another `DedupBarrier`, and writes the copy once nobody holds the one before and its token is durable.
 
 use super::dedup_window::{self, Window};
-use super::{Exchanges, StatefulExchanges};
+use super::{Exchanges, NamedExchange, StatefulExchanges};
 use confirm::DurabilityToken;
 use log::Wal;
 use segments::{Disk, FileError};
@@ -113,12 +113,12 @@ impl Exchanges {
     /// Copies all names, if they have changed since the last copy.
     fn copy_seen(&self) -> Option<Vec<u8>> {
         let watched = self.now();
-        let deduplicating = || watched.all().filter(|(_, _, exchange)| exchange.deduplicates());
-        if !deduplicating().any(|(_, _, exchange)| stdx::lock(&exchange.seen).is_changed()) {
+        let deduplicating = || watched.all().filter(|it| it.exchange.deduplicates());
+        if !deduplicating().any(|it| stdx::lock(&it.exchange.seen).is_changed()) {
             return None;
         }
         let mut bytes = Vec::new();
-        for (vhost, name, exchange) in deduplicating() {
+        for NamedExchange { vhost, name, exchange } in deduplicating() {
             put_str(&mut bytes, vhost);
             put_str(&mut bytes, name);
             dedup_window::encode(&exchange.seen, &mut bytes);

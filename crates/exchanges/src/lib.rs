@@ -163,6 +163,13 @@ pub struct StatefulExchanges {
     n_keeping: usize,
 }
 
+/// A watched exchange with its names.
+struct NamedExchange<'e> {
+    vhost: &'e Name,
+    name: &'e Name,
+    exchange: &'e WatchedExchange,
+}
+
 impl StatefulExchanges {
     /// The watched exchange of that name.
     #[must_use]
@@ -172,14 +179,13 @@ impl StatefulExchanges {
 
     /// Delaying exchanges by virtual host and name.
     pub fn delaying(&self) -> impl Iterator<Item = (&Name, &Name)> {
-        let delaying = self.all().filter(|(_, _, exchange)| exchange.settings.delays);
-        delaying.map(|(vhost, name, _)| (vhost, name))
+        self.all().filter(|it| it.exchange.settings.delays).map(|it| (it.vhost, it.name))
     }
 
-    /// All watched exchanges, with virtual host and name.
-    fn all(&self) -> impl Iterator<Item = (&Name, &Name, &WatchedExchange)> {
+    /// All watched exchanges.
+    fn all(&self) -> impl Iterator<Item = NamedExchange<'_>> {
         self.by_vhost.iter().flat_map(|(vhost, exchanges)| {
-            exchanges.iter().map(move |(name, exchange)| (vhost, name, &**exchange))
+            exchanges.iter().map(move |(name, exchange)| NamedExchange { vhost, name, exchange })
         })
     }
 
@@ -266,12 +272,12 @@ impl Exchanges {
         let n = watched.n_keeping.next_power_of_two();
         let share = (ALL_EXCHANGES_BYTES_MAX / n).min(EXCHANGE_BYTES_MAX);
         if self.bytes_max.swap(share, Ordering::Relaxed) > share {
-            watched.all().for_each(|(_, _, exchange)| exchange.shrink());
+            watched.all().for_each(|it| it.exchange.shrink());
         }
     }
 
-    /// Adds a new exchange, and removes those that were deleted.
-    fn change(&self, created: Option<(&Name, &Name, ExchangeSettings)>, removed: &[Removed]) {
+    /// Removes the exchanges that were deleted, and has `add` add others.
+    fn change(&self, removed: &[Removed], add: impl FnOnce(&mut StatefulExchanges)) {
         let mut now = stdx::lock(&self.watched);
         let watched = Arc::make_mut(&mut now);
         for removed in removed {
@@ -279,10 +285,7 @@ impl Exchanges {
                 watched.remove(vhost, &exchange.name);
             }
         }
-        if let Some((vhost, name, settings)) = created {
-            let exchange = WatchedExchange::new(name, settings, &self.bytes_max);
-            watched.insert(vhost, name, Arc::new(exchange));
-        }
+        add(watched);
         self.share_memory(watched);
     }
 
@@ -321,7 +324,12 @@ impl Exchanges {
         let delaying = delaying
             .map(|(vhost, name, _)| NewlyDelaying::One(Name::clone(vhost), Name::clone(name)));
         if created.is_some() || is_removed {
-            self.change(created, &outcome.removed);
+            self.change(&outcome.removed, |watched| {
+                if let Some((vhost, name, settings)) = created {
+                    let exchange = WatchedExchange::new(name, settings, &self.bytes_max);
+                    watched.insert(vhost, name, Arc::new(exchange));
+                }
+            });
         }
         delaying
     }

@@ -195,8 +195,8 @@ impl Spans {
         message: &MessageRef<'_>,
     ) {
         let Some(parent) = context_of(message) else { return };
-        let redelivered = ("leveret.redelivered", redelivered.to_string());
-        self.put_of_consumer("deliver", queue, parent, redelivered);
+        let redelivered = redelivered.to_string();
+        self.put_of_consumer("deliver", queue, parent, "leveret.redelivered", redelivered);
         let Some(position) = position else { return };
         let mut unsettled = stdx::lock(&self.unsettled);
         if unsettled.len() < UNSETTLED_MAX {
@@ -222,7 +222,8 @@ impl Spans {
                 Outcome::Modified | Outcome::Released => "requeue",
                 Outcome::Rejected => "reject",
             };
-            self.put_of_consumer("settle", queue, parent, ("leveret.outcome", outcome.to_owned()));
+            let outcome = outcome.to_owned();
+            self.put_of_consumer("settle", queue, parent, "leveret.outcome", outcome);
         }
     }
 
@@ -232,10 +233,12 @@ impl Spans {
         operation: &'static str,
         queue: &QueueDef,
         parent: TraceContext,
-        attribute: (&'static str, String),
+        attribute: &'static str,
+        value: String,
     ) {
         let (now, destination) = (self.now_ns(), queue.name.to_string());
-        let (kind, span_ns, attributes) = (SpanKind::Consumer, (now, now), vec![attribute]);
+        let (kind, span_ns, attributes) =
+            (SpanKind::Consumer, (now, now), vec![(attribute, value)]);
         self.put(Span { operation, destination, kind, id: 0, parent, span_ns, attributes });
     }
 }

@@ -207,12 +207,11 @@ impl Broker {
         let notes: Vec<_> = of_classic.chain(of_quorum).collect();
         let cursors = notes.iter().filter_map(|(id, note)| Some((*id, note.first_undelivered?)));
         let unused = notes.iter().filter_map(|(id, note)| Some((*id, note.unused_ms?)));
-        let (cursors, unused): (Vec<_>, Vec<_>) = (cursors.collect(), unused.collect());
         self.timers.stop();
         self.control_plane.streams().close(view.streams())?;
         self.classic.close(view.classic_queues())?;
         self.classic.storage().tell_losses(true);
-        log_records::node::append_stopped(&self.classic.storage().wal, &cursors, &unused);
+        log_records::node::append_stopped(&self.classic.storage().wal, cursors, unused);
         self.classic.storage().wal.close()?;
         Ok(self.exchanges.save_seen_at_end(self.classic.storage().disk())?)
     }

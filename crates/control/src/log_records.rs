@@ -61,6 +61,7 @@ mod tests {
     use super::node::append_stopped;
     use super::*;
     use log::{Wal, WalOptions};
+    use std::iter::empty;
     use std::sync::Arc;
     use stdx::record::List;
     use testing::MemoryDisk;
@@ -94,8 +95,8 @@ mod tests {
             .unwrap()
         };
         let (wal, mut stepper) = open(&mut Vec::new());
-        append_stopped(&wal, &[(7, 10), (8, 0)], &[]);
-        append_stopped(&wal, &[], &[(7, 900)]);
+        append_stopped(&wal, [(7, 10), (8, 0)].into_iter(), empty());
+        append_stopped(&wal, empty(), [(7, 900)].into_iter());
         while stepper.step() {}
         let mut seen = Vec::new();
         drop(open(&mut seen));

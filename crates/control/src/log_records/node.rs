@@ -34,19 +34,20 @@ pub enum NodeEntry<'a> {
 
 /// Appends the note of a clean stop: for each queue the first position nobody was given, and for how many
 /// milliseconds nobody had used those that go for that.
-pub fn append_stopped(wal: &Wal, cursors: &[(u64, u64)], unused: &[(u64, u64)]) -> Appended {
-    let payload = |pairs: &[(u64, u64)]| -> Vec<u8> {
-        pairs
-            .iter()
-            .flat_map(|&(queue, number)| [queue, number])
-            .flat_map(u64::to_le_bytes)
-            .collect()
-    };
+pub fn append_stopped(
+    wal: &Wal,
+    cursors: impl Iterator<Item = (u64, u64)>,
+    unused: impl Iterator<Item = (u64, u64)>,
+) -> Appended {
+    let bytes =
+        |(queue, number): (u64, u64)| [queue, number].into_iter().flat_map(u64::to_le_bytes);
+    let cursors: Vec<u8> = cursors.flat_map(bytes).collect();
+    let unused: Vec<u8> = unused.flat_map(bytes).collect();
     wal.append(|batch| {
         if !unused.is_empty() {
-            batch.entry(NODE, KIND_UNUSED, &[&payload(unused)]);
+            batch.entry(NODE, KIND_UNUSED, &[&unused]);
         }
-        batch.entry(NODE, KIND_STOPPED, &[&payload(cursors)]);
+        batch.entry(NODE, KIND_STOPPED, &[&cursors]);
     })
 }
 

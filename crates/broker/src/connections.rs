@@ -7,7 +7,7 @@ mod published;
 pub use deliveries::Deliveries;
 pub(crate) use held::Held;
 pub(crate) use published::RouteTally;
-pub use published::{ByRoute, ExchangeCounts, Published};
+pub use published::{ByRoute, ExchangeCounts, Published, PublishedTo};
 
 use confirm::ConfirmQueue;
 use meta::{ConnectionId, QueueId};

@@ -10,7 +10,7 @@ mod series;
 pub(crate) use looks::ChangedQueues;
 pub(crate) use series::Ranges;
 
-use broker::{Broker, ChannelCounters, Connection, ExchangeCounts, PublishTotals};
+use broker::{Broker, ChannelCounters, Connection, ExchangeCounts, PublishTotals, PublishedTo};
 use looks::Looks;
 use meta::{ConnectionId, QueueId};
 use mgmt::{Management, memory_used_bytes};
@@ -121,19 +121,9 @@ impl OpenChannel<'_> {
     }
 
     /// Publishes on the channel, by exchange.
-    pub(crate) fn publishes(&self) -> impl Iterator<Item = Publishes> {
-        let by_exchange = self.counters.by_exchange(self.connection.n_unconfirmed(self.id));
-        let of = |(exchange, counts, n_confirmed)| Publishes { exchange, counts, n_confirmed };
-        by_exchange.into_iter().map(of)
+    pub(crate) fn publishes(&self) -> Vec<PublishedTo> {
+        self.counters.by_exchange(self.connection.n_unconfirmed(self.id))
     }
-}
-
-/// Publishes of a channel to an exchange.
-pub(crate) struct Publishes {
-    pub(crate) exchange: Box<[u8]>,
-    pub(crate) counts: ExchangeCounts,
-    /// The number of confirms, where it is known.
-    pub(crate) n_confirmed: Option<u64>,
 }
 
 fn of_channel(channel: OpenChannel<'_>) -> ChannelLook {

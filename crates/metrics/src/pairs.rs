@@ -88,11 +88,9 @@ impl Selection<'_> {
         each_channel(management, |name, (connection, id, counters)| {
             let vhost = &connection.identity.vhost;
             if self.wants_vhost(vhost) {
-                for (exchange, counts, n_confirmed) in
-                    counters.by_exchange(connection.n_unconfirmed(id))
-                {
-                    let labels = [name.to_owned(), vhost.clone(), text(&exchange)];
-                    found.push((labels, (counts, n_confirmed)));
+                for published in counters.by_exchange(connection.n_unconfirmed(id)) {
+                    let labels = [name.to_owned(), vhost.clone(), text(&published.exchange)];
+                    found.push((labels, (published.counts, published.n_confirmed)));
                 }
             }
         });

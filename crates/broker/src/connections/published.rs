@@ -118,14 +118,25 @@ impl Published {
     }
 }
 
+/// Publishes of a channel to an exchange.
+#[derive(Debug)]
+pub struct PublishedTo {
+    /// Name of the exchange.
+    pub exchange: Box<[u8]>,
+    /// Counts of the publishes.
+    pub counts: ExchangeCounts,
+    /// Number of confirmed publishes, which is known only if all went to one exchange.
+    pub n_confirmed: Option<u64>,
+}
+
 impl ChannelCounters {
     /// Messages that the channel has published, by exchange, while `n_unconfirmed` publishes wait for
-    /// confirms. The number of confirmed ones is known only if all went to one exchange.
+    /// confirms.
     #[must_use]
-    pub fn by_exchange(&self, n_unconfirmed: u64) -> Vec<(Box<[u8]>, ExchangeCounts, Option<u64>)> {
+    pub fn by_exchange(&self, n_unconfirmed: u64) -> Vec<PublishedTo> {
         let exchanges = self.by_route.published().exchanges;
-        let n_answered = (exchanges.len() == 1).then(|| self.totals(n_unconfirmed).n_answered);
-        let of_exchange = |(exchange, counts)| (exchange, counts, n_answered);
+        let n_confirmed = (exchanges.len() == 1).then(|| self.totals(n_unconfirmed).n_answered);
+        let of_exchange = |(exchange, counts)| PublishedTo { exchange, counts, n_confirmed };
         exchanges.into_iter().map(of_exchange).collect()
     }
 }

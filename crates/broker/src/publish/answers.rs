@@ -68,18 +68,26 @@ impl Batch {
     }
 }
 
+/// Publishes that follow each other, and whose answers wait for the same.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AnswerRun {
+    /// Index of the first publish in its batch.
+    item: usize,
+    pub(crate) run: Run,
+    pub(crate) after: ConfirmAfter,
+}
+
 /// The answers to the publishes of a batch that is in its queues.
 #[derive(Clone, Copy)]
 pub(crate) struct Answers<'b>(pub(crate) &'b Batch);
 
 impl<'b> Answers<'b> {
-    /// Runs of numbered publishes whose answers wait for the same, which `after` tells, each with the index
-    /// of its first publish.
+    /// Runs of numbered publishes whose answers wait for the same, which `after` tells.
     #[inline]
     pub(crate) fn runs(
         self,
         after: impl Fn(&PendingPublish) -> ConfirmAfter + Copy + 'b,
-    ) -> impl Iterator<Item = (usize, Run, ConfirmAfter)> + 'b {
+    ) -> impl Iterator<Item = AnswerRun> + 'b {
         let same = move |a: &PendingPublish, b: &PendingPublish| {
             a.channel == b.channel && a.sequence + 1 == b.sequence && after(a) == after(b)
         };
@@ -89,7 +97,8 @@ impl<'b> Answers<'b> {
             item += run.len();
             let (first, last) = (run.first()?, run.last()?.sequence);
             let of_channel = Run { channel: first.channel, first: first.sequence, last };
-            (first.sequence != 0).then(|| (first_item, of_channel, after(first)))
+            let answer = || AnswerRun { item: first_item, run: of_channel, after: after(first) };
+            (first.sequence != 0).then(answer)
         })
     }
 
@@ -99,7 +108,7 @@ impl<'b> Answers<'b> {
         sink: &mut dyn Sink,
         after: impl Fn(&PendingPublish) -> ConfirmAfter + Copy + 'b,
     ) {
-        for (item, run, after) in self.runs(after) {
+        for AnswerRun { item, run, after } in self.runs(after) {
             match after {
                 ConfirmAfter::Nothing => {
                     sink.confirm(run.channel, run.first, run.last, Confirmation::Accepted);

@@ -12,8 +12,8 @@ use super::routing::Router;
 use super::turn::Turn;
 use crate::options::Interceptors;
 use crate::publish::{
-    Answers, Batch, Bodies, ConfirmAfter, MessageOverrides, PendingPublish, is_shared, n_durable,
-    shared_body,
+    AnswerRun, Answers, Batch, Bodies, ConfirmAfter, MessageOverrides, PendingPublish, is_shared,
+    n_durable, shared_body,
 };
 use bytes::Bytes;
 use confirm::DurabilityToken;
@@ -476,7 +476,7 @@ impl Publishing {
             if after.is_told() && one.answering.any() { ConfirmAfter::ForConsumers } else { after }
         };
         let runs = |wanted: ConfirmAfter| {
-            let wanted = move |(_, run, after)| (after == wanted).then_some(run);
+            let wanted = move |answer: AnswerRun| (answer.after == wanted).then_some(answer.run);
             Answers(&self.batch).runs(of_runs).filter_map(wanted)
         };
         if pending.iter().any(|one| one.sequence != 0 && of_runs(one).is_told()) {

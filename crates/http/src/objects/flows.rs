@@ -2,8 +2,8 @@
 
 use super::client_details::channel_details;
 use crate::Api;
-use crate::stats::{OpenChannel, Publishes, Ranges};
-use broker::Connection;
+use crate::stats::{OpenChannel, Ranges};
+use broker::{Connection, PublishedTo};
 use meta::{QueueDef, QueueId};
 use queue_type::Counts;
 use serde_json::{Value, json};
@@ -63,12 +63,12 @@ impl Flows<'_> {
     /// The `publishes` of a channel.
     pub(super) fn publishes_of_channel(&self, channel: OpenChannel<'_>) -> Value {
         let vhost = &channel.connection.identity.vhost;
-        let of_exchange = |publishes: Publishes| {
+        let of_exchange = |publishes: PublishedTo| {
             let exchange = named(vhost, &String::from_utf8_lossy(&publishes.exchange));
             let stats = self.api.stats.of_publishes(channel.key(), publishes, self.ranges);
             json!({"exchange": exchange, "stats": stats})
         };
-        channel.publishes().map(of_exchange).collect()
+        channel.publishes().into_iter().map(of_exchange).collect()
     }
 
     /// The `deliveries` of a queue.
@@ -101,11 +101,12 @@ impl Flows<'_> {
         for connection in list.iter().filter(|one| one.identity.vhost == vhost) {
             for (id, counters) in stdx::lock(&connection.channels).iter() {
                 let channel = OpenChannel { connection, id: *id, counters };
-                let to_it = channel.publishes().filter(|it| *it.exchange == *exchange.as_bytes());
+                let publishes = channel.publishes().into_iter();
+                let to_it = publishes.filter(|it| *it.exchange == *exchange.as_bytes());
                 channels.extend(to_it.map(|publishes| (channel.key(), publishes)));
             }
         }
-        let of_channel = |((connection, id), publishes): ((_, _), Publishes)| {
+        let of_channel = |((connection, id), publishes): ((_, _), PublishedTo)| {
             let stats = self.api.stats.of_publishes((connection, id), publishes, self.ranges);
             json!({"channel_details": channel_details(self.api, connection, id), "stats": stats})
         };

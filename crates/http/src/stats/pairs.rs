@@ -2,10 +2,10 @@
 
 use super::series::{History, Moments, Ranges, SHORT};
 use super::{
-    ACKED, ChannelKey, OF_PUBLISHERS, OF_QUEUES, OTHER_BYTES_MAX, OpenChannel, Past, Publishes,
-    Stats, of_counts,
+    ACKED, ChannelKey, OF_PUBLISHERS, OF_QUEUES, OTHER_BYTES_MAX, OpenChannel, Past, Stats,
+    of_counts,
 };
-use broker::ExchangeCounts;
+use broker::{ExchangeCounts, PublishedTo};
 use meta::QueueId;
 use queue_type::Counts;
 use serde_json::{Map, Value};
@@ -58,7 +58,7 @@ impl Pairs {
 }
 
 /// Counts of publishes in the order of [`OF_PUBLISHERS`].
-fn of_publishes(publishes: &Publishes) -> [u64; 4] {
+fn of_publishes(publishes: &PublishedTo) -> [u64; 4] {
     let ExchangeCounts { n_published, n_returned, n_dropped, .. } = publishes.counts;
     [n_published, publishes.n_confirmed.unwrap_or_default(), n_returned, n_dropped]
 }
@@ -78,7 +78,7 @@ impl Stats {
     pub(crate) fn of_publishes(
         &self,
         channel: ChannelKey,
-        publishes: Publishes,
+        publishes: PublishedTo,
         ranges: &Ranges,
     ) -> Value {
         let (now, is_confirmed) = (of_publishes(&publishes), publishes.n_confirmed.is_some());

@@ -110,7 +110,8 @@ impl ClassicService {
         (pager, ClassicV1Stepper::new(&self.services, Weak::clone(node)))
     }
 
-    /// After a start, loads queues of version 1; removes what others have left behind; and reads the page images of others.
+    /// After a start, loads queues of version 1; removes what others have left behind; and reads the page
+    /// images of others.
     pub fn load_all(&self, queues: Vec<V1Loading>, to_read: Vec<PageScan>) {
         let journals = &self.services.journals;
         to_read.into_iter().for_each(|scan| self.services.fill(Box::new(scan)));

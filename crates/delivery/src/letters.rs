@@ -44,7 +44,8 @@ pub struct CopiedLetters {
 }
 
 impl CopiedLetters {
-    /// Copies messages of `backlog` in order within limits, as far as they are in memory. A queue that `keeps_all` has stored transient messages as persistent ones.
+    /// Copies messages of `backlog` in order within limits, as far as they are in memory. A queue that
+    /// `keeps_all` has stored transient messages as persistent ones.
     pub fn of(
         to: Arc<DeadLetterTo>,
         departing: impl Iterator<Item = DepartingMessage>,

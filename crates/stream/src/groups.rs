@@ -99,7 +99,7 @@ pub(crate) struct Groups<C> {
 
 /// A member that becomes active, or is to be so no longer.
 #[derive(Clone, Copy, Debug)]
-struct Choice {
+struct ActiveChange {
     member: Member,
     active: bool,
 }
@@ -145,19 +145,19 @@ impl Group {
     }
 
     /// Makes the chosen member active, whoever was active before.
-    fn choose(&mut self) -> Option<Choice> {
+    fn choose(&mut self) -> Option<ActiveChange> {
         self.active = self.chosen()?;
         self.is_stepping_down = false;
-        Some(Choice { member: self.active, active: true })
+        Some(ActiveChange { member: self.active, active: true })
     }
 
     /// Has the active member step down if another is chosen.
-    fn review(&mut self) -> Option<Choice> {
+    fn review(&mut self) -> Option<ActiveChange> {
         if self.is_stepping_down || self.chosen() == Some(self.active) {
             return None;
         }
         self.is_stepping_down = true;
-        Some(Choice { member: self.active, active: false })
+        Some(ActiveChange { member: self.active, active: false })
     }
 
     fn role(&self, member: Member) -> GroupRole {
@@ -201,7 +201,7 @@ impl<C: Clone> Groups<C> {
                 let first = Group::of(name, partition, member);
                 let name = Arc::clone(&first.name);
                 self.by_name.insert(Arc::clone(&name), first);
-                (name, Some(Choice { member, active: true }))
+                (name, Some(ActiveChange { member, active: true }))
             }
         };
         self.members.insert(member, Membership { group, consumer, asked: None });
@@ -296,8 +296,8 @@ impl<C: Clone> Groups<C> {
         Ok(listed)
     }
 
-    fn ask(&mut self, change: Option<Choice>, asking: Asking) -> Option<Change<C>> {
-        let Choice { member, active } = change?;
+    fn ask(&mut self, change: Option<ActiveChange>, asking: Asking) -> Option<Change<C>> {
+        let ActiveChange { member, active } = change?;
         let membership = self.members.get_mut(&member)?;
         let Asking { update, now_ms } = asking;
         let since_ms = membership.asked.map_or(now_ms, |asked| asked.since_ms);

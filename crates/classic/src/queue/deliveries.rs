@@ -31,7 +31,7 @@ pub(super) struct Giving {
 
 /// A message that has its place in the queue.
 #[derive(Clone, Copy)]
-struct Placed<'m, 'a> {
+struct PlacedMessage<'m, 'a> {
     /// Index of the message among those that came with it.
     item: u32,
     /// Position of the message.
@@ -97,7 +97,7 @@ impl Deliveries<'_> {
                 None => self.fifo.enqueue(1),
                 Some(arrivals) => arrivals.place(self.fifo, &incoming.message),
             };
-            let placed = Placed { item, at, incoming };
+            let placed = PlacedMessage { item, at, incoming };
             if let Some(late) = self.put_in(queue, placed, kept, wakes) {
                 (upto, note) = (upto.max(late.upto), note.max(late.note));
             }
@@ -115,7 +115,7 @@ impl Deliveries<'_> {
     fn put_in(
         &mut self,
         queue: &Queue,
-        Placed { item, at, incoming }: Placed<'_, '_>,
+        PlacedMessage { item, at, incoming }: PlacedMessage<'_, '_>,
         kept: Option<LoggedAt>,
         wakes: &mut Wakes,
     ) -> Option<KeptTogether> {

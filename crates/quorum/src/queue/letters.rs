@@ -101,7 +101,8 @@ impl Letters {
         noted
     }
 
-    /// Copies of the first dead letters within `limits`, as far as they are in memory, and the numbers of awaited ones that are damaged.
+    /// Copies of the first dead letters within `limits`, as far as they are in memory, and the numbers of
+    /// awaited ones that are damaged.
     pub(crate) fn copy(
         &mut self,
         to: Arc<DeadLetterTo>,

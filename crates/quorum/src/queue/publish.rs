@@ -79,8 +79,8 @@ impl Turn<'_> {
     }
 }
 
-/// Takes the promises of the machine in this turn. Of the messages of these numbers those that the machine did
-/// not take are `refused`; returns the publishers of those that it took and whose confirms wait for no
+/// Takes the promises of the machine in this turn. Of the messages of these numbers those that the machine
+/// did not take are `refused`; returns the publishers of those that it took and whose confirms wait for no
 /// consumer any more.
 fn take_promises(
     turn: &mut Turn<'_>,

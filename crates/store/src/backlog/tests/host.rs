@@ -503,7 +503,7 @@ impl Host {
             SegmentId(oldest),
             |survivor| {
                 let stored = &self.messages[&survivor.position];
-                assert!(stored.is_survivor(&survivor), "{survivor:?} of {stored:?}");
+                assert!(stored.is_survivor(survivor), "{survivor:?} of {stored:?}");
                 moved.borrow_mut().push(Logged::Message(survivor.position));
                 to
             },
@@ -547,7 +547,7 @@ impl Host {
         let found = RefCell::new(Vec::new());
         let to_log = self.backlog.log_places().log_next(logging.start, |survivor| {
             let stored = &self.messages[&survivor.position];
-            assert!(stored.is_survivor(&survivor), "{survivor:?} of {stored:?}");
+            assert!(stored.is_survivor(survivor), "{survivor:?} of {stored:?}");
             found.borrow_mut().push(survivor.position);
             segment
         });

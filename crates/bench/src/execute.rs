@@ -9,7 +9,7 @@ use crate::conversion::VersionPolicy;
 use crate::load::{self, Generator, Tools};
 use crate::measurement::Measurement;
 use crate::one_by_one;
-use crate::plan::{Case, Load, RowPlan, Step, number};
+use crate::plan::{Case, Load, RowPlan, Step, Work, number};
 use crate::result::{Metric, Point};
 use crate::sharding::ShardedExchange;
 
@@ -67,7 +67,7 @@ impl<'b> Place<'b> {
     ) -> Result<(), Failure> {
         let mut background = Background::default();
         for step in &case.steps {
-            if matches!(step, Step::Share { .. }) {
+            if matches!(step.work, Work::Share { .. }) {
                 // Messages of the row before would be old ones.
                 self.broker.delete_queues(&case.queues)?;
             }
@@ -88,58 +88,53 @@ impl<'b> Place<'b> {
         background: &mut Background<'b>,
         progress: &mut dyn FnMut(&Point),
     ) -> Result<Option<Measurement>, Failure> {
-        let (row, measurement) = match step {
-            Step::Load { row, loads } => {
+        let Self { tools, broker, .. } = self;
+        let measurement = match &step.work {
+            Work::Load(loads) => {
                 let loads: Vec<Load> = loads.iter().map(|load| self.varied(load)).collect();
-                (*row, load::run(self.tools, self.broker, &loads, progress)?)
+                load::run(tools, broker, &loads, progress)?
             }
-            Step::Background(load) => {
-                let load = self.varied(load);
-                background.generators.push(load::start(self.tools, self.broker, &load)?);
+            Work::Background(load) => {
+                background.generators.push(load::start(tools, broker, &self.varied(load))?);
                 return Ok(None);
             }
-            Step::Share { row, percent, n_producers, load, bystander } => {
+            Work::Share { percent, n_producers, load, bystander } => {
                 let most = first.and_then(|first| first.values.get(&Metric::Rate));
                 let rate = most.unwrap_or(&0.0) * f64::from(*percent) / 100.0;
                 let each = (rate / f64::from(*n_producers)).round().max(1.0);
                 let load = self.varied(load).with("-r", &number(each));
-                let loads = [load, bystander.clone()];
-                (Some(*row), load::run_beside(self.tools, self.broker, &loads, progress)?)
+                load::run_beside(tools, broker, &[load, bystander.clone()], progress)?
             }
-            Step::Client { row, load } => {
-                let stream_uri = self.broker.option.stream_uri();
-                let peer = Peer::of(self.broker, &stream_uri);
-                (Some(*row), clients::measure(&self.tools.clients, &peer, load, progress)?)
+            Work::Client(load) => {
+                let stream_uri = broker.option.stream_uri();
+                let peer = Peer::of(broker, &stream_uri);
+                clients::measure(&tools.clients, &peer, load, progress)?
             }
-            Step::Queues { row, prefix, n } => {
-                (*row, churn::declare_queues(self.broker, prefix, *n)?)
-            }
-            Step::Connections { row, n } => {
-                let (measurement, clients) = churn::open_connections(self.broker, *n)?;
+            Work::Queues { prefix, n } => churn::declare_queues(broker, prefix, *n)?,
+            Work::Connections(n) => {
+                let (measurement, clients) = churn::open_connections(broker, *n)?;
                 background.clients.extend(clients);
-                (*row, measurement)
+                measurement
             }
-            Step::Shards(shards) => {
-                background.sharded.push(ShardedExchange::make(self.broker, shards)?);
+            Work::Shards(shards) => {
+                background.sharded.push(ShardedExchange::make(broker, shards)?);
                 return Ok(None);
             }
-            Step::Convert { row, queues } => {
-                let version = self.version(row.is_none())?;
-                let policy = background.version_policy.get_or_insert(VersionPolicy(self.broker));
-                (*row, policy.set(*queues, version)?)
+            Work::Convert(queues) => {
+                let version = self.version(step.row.is_none())?;
+                let policy = background.version_policy.get_or_insert(VersionPolicy(broker));
+                policy.set(*queues, version)?
             }
-            Step::Fill(fill) => {
-                load::fill(self.tools, self.broker, *fill)?;
+            Work::Fill(fill) => {
+                load::fill(tools, broker, *fill)?;
                 return Ok(None);
             }
-            Step::OneByOne { row, stream, seconds } => {
-                (Some(*row), one_by_one::measure(self.broker, stream, *seconds)?)
-            }
-            Step::Churn { row, kind, n_clients, seconds } => {
-                (Some(*row), churn::churn(self.broker, *kind, *n_clients, *seconds)?)
+            Work::OneByOne { stream, seconds } => one_by_one::measure(broker, stream, *seconds)?,
+            Work::Churn { kind, n_clients, seconds } => {
+                churn::churn(broker, *kind, *n_clients, *seconds)?
             }
         };
-        Ok(row.map(|_| measurement))
+        Ok(step.row.map(|_| measurement))
     }
 
     /// The queue version of the column, or the other one.

@@ -48,7 +48,7 @@ pub(crate) struct Mean {
 }
 
 /// Rows that are measured in one go, since a later one needs what an earlier one leaves.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Case {
     pub(crate) rows: Vec<RowPlan>,
     pub(crate) steps: Vec<Step>,
@@ -84,32 +84,39 @@ pub(crate) enum Goal {
     Floor(f64),
 }
 
-/// Something done on a target. A number is that of the row it is measured for.
+/// Something done on a target, for the row of the case with this number if it is measured.
 #[derive(Debug)]
-pub(crate) enum Step {
-    /// Load generators, all at once, until the last has ended; unmeasured ones prepare.
-    Load { row: Option<usize>, loads: Vec<Load> },
+pub(crate) struct Step {
+    pub(crate) row: Option<usize>,
+    pub(crate) work: Work,
+}
+
+/// The work of a step.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// Load generators, all at once, until the last has ended.
+    Load(Vec<Load>),
     /// A load generator that goes on until the case ends.
     Background(Load),
     /// A load generator at so much of the rate that the case's first row has found, and beside it somebody
     /// who sends little.
-    Share { row: usize, percent: u32, n_producers: u32, load: Load, bystander: Load },
+    Share { percent: u32, n_producers: u32, load: Load, bystander: Load },
     /// A load by a client that people have.
-    Client { row: usize, load: ClientLoad },
+    Client(ClientLoad),
     /// Durable queues, declared one after the other.
-    Queues { row: Option<usize>, prefix: &'static str, n: u32 },
+    Queues { prefix: &'static str, n: u32 },
     /// Connections with a channel, opened one after the other and kept until the case ends.
-    Connections { row: Option<usize>, n: u32 },
+    Connections(u32),
     /// A sharded exchange, until the case ends.
     Shards(Shards),
     /// Queues that a policy converts: to the version of the column, or, for no row, to the other one.
-    Convert { row: Option<usize>, queues: conversion::Queues },
+    Convert(conversion::Queues),
     /// A stream with chunks of one size.
     Fill(Fill),
     /// One message at a time through a stream.
-    OneByOne { row: usize, stream: &'static str, seconds: f64 },
+    OneByOne { stream: &'static str, seconds: f64 },
     /// Making and unmaking, over and over.
-    Churn { row: usize, kind: Kind, n_clients: u32, seconds: f64 },
+    Churn { kind: Kind, n_clients: u32, seconds: f64 },
 }
 
 /// A stream with chunks of so many messages, made anew.
@@ -129,6 +136,11 @@ impl Fill {
         let Self { stream, n_messages, size, chunk } = self;
         format!("--replace --stream {stream} --messages {n_messages} --size {size} --chunk {chunk}")
     }
+}
+
+/// The names of the rows of cases.
+pub(crate) fn names(cases: &[Case]) -> Vec<String> {
+    cases.iter().flat_map(|case| &case.rows).map(|row| row.name.clone()).collect()
 }
 
 /// Options of a load generator, those for the place of the broker aside.
@@ -289,21 +301,29 @@ impl RowPlan {
         matches!(self.goal, Some(Goal::Syncs(_)))
     }
 
-    /// A case of this row alone, measured by a client.
-    pub(crate) fn client(self, load: ClientLoad) -> Case {
-        Case::of(self, vec![Step::Client { row: 0, load }])
-    }
-
     /// A case of this row alone, measured by one load generator.
     pub(crate) fn load(self, load: Load) -> Case {
-        Case::of(self, vec![Step::Load { row: Some(0), loads: vec![load] }])
+        Case::of(self, Work::Load(vec![load]))
     }
 }
 
 impl Case {
-    /// One row and its steps.
-    pub(crate) fn of(row: RowPlan, steps: Vec<Step>) -> Self {
-        Self { rows: vec![row], steps, queues: Vec::new(), baseline: None }
+    /// A case of one row.
+    pub(crate) fn of(row: RowPlan, work: Work) -> Self {
+        Self::default().row(row, work)
+    }
+
+    /// One more row, and the work that it is measured by.
+    pub(crate) fn row(mut self, row: RowPlan, work: Work) -> Self {
+        self.steps.push(Step { row: Some(self.rows.len()), work });
+        self.rows.push(row);
+        self
+    }
+
+    /// Work before the next row.
+    pub(crate) fn first(mut self, work: Work) -> Self {
+        self.steps.push(Step { row: None, work });
+        self
     }
 
     /// Deletes the queue before and after.
@@ -327,7 +347,7 @@ impl Case {
     /// The client's load, of a case that is nothing else.
     pub(crate) fn client(&self) -> Option<&ClientLoad> {
         match self.steps.as_slice() {
-            [Step::Client { load, .. }] => Some(load),
+            [Step { work: Work::Client(load), .. }] => Some(load),
             _ => None,
         }
     }
@@ -341,65 +361,70 @@ impl Case {
     }
 }
 
+impl Work {
+    /// Load generators with these options.
+    pub(crate) fn load(options: &str) -> Self {
+        Self::Load(vec![Load::new(options)])
+    }
+}
+
 impl Step {
-    /// The command line of this step; `None` if the step is measured for another row.
+    /// The command line of this step; `None` if the step is measured for a later row.
     fn command(&self, of: usize) -> Option<Vec<String>> {
-        let is_ours = |row: Option<usize>| row.is_none_or(|row| row <= of);
+        if self.row.is_some_and(|row| row > of) {
+            return None;
+        }
         let perf = |load: &Load| {
             let uri = if load.is_stream() { "" } else { "-h URI " };
             let stream_uri = if load.is_stream() { " --uris STREAM-URI" } else { "" };
             format!("leveret perf {uri}{}{stream_uri}", load.0.join(" "))
         };
-        match self {
-            Self::Load { row, loads } if is_ours(*row) => Some(loads.iter().map(perf).collect()),
-            Self::Background(load) => Some(vec![format!("{} &", perf(load))]),
-            Self::Share { row, percent, load, bystander, .. } if is_ours(Some(*row)) => {
+        Some(match &self.work {
+            Work::Load(loads) => loads.iter().map(perf).collect(),
+            Work::Background(load) => vec![format!("{} &", perf(load))],
+            Work::Share { percent, load, bystander, .. } => {
                 let rate = format!("# with -r RATE: {percent} % of the first row's, by producer");
-                Some(vec![rate, format!("{} &", perf(bystander)), perf(load)])
+                vec![rate, format!("{} &", perf(bystander)), perf(load)]
             }
-            Self::Client { row, load } if is_ours(Some(*row)) => Some(vec![load.shown()]),
-            Self::Queues { row, prefix, n } if is_ours(*row) => {
-                Some(vec![format!("# declare the durable queues {prefix}1 to {prefix}{n}")])
+            Work::Client(load) => vec![load.shown()],
+            Work::Queues { prefix, n } => {
+                vec![format!("# declare the durable queues {prefix}1 to {prefix}{n}")]
             }
-            Self::Connections { row, n } if is_ours(*row) => {
-                Some(vec![format!("# open {n} connections with a channel each, keep them")])
+            Work::Connections(n) => {
+                vec![format!("# open {n} connections with a channel each, keep them")]
             }
-            Self::Churn { row, kind, n_clients, seconds } if is_ours(Some(*row)) => {
+            Work::Churn { kind, n_clients, seconds } => {
                 let seconds = number(*seconds);
-                Some(vec![format!("# {n_clients} clients: {} for {seconds} s", kind.what())])
+                vec![format!("# {n_clients} clients: {} for {seconds} s", kind.what())]
             }
-            Self::OneByOne { row, stream, seconds } if is_ours(Some(*row)) => {
+            Work::OneByOne { stream, seconds } => {
                 let seconds = number(*seconds);
-                Some(vec![format!(
-                    "# for {seconds} s: publish to {stream}, wait until it is delivered"
-                )])
+                vec![format!("# for {seconds} s: publish to {stream}, wait until it is delivered")]
             }
-            Self::Shards(shards) => {
+            Work::Shards(shards) => {
                 let set = |line: Vec<String>| format!("CTL '{}'", line.join("' '"));
                 let set = shards.set_policies().into_iter().map(set);
                 let declare = format!("# declare {}, durable, x-modulus-hash", shards.exchange);
-                Some(set.chain([declare]).collect())
+                set.chain([declare]).collect()
             }
-            Self::Convert { row, queues } if is_ours(*row) => {
-                let version = if row.is_some() { "VERSION" } else { "OTHER" };
+            Work::Convert(queues) => {
+                let version = if self.row.is_some() { "VERSION" } else { "OTHER" };
                 let words = queues.set_policy(version).join("' '");
                 let wait = format!("# until list_queues shows {version} as storage_version");
-                Some(vec![format!("CTL '{words}'"), wait])
+                vec![format!("CTL '{words}'"), wait]
             }
-            Self::Fill(fill) => {
-                Some(vec![format!("leveret perf stream-fill --uris STREAM-URI {}", fill.options())])
+            Work::Fill(fill) => {
+                vec![format!("leveret perf stream-fill --uris STREAM-URI {}", fill.options())]
             }
-            Self::Load { .. }
-            | Self::Client { .. }
-            | Self::Share { .. }
-            | Self::Queues { .. }
-            | Self::Convert { .. }
-            | Self::Connections { .. }
-            | Self::OneByOne { .. }
-            | Self::Churn { .. } => None,
-        }
+        })
     }
 }
+
+/// A list of metrics.
+macro_rules! metrics {
+    ($($name:ident)*) => { vec![$(crate::result::Metric::$name),*] };
+}
+pub(crate) use metrics;
 
 /// Bars of all rows.
 pub(crate) fn bars(title: &str, metric: Metric) -> Chart {

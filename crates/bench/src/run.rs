@@ -14,7 +14,7 @@ use crate::load::Tools;
 use crate::machine::{load, machine};
 use crate::measurement::Measurement;
 use crate::options::Options;
-use crate::plan::{Baseline, Case, Goal, Mean, Plan, RowPlan, Scale, Step, Variants};
+use crate::plan::{Baseline, Case, Goal, Mean, Plan, RowPlan, Scale, Variants, Work, names};
 use crate::progress::{Now, Progress};
 use crate::report;
 use crate::result::{self, Cell, Column, Outcome, Parameter, Row, Run, SCHEMA, Sample, Scenario};
@@ -110,7 +110,7 @@ fn warnings(load: Option<f64>, n_cores: u32, scale: f64) -> Vec<String> {
 /// The figures that cannot be counted on this machine, though a plan has it.
 fn uncounted(plans: &[Plan]) -> Vec<String> {
     let steps = plans.iter().flat_map(|plan| &plan.cases).flat_map(|case| &case.steps);
-    let mut clients = steps.filter(|step| matches!(step, Step::Client { .. }));
+    let mut clients = steps.filter(|step| matches!(step.work, Work::Client(_)));
     let is_uncounted = clients.next().is_some() && !clients::can_count_calls();
     let why =
         "System calls are not counted: perf stat -e raw_syscalls:sys_enter cannot be run here.";
@@ -123,17 +123,13 @@ fn plans(options: &Options) -> (Vec<Plan>, Vec<Vec<String>>) {
     let settings = Settings { scale: Scale(options.scale), seconds: options.seconds };
     let mut plans: Vec<Plan> = known.map(|known| (known.plan)(settings)).collect();
     let left_out = plans.iter_mut().map(|plan| {
-        let all = row_names(plan);
+        let all = names(&plan.cases);
         keep_rows(plan, &options.rows);
-        let kept = row_names(plan);
+        let kept = names(&plan.cases);
         all.into_iter().filter(|name| !kept.contains(name)).collect()
     });
     let left_out = left_out.collect();
     (plans, left_out)
-}
-
-fn row_names(plan: &Plan) -> Vec<String> {
-    plan.cases.iter().flat_map(|case| &case.rows).map(|row| row.name.clone()).collect()
 }
 
 /// Keeps the cases with a wanted row, by name or a part of it, and those that others are relative to.
@@ -141,8 +137,7 @@ pub(crate) fn keep_rows(plan: &mut Plan, wanted: &[String]) {
     if wanted.is_empty() {
         return;
     }
-    let rows = plan.cases.iter().flat_map(|case| &case.rows);
-    let names: Vec<String> = rows.map(|row| row.name.clone()).collect();
+    let names = names(&plan.cases);
     // A whole name stands for itself: not for others that have it in them.
     let is_wanted = |name: &str| {
         wanted.iter().any(|part| name == part || (name.contains(part) && !names.contains(part)))
@@ -153,8 +148,7 @@ pub(crate) fn keep_rows(plan: &mut Plan, wanted: &[String]) {
     plan.cases.retain(|case| {
         case.rows.iter().any(|row| is_wanted(&row.name) || references.contains(&row.name))
     });
-    let mut kept: Vec<String> =
-        plan.cases.iter().flat_map(|case| &case.rows).map(|row| row.name.clone()).collect();
+    let mut kept = crate::plan::names(&plan.cases);
     for mean in &mut plan.means {
         mean.of.retain(|row| kept.contains(row));
     }

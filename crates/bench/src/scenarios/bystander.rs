@@ -1,7 +1,7 @@
 //! Scenarios of load that must not disturb others: slow consumers, huge queues, crowds that do next to
 //! nothing.
 
-use crate::plan::{Case, Goal, Load, Plan, RowPlan, Scale, Step, bars};
+use crate::plan::{Case, Goal, Load, Plan, RowPlan, Scale, Work, bars, metrics, names};
 use crate::result::Metric;
 use crate::scenarios::Settings;
 
@@ -38,9 +38,6 @@ const CROWDS: &[(&str, &str, u32)] = &[
 pub(crate) fn bystander(Settings { scale, .. }: Settings) -> Plan {
     let calm = calm_cases(scale);
     let busy = busy_cases(scale);
-    let names = |cases: &[Case]| -> Vec<String> {
-        cases.iter().flat_map(|case| &case.rows).map(|row| row.name.clone()).collect()
-    };
     Plan {
         name: "bystander",
         title: "Bystanders",
@@ -50,14 +47,7 @@ pub(crate) fn bystander(Settings { scale, .. }: Settings) -> Plan {
             80 % of its messages per CPU-second. `relative` is the part of the row without anything \
             beside it, on the same broker.",
         source: "Leveret's own.",
-        metrics: vec![
-            Metric::LatencyMedian,
-            Metric::LatencyP99,
-            Metric::PerCpuSecond,
-            Metric::Rate,
-            Metric::Relative,
-            Metric::Memory,
-        ],
+        metrics: metrics! { LatencyMedian LatencyP99 PerCpuSecond Rate Relative Memory },
         charts: vec![
             bars("A calm pair: median latency", Metric::LatencyMedian).rows(names(&calm)),
             bars("A busy pair: messages per second of the broker's CPU time", Metric::PerCpuSecond)
@@ -80,39 +70,37 @@ fn calm_cases(scale: Scale) -> Vec<Case> {
     let fill = format!("-x 1 -y 0 -c 1000 -C {} -u {HUGE_QUEUE} -ad false", scale.count(HUGE));
     let at_huge = format!("-x 1 -y 1 -r 1000 -q 100 -u {HUGE_QUEUE} -ad false");
     vec![
-        Case::of(alone, vec![measured(CALM, scale)]),
-        Case::of(
-            row("beside a slow consumer"),
-            vec![Step::Background(Load::new(&slow)), measured(CALM, scale)],
-        )
-        .queue(SLOW),
-        Case::of(
-            row("beside a huge queue"),
-            vec![
-                Step::Load { row: None, loads: vec![Load::new(&fill)] },
-                Step::Background(Load::new(&at_huge)),
-                measured(CALM, scale),
-            ],
-        )
-        .queue(HUGE_QUEUE),
+        alone.load(timed(CALM, scale)),
+        beside(&slow).row(row("beside a slow consumer"), measured(CALM, scale)).queue(SLOW),
+        Case::default()
+            .first(Work::load(&fill))
+            .first(Work::Background(Load::new(&at_huge)))
+            .row(row("beside a huge queue"), measured(CALM, scale))
+            .queue(HUGE_QUEUE),
     ]
 }
 
 /// CPU time per message of a pair that is as fast as it gets.
 fn busy_cases(scale: Scale) -> Vec<Case> {
     let alone = RowPlan::new(BUSY_ALONE, Metric::PerCpuSecond).relative_to(BUSY_ALONE);
-    let mut cases = vec![Case::of(alone, vec![measured(BUSY, scale)])];
-    cases.extend(CROWDS.iter().map(|(name, options, n_queues)| {
-        let crowd = Load::new(&format!("{options} -qp {CROWD}%d -qpf 1 -qpt {n_queues}"));
+    let crowds = CROWDS.iter().map(|(name, options, n_queues)| {
+        let crowd = format!("{options} -qp {CROWD}%d -qpf 1 -qpt {n_queues}");
         let row = RowPlan::new(format!("busy pair, beside {name}"), Metric::PerCpuSecond)
             .relative_to(BUSY_ALONE)
             .goal(Goal::Share(RATE_SHARE));
-        Case::of(row, vec![Step::Background(crowd), measured(BUSY, scale)]).queues(CROWD, *n_queues)
-    }));
-    cases
+        beside(&crowd).row(row, measured(BUSY, scale)).queues(CROWD, *n_queues)
+    });
+    std::iter::once(alone.load(timed(BUSY, scale))).chain(crowds).collect()
 }
 
-fn measured(options: &str, scale: Scale) -> Step {
-    let load = Load::new(options).seconds(scale.seconds(SECONDS));
-    Step::Load { row: Some(0), loads: vec![load] }
+fn beside(options: &str) -> Case {
+    Case::default().first(Work::Background(Load::new(options)))
+}
+
+fn timed(options: &str, scale: Scale) -> Load {
+    Load::new(options).seconds(scale.seconds(SECONDS))
+}
+
+fn measured(options: &str, scale: Scale) -> Work {
+    Work::Load(vec![timed(options, scale)])
 }

@@ -1,7 +1,9 @@
 //! Classic queues as RabbitMQ's team measures them before a release, for each queue version.
 
 use crate::conversion::Queues;
-use crate::plan::{Case, Load, Plan, RowPlan, Scale, Step, Variants, bars, number, over_time};
+use crate::plan::{
+    Case, Load, Plan, RowPlan, Scale, Variants, Work, bars, metrics, number, over_time,
+};
 use crate::result::{Chart, Metric};
 use crate::scenarios::Settings;
 
@@ -113,19 +115,10 @@ pub(crate) fn classic_queues(Settings { scale, .. }: Settings) -> Plan {
             with both queue versions; a conversion is one to the version of its column, asked for by a \
             policy, which the broker's command-line tool sets: the target names it with ctl=COMMAND.",
         source: SOURCE,
-        metrics: vec![
-            Metric::Rate,
-            Metric::LatencyMean,
-            Metric::LatencyMedian,
-            Metric::ConfirmMean,
-            Metric::ConfirmMedian,
-            Metric::PerCpuSecond,
-            Metric::Memory,
-            Metric::MemoryPeak,
-            Metric::WrittenEach,
-            Metric::LongestPause,
-            Metric::Duration,
-        ],
+        metrics: metrics! {
+            Rate LatencyMean LatencyMedian ConfirmMean ConfirmMedian PerCpuSecond Memory MemoryPeak
+            WrittenEach LongestPause Duration
+        },
         charts: charts(),
         cases,
         variants: Variants::QueueVersions,
@@ -211,7 +204,7 @@ fn publish_then_consume(test: Test) -> Case {
     let load = |options: &str| {
         let options = format!("{options} -u {queue} -qa x-max-length={BACKLOG} --threads 1");
         let load = test.unlimited(&options).with("-i", &number(interval));
-        vec![load.with("--interval-messages", &step)]
+        Work::Load(vec![load.with("--interval-messages", &step)])
     };
     let published = [[52_158., 45_108., 24_201., 19_203.], [28_608., 23_268., 15_313., 15_599.]];
     let consumed = [[44_173., 40_382., 39_734., 36_023.], [15_600., 10_304., 14_575., 8_863.]];
@@ -220,15 +213,10 @@ fn publish_then_consume(test: Test) -> Case {
         test.published(row, Metric::Rate, rates)
     };
     let consume = format!("-x 0 -y 1 -q 300 -D {messages} -ew empty");
-    Case {
-        rows: vec![row("publish only", published), row("consume only", consumed)],
-        steps: vec![
-            Step::Load { row: Some(0), loads: load(&format!("-x 2 -y 0 -c 700 -C {each}")) },
-            Step::Load { row: Some(1), loads: load(&consume) },
-        ],
-        queues: vec![queue.to_owned()],
-        baseline: None,
-    }
+    let publish = format!("-x 2 -y 0 -c 700 -C {each}");
+    Case::of(row("publish only", published), load(&publish))
+        .row(row("consume only", consumed), load(&consume))
+        .queue(queue)
 }
 
 /// Messages in queues whose version a policy changes to that of the column.
@@ -240,13 +228,12 @@ fn conversion(test: Test, &Conversion { name, n, seconds, .. }: &Conversion) -> 
     let row = row.text("messages", (each * u64::from(n)).to_string());
     let fill = format!("-x {n} -y 0 -c 100 -C {each} -p -qp {prefix}%d -qpf 1 -qpt {n}");
     let queues = Queues { prefix, n };
-    let steps = vec![
-        Step::Queues { row: None, prefix, n },
-        Step::Convert { row: None, queues },
-        Step::Load { row: None, loads: vec![test.unlimited(&fill)] },
-        Step::Convert { row: Some(0), queues },
-    ];
-    Case::of(row, steps).queues(prefix, n)
+    Case::default()
+        .first(Work::Queues { prefix, n })
+        .first(Work::Convert(queues))
+        .first(Work::Load(vec![test.unlimited(&fill)]))
+        .row(row, Work::Convert(queues))
+        .queues(prefix, n)
 }
 
 /// The rest of the script.
@@ -294,9 +281,10 @@ fn dead_letters_to(queue: &str) -> String {
     format!("-qa x-dead-letter-exchange= -qa x-dead-letter-routing-key={queue}")
 }
 
-fn declare(test: Test, queue: &str) -> Step {
-    let load = Load::new(&format!("-x 1 -y 0 -C 1 -c 1 -s {} -u {queue} {ALWAYS}", test.size));
-    Step::Load { row: None, loads: vec![load] }
+/// A case of queues whose dead letters go to the last, which is declared first.
+fn dead_letters(test: Test, queue: &str, dead: &str) -> Case {
+    let declare = format!("-x 1 -y 0 -C 1 -c 1 -s {} -u {dead} {ALWAYS}", test.size);
+    Case::default().first(Work::load(&declare)).queue(queue).queue(dead)
 }
 
 /// Messages that expire and become dead letters.
@@ -307,31 +295,17 @@ fn expire(test: Test) -> Case {
         "-x 1 -y 0 -c 1 -u {queue} -mp expiration={ms:.0} {}",
         dead_letters_to(dead)
     ));
-    let steps = vec![declare(test, dead), Step::Load { row: Some(0), loads: vec![load] }];
-    Case::of(test.row("expire into dead letters", Metric::Rate), steps).queue(queue).queue(dead)
+    let row = test.row("expire into dead letters", Metric::Rate);
+    dead_letters(test, queue, dead).row(row, Work::Load(vec![load]))
 }
 
 /// Messages that are refused one by one and become dead letters.
 fn nack(test: Test) -> Case {
     let (queue, dead) = ("bench-nack", "bench-nacked");
     let arguments = format!("-u {queue} -qa x-max-length=250000 {}", dead_letters_to(dead));
-    Case {
-        rows: vec![
-            test.row("publish to nack", Metric::Rate),
-            test.row("nack into dead letters", Metric::Rate),
-        ],
-        steps: vec![
-            declare(test, dead),
-            Step::Load {
-                row: Some(0),
-                loads: vec![test.load(&format!("-x 1 -y 0 -c 1 {arguments}"))],
-            },
-            Step::Load {
-                row: Some(1),
-                loads: vec![test.load(&format!("-x 0 -y 4 -na -re false -ew empty {arguments}"))],
-            },
-        ],
-        queues: vec![queue.to_owned(), dead.to_owned()],
-        baseline: None,
-    }
+    let publish = format!("-x 1 -y 0 -c 1 {arguments}");
+    let nack = format!("-x 0 -y 4 -na -re false -ew empty {arguments}");
+    dead_letters(test, queue, dead)
+        .row(test.row("publish to nack", Metric::Rate), Work::Load(vec![test.load(&publish)]))
+        .row(test.row("nack into dead letters", Metric::Rate), Work::Load(vec![test.load(&nack)]))
 }

@@ -1,7 +1,7 @@
 //! Many queues with two publishers and three consumers each, everything confirmed: when it is stored, or
 //! once it was consumed.
 
-use crate::plan::{Case, Load, Mean, Plan, RowPlan, Scale, Step, Variants, bars, lines};
+use crate::plan::{Case, Load, Mean, Plan, RowPlan, Scale, Variants, Work, bars, lines, metrics};
 use crate::result::{Chart, Metric};
 use crate::scenarios::Settings;
 
@@ -60,14 +60,7 @@ pub(crate) fn confirm_on(Settings { scale, .. }: Settings) -> Plan {
         source: "The experiments A and B of a paper on acknowledgements of small messages (RabbitMQ \
             3.6.6, PerfTest 1.2.0, everything on one machine, 10 minutes each). Its confirm window \
             is not published: 100 here.",
-        metrics: vec![
-            Metric::SendRate,
-            Metric::Gain,
-            Metric::PerCpuSecond,
-            Metric::CpuPerMessage,
-            Metric::ConfirmMedian,
-            Metric::ConfirmP99,
-        ],
+        metrics: metrics! { SendRate Gain PerCpuSecond CpuPerMessage ConfirmMedian ConfirmP99 },
         charts: figures(&names)
             .into_iter()
             .chain([
@@ -149,7 +142,7 @@ fn case(n: u32, seconds: f64) -> Case {
         loads.push(load("bench-confirm-b", split + 1, n));
     }
     let loads = loads.into_iter().map(|load| load.seconds(seconds)).collect();
-    Case::of(row, vec![Step::Load { row: Some(0), loads }]).queues(PREFIX, n)
+    Case::of(row, Work::Load(loads)).queues(PREFIX, n)
 }
 
 /// The queues from one number to another, at their exchange.

@@ -1,7 +1,7 @@
 //! Many queues, many connections, and the making and unmaking of both.
 
 use crate::churn::Kind;
-use crate::plan::{Case, Load, Plan, RowPlan, Step, bars, lines};
+use crate::plan::{Case, Load, Plan, RowPlan, Work, bars, lines, metrics};
 use crate::result::{Chart, Metric};
 use crate::scenarios::Settings;
 
@@ -24,7 +24,7 @@ struct Crowd {
     /// The title of a chart of how fast they are made.
     title: &'static str,
     numbers: &'static [u32],
-    step: fn(u32) -> Step,
+    make: fn(u32) -> Work,
     /// The prefix of the queues that stay on the broker, if any do.
     leaves: Option<&'static str>,
 }
@@ -34,7 +34,7 @@ const QUEUES: Crowd = Crowd {
     making: "declare",
     title: "Queues declared per second",
     numbers: &[1, 100, 1_000, 10_000],
-    step: |n| Step::Queues { row: Some(0), prefix: IDLE, n },
+    make: |n| Work::Queues { prefix: IDLE, n },
     leaves: Some(IDLE),
 };
 
@@ -43,7 +43,7 @@ const CONNECTIONS: Crowd = Crowd {
     making: "open",
     title: "Connections opened per second",
     numbers: &[1, 100, 1_000, 5_000],
-    step: |n| Step::Connections { row: Some(0), n },
+    make: Work::Connections,
     leaves: None,
 };
 
@@ -59,18 +59,11 @@ impl Crowd {
     /// A case per size of the crowd, of two rows each.
     fn cases(&self, seconds: f64) -> impl Iterator<Item = Case> + use<'_> {
         self.numbers.iter().map(move |&n| {
-            let pair = vec![Load::new(PAIR).seconds(seconds)];
-            let case = Case {
-                rows: vec![
-                    RowPlan::new(self.made(n), Metric::OperationRate).number(self.of, n),
-                    RowPlan::new(Self::beside(n), Metric::Rate)
-                        .number(self.of, n)
-                        .relative_to(&Self::beside(1)),
-                ],
-                steps: vec![(self.step)(n), Step::Load { row: Some(1), loads: pair }],
-                queues: Vec::new(),
-                baseline: None,
-            };
+            let pair = Work::Load(vec![Load::new(PAIR).seconds(seconds)]);
+            let row = |name, metric| RowPlan::new(name, metric).number(self.of, n);
+            let beside = row(Self::beside(n), Metric::Rate).relative_to(&Self::beside(1));
+            let made = row(self.made(n), Metric::OperationRate);
+            let case = Case::of(made, (self.make)(n)).row(beside, pair);
             match self.leaves {
                 Some(prefix) => case.queues(prefix, n),
                 None => case,
@@ -107,16 +100,10 @@ fn crowd_plan(
         title,
         about,
         source: SOURCE,
-        metrics: vec![
-            Metric::Rate,
-            Metric::OperationRate,
-            Metric::OperationP99,
-            Metric::MemoryEach,
-            Metric::CpuPerMessage,
-            Metric::CpuPerOperation,
-            Metric::LatencyMedian,
-            Metric::Relative,
-        ],
+        metrics: metrics! {
+            Rate OperationRate OperationP99 MemoryEach CpuPerMessage CpuPerOperation LatencyMedian
+            Relative
+        },
         charts,
         cases,
         ..Plan::default()
@@ -182,7 +169,7 @@ pub(crate) fn churn(Settings { scale, .. }: Settings) -> Plan {
             RowPlan::new(format!("{}, {n_clients} {clients}", kind.name()), Metric::OperationRate)
                 .text("what", kind.what())
                 .number("clients", n_clients);
-        Case::of(row, vec![Step::Churn { row: 0, kind, n_clients, seconds }])
+        Case::of(row, Work::Churn { kind, n_clients, seconds })
     };
     Plan {
         name: "churn",
@@ -190,12 +177,7 @@ pub(crate) fn churn(Settings { scale, .. }: Settings) -> Plan {
         about: "Things made and unmade over and over, each client waiting for every answer. One operation \
             is both.",
         source: SOURCE,
-        metrics: vec![
-            Metric::OperationRate,
-            Metric::OperationMedian,
-            Metric::OperationP99,
-            Metric::CpuPerOperation,
-        ],
+        metrics: metrics! { OperationRate OperationMedian OperationP99 CpuPerOperation },
         charts: vec![
             bars("Operations per second", Metric::OperationRate),
             bars("Broker's CPU time per operation", Metric::CpuPerOperation),

@@ -1,6 +1,6 @@
 //! Costs of features: the simple scenarios of RabbitMQ's measurements of 2012.
 
-use crate::plan::{Case, Load, Plan, RowPlan, Step, bars};
+use crate::plan::{Case, Load, Plan, RowPlan, Work, bars, metrics};
 use crate::result::Metric;
 use crate::scenarios::Settings;
 
@@ -59,13 +59,7 @@ pub(crate) fn features(Settings { scale, .. }: Settings) -> Plan {
             `amqp091.immediate = honour` in its configuration; without it, and by RabbitMQ since 3.0, it is \
             refused. `relative` is the part of the baseline's rate on the same broker.",
         source: SOURCE,
-        metrics: vec![
-            Metric::Rate,
-            Metric::ReceiveRate,
-            Metric::Relative,
-            Metric::PerCpuSecond,
-            Metric::LatencyMedian,
-        ],
+        metrics: metrics! { Rate ReceiveRate Relative PerCpuSecond LatencyMedian },
         charts: vec![
             bars("Messages per second", Metric::Rate),
             bars("Messages per second of the broker's CPU time", Metric::PerCpuSecond),
@@ -81,14 +75,10 @@ fn backlog(n_consumers: u32, n: u64) -> Case {
     // What was measured ends with the interval of the last movement.
     let interval = if n <= SHORT { "0.02" } else { "0.1" };
     let options = format!("-x 0 -y {n_consumers} -a -u {queue} -ad false -ew empty -i {interval}");
-    let fill = Load::new(&format!("-x 1 -y 0 -u {queue} -ad false -C {n} -c 1000"));
+    let fill = Work::load(&format!("-x 1 -y 0 -u {queue} -ad false -C {n} -c 1000"));
     let row = RowPlan::new(format!("0->{n_consumers}"), Metric::Rate)
         .text("options", &*options)
         .text("backlog", n.to_string())
         .relative_to("baseline");
-    let steps = vec![
-        Step::Load { row: None, loads: vec![fill] },
-        Step::Load { row: Some(0), loads: vec![Load::new(&options)] },
-    ];
-    Case::of(row, steps).queue(queue)
+    Case::default().first(fill).row(row, Work::load(&options)).queue(queue)
 }

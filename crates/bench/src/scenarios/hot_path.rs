@@ -1,6 +1,8 @@
 //! Messages per second of CPU time against Leveret's goals and the machine's own limit.
 
-use crate::plan::{Baseline, BaselineKind, Case, Goal, Load, Plan, RowPlan, Scale, bars};
+use crate::plan::{
+    Baseline, BaselineKind, Case, Goal, Load, Plan, RowPlan, Scale, bars, metrics, names,
+};
 use crate::result::Metric;
 use crate::scenarios::Settings;
 
@@ -12,22 +14,17 @@ const SYNC_SHARE: f64 = 1.15;
 
 /// A row of the table.
 struct Row {
-    name: &'static str,
-    options: &'static str,
+    name: Text,
+    options: Text,
     /// Millions of messages per CPU-second: goal, LavinMQ, RabbitMQ.
-    goal: f64,
-    lavinmq: f64,
-    rabbitmq: f64,
+    goals: [f64; 3],
     baseline: BaselineKind,
 }
 
-const fn row(
-    name: &'static str,
-    options: &'static str,
-    [goal, lavinmq, rabbitmq]: [f64; 3],
-    baseline: BaselineKind,
-) -> Row {
-    Row { name, options, goal, lavinmq, rabbitmq, baseline }
+type Text = &'static str;
+
+const fn row(name: Text, options: Text, goals: [f64; 3], baseline: BaselineKind) -> Row {
+    Row { name, options, goals, baseline }
 }
 
 const fn relay(n_pairs: u32, size: u32) -> BaselineKind {
@@ -77,7 +74,7 @@ const ROWS: &[Row] = &[
 /// The table with its goals, then a fan-out.
 pub(crate) fn hot_path(settings: Settings) -> Plan {
     let mut cases = table(settings);
-    let names: Vec<String> = names(&cases);
+    let names = names(&cases);
     cases.push(fan_out(settings.scale));
     Plan {
         name: "hot-path",
@@ -88,15 +85,9 @@ pub(crate) fn hot_path(settings: Settings) -> Plan {
             delivery counts.",
         source: "Leveret's own. Published figures: LavinMQ 2.9 and RabbitMQ 4.3.6 on two cores shared with \
             the load generator.",
-        metrics: vec![
-            Metric::PerCpuSecond,
-            Metric::Rate,
-            Metric::CpuPerMessage,
-            Metric::ConfirmMedian,
-            Metric::ReceiveRate,
-            Metric::LatencyMedian,
-            Metric::LatencyP99,
-        ],
+        metrics: metrics! {
+            PerCpuSecond Rate CpuPerMessage ConfirmMedian ReceiveRate LatencyMedian LatencyP99
+        },
         charts: vec![
             bars("Messages per second of the broker's CPU time", Metric::PerCpuSecond)
                 .rows(names.iter().take(ROWS.len()).map(String::as_str)),
@@ -121,21 +112,12 @@ pub(crate) fn limit(settings: Settings) -> Plan {
             the disk is not in it, so rows with those cannot come close; publish only is compared with \
             a process that drops what it reads; one at a time with one fdatasync after the other.",
         source: "Leveret's own.",
-        metrics: vec![
-            Metric::CpuPerMessage,
-            Metric::PerCpuSecond,
-            Metric::Rate,
-            Metric::ConfirmMedian,
-        ],
+        metrics: metrics! { CpuPerMessage PerCpuSecond Rate ConfirmMedian },
         charts: vec![bars("CPU time per message", Metric::CpuPerMessage)],
         cases: table(settings),
         has_floor: true,
         ..Plan::default()
     }
-}
-
-fn names(cases: &[Case]) -> Vec<String> {
-    cases.iter().flat_map(|case| case.rows.iter().map(|row| row.name.clone())).collect()
 }
 
 /// The nine rows.
@@ -154,11 +136,12 @@ fn table(Settings { scale, .. }: Settings) -> Vec<Case> {
 
 fn case(row: &Row, scale: Scale) -> Case {
     let seconds = scale.seconds(SECONDS);
+    let [goal, lavinmq, rabbitmq] = row.goals.map(|millions| millions * 1e6);
     let plan = RowPlan::new(row.name, Metric::PerCpuSecond)
         .text("options", row.options)
-        .goal(Goal::Value(row.goal * 1e6))
-        .published("LavinMQ 2.9", row.lavinmq * 1e6)
-        .published("RabbitMQ 4.3.6", row.rabbitmq * 1e6);
+        .goal(Goal::Value(goal))
+        .published("LavinMQ 2.9", lavinmq)
+        .published("RabbitMQ 4.3.6", rabbitmq);
     let load = Load::new(row.options);
     let load = if row.options.contains("-y 0") {
         // A backlog: a number of messages, whatever the rate.

@@ -1,6 +1,6 @@
 //! Latency at shares of what each broker can do.
 
-use crate::plan::{Case, Load, Plan, RowPlan, Step, lines};
+use crate::plan::{Case, Load, Plan, RowPlan, Work, bars, lines, metrics};
 use crate::result::{Chart, Metric};
 use crate::scenarios::Settings;
 
@@ -24,18 +24,10 @@ pub(crate) fn latency(settings: Settings) -> Plan {
             time from publishing to delivery at 20, 50 and 80 % of that: median, 99th and 99.9th percentile, \
             longest. Beside each a bystander publishes 10 messages per second to a queue of its own.",
         source: "Leveret's own.",
-        metrics: vec![
-            Metric::LatencyMedian,
-            Metric::LatencyP99,
-            Metric::LatencyP999,
-            Metric::LatencyMax,
-            Metric::BystanderP99,
-            Metric::BystanderMax,
-            Metric::ConfirmMedian,
-            Metric::ConfirmP99,
-            Metric::Rate,
-            Metric::CpuPerMessage,
-        ],
+        metrics: metrics! {
+            LatencyMedian LatencyP99 LatencyP999 LatencyMax BystanderP99 BystanderMax ConfirmMedian
+            ConfirmP99 Rate CpuPerMessage
+        },
         charts: charts(),
         cases: N_QUEUES.map(|n| case(n, seconds)).into(),
         ..Plan::default()
@@ -58,7 +50,7 @@ fn charts() -> Vec<Chart> {
         of("Longest latency", Metric::LatencyMax),
         of("The bystander, 99 %", Metric::BystanderP99),
         of("The bystander, longest", Metric::BystanderMax),
-        crate::plan::bars("The maximum: messages per second", Metric::Rate).rows(maxima),
+        bars("The maximum: messages per second", Metric::Rate).rows(maxima),
     ]
 }
 
@@ -73,12 +65,10 @@ fn case(n: u32, seconds: f64) -> Case {
     let load = Load::new(&load).seconds(seconds);
     let bystander = format!("-x 1 -y 1 -f persistent -c 1 -r 10 -ad false -u {BYSTANDER}");
     let bystander = Load::new(&bystander).seconds(seconds);
-    let mut rows = vec![row(100, Metric::Rate)];
-    let mut steps = vec![Step::Load { row: Some(0), loads: vec![load.clone()] }];
-    for (at, percent) in SHARES.into_iter().enumerate() {
-        rows.push(row(percent, Metric::LatencyP99));
+    let maximum = row(100, Metric::Rate).load(load.clone()).queue(BYSTANDER).queues(QUEUES, n);
+    SHARES.into_iter().fold(maximum, |case, percent| {
         let (load, bystander) = (load.clone(), bystander.clone());
-        steps.push(Step::Share { row: at + 1, percent, n_producers: n, load, bystander });
-    }
-    Case { rows, steps, queues: vec![BYSTANDER.to_owned()], baseline: None }.queues(QUEUES, n)
+        let work = Work::Share { percent, n_producers: n, load, bystander };
+        case.row(row(percent, Metric::LatencyP99), work)
+    })
 }

@@ -1,6 +1,6 @@
 //! A large backlog built up, then emptied.
 
-use crate::plan::{Case, Load, Plan, RowPlan, Scale, Step, bars, number, over_time};
+use crate::plan::{Case, Load, Plan, RowPlan, Scale, Work, bars, metrics, number, over_time};
 use crate::result::Metric;
 use crate::scenarios::Settings;
 
@@ -31,14 +31,7 @@ pub(crate) fn load_drain(Settings { scale, .. }: Settings) -> Plan {
         source: "RabbitMQ Performance Measurements, part 2 (rabbitmq.com, 2012-04-25): 500,000 messages \
             load at about 30,000/s in 15 s and drain at 65,000 to 75,000/s; 10,000,000 load in bursts \
             with a pause of 150 to 330 s and drain at 1,000 to 12,000/s.",
-        metrics: vec![
-            Metric::Rate,
-            Metric::Relative,
-            Metric::LongestPause,
-            Metric::MemoryPeak,
-            Metric::Duration,
-            Metric::PerCpuSecond,
-        ],
+        metrics: metrics! { Rate Relative LongestPause MemoryPeak Duration PerCpuSecond },
         charts: vec![
             over_time("Messages per second over time", Metric::Rate).rows(rows_over_time.clone()),
             over_time("The broker's memory over time", Metric::MemoryPeak).rows(rows_over_time),
@@ -87,15 +80,10 @@ fn case(messages: u64) -> Case {
     let step = messages.div_ceil(POINTS).to_string();
     let load = |options: &str| {
         let load = Load::new(&format!("{options} -u {QUEUE} -ad false"));
-        vec![load.with("-i", interval).with("--interval-messages", &step)]
+        Work::Load(vec![load.with("-i", interval).with("--interval-messages", &step)])
     };
-    Case {
-        rows: rows(messages).map(row).into(),
-        steps: vec![
-            Step::Load { row: Some(0), loads: load(&format!("-x 1 -y 0 -C {messages}")) },
-            Step::Load { row: Some(1), loads: load(&format!("-x 0 -y 1 -a -D {messages}")) },
-        ],
-        queues: vec![QUEUE.to_owned()],
-        baseline: None,
-    }
+    let [fill, drain] = rows(messages).map(row);
+    Case::of(fill, load(&format!("-x 1 -y 0 -C {messages}")))
+        .row(drain, load(&format!("-x 0 -y 1 -a -D {messages}")))
+        .queue(QUEUE)
 }

@@ -1,7 +1,7 @@
 //! Loads by the clients that people have, which write each publish and each ack by itself.
 
 use crate::clients::{Client, ClientLoad};
-use crate::plan::{Case, Fill, Load, Plan, RowPlan, Step, bars};
+use crate::plan::{Case, Fill, Plan, RowPlan, Work, bars, metrics};
 use crate::result::Metric;
 use crate::scenarios::Settings;
 
@@ -45,7 +45,7 @@ pub(crate) fn real_clients(settings: Settings) -> Plan {
     let seconds = Some(seconds.unwrap_or_else(|| scale.seconds(SECONDS).max(1.0)));
     let timed = |name: String, client, options: &str| {
         let load = ClientLoad { client, options: options.to_owned(), seconds };
-        row(name).client(load).queue(QUEUE)
+        Case::of(row(name), Work::Client(load)).queue(QUEUE)
     };
     let mut cases: Vec<Case> = PERF_TEST
         .iter()
@@ -74,17 +74,10 @@ pub(crate) fn real_clients(settings: Settings) -> Plan {
             writes many at once. The floor is a process without queues that answers the same frames. \
             Clients that are not installed are left out.",
         source: "Leveret's own.",
-        metrics: vec![
-            Metric::CpuPerMessage,
-            Metric::Rate,
-            Metric::SwitchesPerMessage,
-            Metric::CallsPerMessage,
-            Metric::LatencyMedian,
-            Metric::LatencyP99,
-            Metric::ConfirmMedian,
-            Metric::ConfirmP99,
-            Metric::Memory,
-        ],
+        metrics: metrics! {
+            CpuPerMessage Rate SwitchesPerMessage CallsPerMessage LatencyMedian LatencyP99
+            ConfirmMedian ConfirmP99 Memory
+        },
         charts: vec![
             bars("The broker's CPU time per message", Metric::CpuPerMessage),
             bars("Messages per second", Metric::Rate),
@@ -99,18 +92,16 @@ fn row(name: String) -> RowPlan {
     RowPlan::new(name, Metric::CpuPerMessage)
 }
 
-fn of_whole(client: Client, options: String) -> ClientLoad {
-    ClientLoad { client, options, seconds: None }
+fn of_whole(client: Client, options: String) -> Work {
+    Work::Client(ClientLoad { client, options, seconds: None })
 }
 
 /// A backlog that a consumer works off.
 fn drain(kind: &str, flag: &str, n: u64) -> Case {
     let fill = format!("-x 1 -y 0 -f persistent -c 1000 -C {n} -u {QUEUE} -ad false{flag}");
-    let fill = Step::Load { row: None, loads: vec![Load::new(&fill)] };
     let options = format!("-x 0 -y 1 -q 200 -p -u {QUEUE} --cmessages {n}");
-    let load = of_whole(Client::PerfTest, options);
-    Case::of(row(format!("drain of a {kind} queue")), vec![fill, Step::Client { row: 0, load }])
-        .queue(QUEUE)
+    let (row, drain) = (row(format!("drain of a {kind} queue")), Client::PerfTest);
+    Case::default().first(Work::load(&fill)).row(row, of_whole(drain, options)).queue(QUEUE)
 }
 
 /// A stream that is read from its beginning, over both protocols.
@@ -119,14 +110,9 @@ fn stream((size, chunk): (u32, u32), n_messages: u64) -> Case {
     let common = format!("-x 0 -y 1 --cmessages {n_messages}");
     let amqp = format!("{common} -p -q 200 --stream-consumer-offset first -u {QUEUE}");
     let stream = format!("{common} --offset first --initial-credits 50 --streams {QUEUE}");
-    Case {
-        rows: vec![name("AMQP 0-9-1"), name("the stream protocol")],
-        steps: vec![
-            Step::Fill(Fill { stream: QUEUE, n_messages, size, chunk }),
-            Step::Client { row: 0, load: of_whole(Client::PerfTest, amqp) },
-            Step::Client { row: 1, load: of_whole(Client::StreamPerfTest, stream) },
-        ],
-        queues: vec![QUEUE.to_owned()],
-        baseline: None,
-    }
+    Case::default()
+        .first(Work::Fill(Fill { stream: QUEUE, n_messages, size, chunk }))
+        .row(name("AMQP 0-9-1"), of_whole(Client::PerfTest, amqp))
+        .row(name("the stream protocol"), of_whole(Client::StreamPerfTest, stream))
+        .queue(QUEUE)
 }

@@ -1,6 +1,6 @@
 //! One hot queue, and the same load through a sharded exchange.
 
-use crate::plan::{Case, Load, Plan, RowPlan, Step, bars};
+use crate::plan::{Case, Load, Plan, RowPlan, Work, bars, metrics};
 use crate::result::Metric;
 use crate::scenarios::Settings;
 use crate::sharding::Shards;
@@ -50,13 +50,7 @@ pub(crate) fn sharding(Settings { scale, .. }: Settings) -> Plan {
             of the one queue's rate on the same broker. Policies are set by the broker's command-line \
             tool, which the target names with ctl=COMMAND.",
         source: "Leveret's own.",
-        metrics: vec![
-            Metric::Rate,
-            Metric::Relative,
-            Metric::PerCpuSecond,
-            Metric::CpuPerMessage,
-            Metric::LatencyMedian,
-        ],
+        metrics: metrics! { Rate Relative PerCpuSecond CpuPerMessage LatencyMedian },
         charts: vec![
             bars("Messages per second", Metric::Rate),
             bars("Messages per second of the broker's CPU time", Metric::PerCpuSecond),
@@ -98,6 +92,6 @@ fn sharded(kind: &Kind, n: u32, seconds: f64) -> Case {
     let row = RowPlan::new(name(kind, &format!("{n} shards")), Metric::Rate)
         .number("shards", n)
         .relative_to(&name(kind, "1 queue"));
-    let shards = Step::Shards(Shards { exchange, n, policy: kind.policy });
-    Case::of(row, vec![shards, Step::Load { row: Some(0), loads: vec![Load(words)] }])
+    let shards = Work::Shards(Shards { exchange, n, policy: kind.policy });
+    Case::default().first(shards).row(row, Work::Load(vec![Load(words)]))
 }

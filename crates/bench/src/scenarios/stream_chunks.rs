@@ -1,6 +1,6 @@
 //! Streams read from their beginning, by the number of messages in a chunk.
 
-use crate::plan::{Case, Fill, Load, Plan, RowPlan, Step, lines};
+use crate::plan::{Case, Fill, Plan, RowPlan, Work, lines, metrics};
 use crate::result::{Chart, Metric};
 use crate::scenarios::Settings;
 
@@ -11,12 +11,9 @@ const BEFORE: &str = "4.1.4";
 const AFTER: &str = "4.2.0-beta.3";
 const X: &str = "messages per chunk";
 
-/// A protocol that streams are read with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Protocol {
-    Stream,
-    Amqp,
-}
+/// The protocols that streams are read with.
+const OVER_STREAM: &str = "stream protocol";
+const OVER_AMQP: &str = "AMQP 0-9-1";
 
 /// Messages per chunk, and messages per second as published: over the stream protocol before and after,
 /// over AMQP 0-9-1 before and after.
@@ -99,40 +96,27 @@ pub(crate) fn stream_chunks(Settings { scale, .. }: Settings) -> Plan {
             false and one without that. A target's stream=URI says where it speaks the stream protocol.",
         source: "RabbitMQ 4.2: read-ahead for streams (rabbitmq.com, 2025-09-26): 3,000,000 messages of \
             each size and chunk; a cluster of three and a client, all AWS m7i.4xlarge.",
-        metrics: vec![
-            Metric::Rate,
-            Metric::PerCpuSecond,
-            Metric::CpuPerMessage,
-            Metric::ByteRate,
-            Metric::FileReads,
-            Metric::FileReadBytes,
-            Metric::ChunksPerRead,
-            Metric::ChunksReadAhead,
-            Metric::SocketWrites,
-        ],
+        metrics: metrics! {
+            Rate PerCpuSecond CpuPerMessage ByteRate FileReads FileReadBytes ChunksPerRead
+            ChunksReadAhead SocketWrites
+        },
         charts: SIZES.iter().flat_map(charts).collect(),
         cases: SIZES.iter().flat_map(of_size).collect(),
         ..Plan::default()
     }
 }
 
-fn name(size: u32, chunk: u32, protocol: Protocol) -> String {
-    let protocol = match protocol {
-        Protocol::Stream => "stream protocol",
-        Protocol::Amqp => "AMQP 0-9-1",
-    };
+fn name(size: u32, chunk: u32, protocol: &str) -> String {
     format!("{size} B, {chunk} per chunk, {protocol}")
 }
 
 /// A picture for each protocol.
 fn charts(&(size, chunks): &(u32, &'static [Published])) -> [Chart; 2] {
-    [(Protocol::Stream, "stream protocol"), (Protocol::Amqp, "AMQP 0-9-1")].map(
-        |(protocol, title)| {
-            let rows = chunks.iter().map(move |&(chunk, _)| name(size, chunk, protocol));
-            let title = format!("{size} B, {title}: messages per second");
-            lines(&title, Metric::Rate, X, None).x_log().rows(rows)
-        },
-    )
+    [OVER_STREAM, OVER_AMQP].map(|protocol| {
+        let rows = chunks.iter().map(move |&(chunk, _)| name(size, chunk, protocol));
+        let title = format!("{size} B, {protocol}: messages per second");
+        lines(&title, Metric::Rate, X, None).x_log().rows(rows)
+    })
 }
 
 fn case(size: u32, &(chunk, [before, after, amqp_before, amqp_after]): &Published, n: u64) -> Case {
@@ -153,18 +137,9 @@ fn case(size: u32, &(chunk, [before, after, amqp_before, amqp_after]): &Publishe
         "--producers 0 --consumers 1 --predeclared --qos 200 --stream-consumer-offset first \
          --cmessages {n} --queue {STREAM}"
     );
-    let load = |at, line: &str| Step::Load { row: Some(at), loads: vec![Load::new(line)] };
-    Case {
-        rows: vec![
-            row(Protocol::Stream, before, after),
-            row(Protocol::Amqp, amqp_before, amqp_after),
-        ],
-        steps: vec![
-            Step::Fill(Fill { stream: STREAM, n_messages: n, size, chunk }),
-            load(0, &stream),
-            load(1, &amqp),
-        ],
-        queues: vec![STREAM.to_owned()],
-        baseline: None,
-    }
+    Case::default()
+        .first(Work::Fill(Fill { stream: STREAM, n_messages: n, size, chunk }))
+        .row(row(OVER_STREAM, before, after), Work::load(&stream))
+        .row(row(OVER_AMQP, amqp_before, amqp_after), Work::load(&amqp))
+        .queue(STREAM)
 }

@@ -1,7 +1,8 @@
 //! Streams beside what the machine itself needs, many consumers, and what is published slowly.
 
 use crate::plan::{
-    Baseline, BaselineKind, Case, Fill, Goal, Load, Plan, RowPlan, Scale, Step, bars,
+    Baseline, BaselineKind, Case, Fill, Goal, Load, Plan, RowPlan, Scale, Work, bars, metrics,
+    names,
 };
 use crate::result::Metric;
 use crate::scenarios::Settings;
@@ -31,9 +32,6 @@ pub(crate) fn streams(Settings { scale, .. }: Settings) -> Plan {
     let floors = floors(scale);
     let tail = TAIL.map(|n| at_tail(n, scale));
     let ingress = INGRESS.map(|rate| caught_up(rate, scale));
-    let names = |cases: &[Case]| -> Vec<String> {
-        cases.iter().flat_map(|case| &case.rows).map(|row| row.name.clone()).collect()
-    };
     Plan {
         name: "streams",
         title: "Streams",
@@ -44,14 +42,7 @@ pub(crate) fn streams(Settings { scale, .. }: Settings) -> Plan {
             deliveries whatever its size: a message is delivered 10 times, and 1,000 times. Last \
             streams that were published to slowly, read from the beginning.",
         source: "Leveret's own.",
-        metrics: vec![
-            Metric::CpuPerMessage,
-            Metric::PerCpuSecond,
-            Metric::Rate,
-            Metric::LatencyMedian,
-            Metric::ChunkSize,
-            Metric::Relative,
-        ],
+        metrics: metrics! { CpuPerMessage PerCpuSecond Rate LatencyMedian ChunkSize Relative },
         charts: vec![
             bars("CPU time per message", Metric::CpuPerMessage).rows(names(&floors)),
             bars("At the tail: CPU time per message published", Metric::CpuPerMessage)
@@ -77,8 +68,7 @@ fn floors(scale: Scale) -> Vec<Case> {
             "stream -x 0 -y 1 -o first -ic {credits} -nl --cmessages {} --streams {STREAM}",
             fill.n_messages
         );
-        let load = Step::Load { row: Some(0), loads: vec![Load::new(&options)] };
-        Case::of(row, vec![Step::Fill(fill), load]).baseline(kind(floor))
+        Case::default().first(Work::Fill(fill)).row(row, Work::load(&options)).baseline(kind(floor))
     };
     let consume = |name: &str, credits: u32, floor| {
         let fill = Fill { stream: STREAM, n_messages: n, size: 12, chunk: 1 };
@@ -94,7 +84,7 @@ fn floors(scale: Scale) -> Vec<Case> {
             .baseline(kind(BaselineKind::Bytes { of_message: PUBLISHED })),
         Case::of(
             row("publish and consume, one at a time", Metric::LatencyMedian, 1.5),
-            vec![Step::OneByOne { row: 0, stream: STREAM, seconds }],
+            Work::OneByOne { stream: STREAM, seconds },
         )
         .baseline(kind(BaselineKind::OneByOne { of_message: PUBLISHED_ALONE })),
         consume("consume, 12 B, 1 per chunk, 50 credits", 50, bytes),
@@ -128,10 +118,7 @@ fn caught_up(rate: u32, scale: Scale) -> Case {
     let n = (f64::from(rate) * seconds).round().max(1.0);
     let publish = format!("stream -x 1 -y 0 -s 12 -r {rate} --pmessages {n} --streams {STREAM}");
     let read = format!("stream -x 0 -y 1 -o first -nl --cmessages {n} --streams {STREAM}");
-    let steps = vec![
-        Step::Load { row: None, loads: vec![Load::new(&publish)] },
-        Step::Load { row: Some(0), loads: vec![Load::new(&read)] },
-    ];
     let row = RowPlan::new(format!("published at {rate}/s, read"), Metric::Rate);
-    Case::of(row.number("published per second", rate), steps).queue(STREAM)
+    let row = row.number("published per second", rate);
+    Case::default().first(Work::load(&publish)).row(row, Work::load(&read)).queue(STREAM)
 }

@@ -1,6 +1,6 @@
 //! Grids of parameters from RabbitMQ's measurements of 2012.
 
-use crate::plan::{Case, Load, Plan, RowPlan, lines};
+use crate::plan::{Case, Load, Plan, RowPlan, lines, metrics};
 use crate::result::Metric;
 use crate::scenarios::Settings;
 
@@ -45,7 +45,7 @@ pub(crate) fn sizes(Settings { scale, .. }: Settings) -> Plan {
         about: "One producer, one consumer, no acknowledgements. Messages per second fall with their \
             size, bytes per second rise.",
         source: SOURCE,
-        metrics: vec![Metric::Rate, Metric::ByteRate, Metric::CpuPerMessage, Metric::LatencyMedian],
+        metrics: metrics! { Rate ByteRate CpuPerMessage LatencyMedian },
         charts: vec![
             lines("Messages per second", Metric::Rate, "size", None).x_log(),
             lines("Bytes per second", Metric::ByteRate, "size", None).x_log(),
@@ -71,7 +71,7 @@ pub(crate) fn producers_x_sizes(Settings { scale, .. }: Settings) -> Plan {
         about: "1 to 10 producers, nobody consumes: messages go nowhere. Bodies of 0 bytes are sent as \
             12, the least the load generator has.",
         source: SOURCE,
-        metrics: vec![Metric::Rate, Metric::ByteRate, Metric::CpuPerMessage],
+        metrics: metrics! { Rate ByteRate CpuPerMessage },
         charts: vec![
             lines("Messages per second", Metric::Rate, "producers", Some("size")),
             lines("Bytes per second", Metric::ByteRate, "producers", Some("size")),
@@ -131,7 +131,7 @@ fn grid(case: impl Fn(u32, u32) -> Case + Copy) -> Plan {
     let counts = PREFETCHES.iter();
     Plan {
         source: SOURCE,
-        metrics: vec![Metric::ReceiveRate, Metric::CpuPerMessage, Metric::LatencyMedian],
+        metrics: metrics! { ReceiveRate CpuPerMessage LatencyMedian },
         charts: vec![lines],
         cases: counts.flat_map(|&count| CONSUMERS.iter().map(move |&n| case(count, n))).collect(),
         ..Plan::default()

@@ -1,7 +1,7 @@
 //! Parameters are exactly those of the sources, and plans hold together.
 
 use super::*;
-use crate::plan::{Case, Goal, Step, Variants};
+use crate::plan::{Case, Goal, Variants};
 use crate::result::{ChartKind, Metric};
 
 fn plan(name: &str, scale: f64) -> Plan {
@@ -77,21 +77,7 @@ fn every_row_is_in_a_picture() {
 #[test]
 fn measured_steps_come_in_the_order_of_their_rows() {
     for case in ALL.iter().flat_map(|known| plan(known.name, 1.0).cases) {
-        let measured: Vec<usize> = case
-            .steps
-            .iter()
-            .filter_map(|step| match step {
-                Step::Load { row, .. }
-                | Step::Queues { row, .. }
-                | Step::Connections { row, .. }
-                | Step::Convert { row, .. } => *row,
-                Step::OneByOne { row, .. }
-                | Step::Churn { row, .. }
-                | Step::Share { row, .. }
-                | Step::Client { row, .. } => Some(*row),
-                Step::Background(_) | Step::Shards(_) | Step::Fill(_) => None,
-            })
-            .collect();
+        let measured: Vec<usize> = case.steps.iter().filter_map(|step| step.row).collect();
         let expected: Vec<usize> = (0..case.rows.len()).collect();
         assert_eq!(measured, expected, "{:?}", case.rows);
     }

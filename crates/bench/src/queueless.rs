@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use amqp091::method::{
     BasicAck, BasicCancelOk, BasicConsume, BasicConsumeOk, BasicDeliver, BasicPublish, BasicQos,
@@ -41,7 +41,7 @@ struct Names {
 
 impl Hub {
     fn names(&self) -> MutexGuard<'_, Names> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        stdx::lock(&self.0)
     }
 }
 
@@ -62,7 +62,7 @@ struct Peer {
 
 impl Peer {
     fn write(&self, bytes: &[u8]) -> std::io::Result<()> {
-        self.socket.lock().unwrap_or_else(PoisonError::into_inner).write_all(bytes)
+        stdx::lock(&self.socket).write_all(bytes)
     }
 }
 

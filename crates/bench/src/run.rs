@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use perf::Unreachable;
+use perf::{Unreachable, process};
 
 use crate::baseline;
 use crate::broker::{Broker, Failure};
@@ -37,7 +37,8 @@ const SHORT_SCALE: f64 = 0.05;
 /// # Errors
 /// [`Unreachable`] if a target is; files that cannot be written.
 pub(crate) fn run(options: &Options, tools: &Tools, command: String) -> anyhow::Result<bool> {
-    raise_file_limit();
+    // Every connection is a file; with as many as there may be, most scenarios do well.
+    process::allow_files(0)?;
     let brokers = probe(options)?;
     let (plans, left_out) = plans(options);
     if let Some(folder) = &options.out {
@@ -69,15 +70,6 @@ pub(crate) fn run(options: &Options, tools: &Tools, command: String) -> anyhow::
         bench.scenario(plan, sites, left_out)?;
     }
     bench.conclude()
-}
-
-/// Every connection is a file; there may be thousands.
-fn raise_file_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    // With the limit there is, most scenarios do well.
-    if setrlimit(Resource::Nofile, limit).is_err() {}
 }
 
 fn probe(options: &Options) -> anyhow::Result<Vec<Broker>> {

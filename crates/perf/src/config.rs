@@ -8,7 +8,6 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
 use amqp091::{Table, Value};
-use rustls::pki_types::{DnsName, ServerName};
 
 use crate::clock::SECOND;
 use crate::options::{Given, Usage};
@@ -17,7 +16,7 @@ use crate::rate::Schedule;
 use crate::run::Limits;
 use client::{Encryption, Link, Trust, Uri};
 pub(crate) use values::moment_s;
-use values::{invalid, number, optional, seconds, seconds_range, truth};
+use values::{choice, number, optional, seconds, seconds_range, server_name, truth};
 
 /// PerfTest's smallest body: a number and a time stamp.
 pub(crate) const STAMPED_BYTES: usize = 12;
@@ -309,39 +308,19 @@ fn encryption(given: &Given) -> Result<Encryption, Usage> {
     // (whom_tls_trusts_and_asks_for).
     let is_strict = given.has("use-default-ssl-context");
     let trust = if is_strict { Trust::System } else { Trust::Everyone };
-    let names = values::list(given, "server-name-indication");
-    let server_name = match names.as_slice() {
-        [] => None,
-        [name] => DnsName::try_from(name.clone()).ok(),
-        // PerfTest takes a list, but TLS has room for one name of that kind.
-        [_, _, ..] => None,
-    };
-    if server_name.is_none() && !names.is_empty() {
-        return Err(invalid("server-name-indication", &names.join(",")));
-    }
-    Ok(Encryption::new(trust, server_name.map(ServerName::DnsName)))
+    Ok(Encryption::new(trust, server_name(given)?))
 }
 
 /// The options of a run as a whole; `verify` is that of the load.
 pub(crate) fn run(given: &Given, verify: bool) -> Result<Run, Usage> {
-    let format = match (given.has("json"), given.last("metrics-format")) {
-        (true, _) => Format::Json,
-        (false, None | Some("default")) => Format::Default,
-        (false, Some("compact")) => Format::Compact,
-        (false, Some(other)) => return Err(invalid("metrics-format", other)),
+    let formats = [("default", Format::Default), ("compact", Format::Compact)];
+    let format = match given.has("json") {
+        true => Format::Json,
+        false => choice(given, "metrics-format", Format::Default, &formats)?,
     };
-    let exit_when = match given.last("exit-when") {
-        None => None,
-        Some("empty") => Some(ExitWhen::Empty),
-        Some("idle") => Some(ExitWhen::Idle),
-        Some(other) => return Err(invalid("exit-when", other)),
-    };
+    let conditions = [("empty", Some(ExitWhen::Empty)), ("idle", Some(ExitWhen::Idle))];
     let recovery = seconds_range(given, "connection-recovery-interval", RECOVERY_INTERVAL_S)?;
-    let random_allocation = match given.last("connection-allocation") {
-        None | Some("random") => true,
-        Some("round-robin") => false,
-        Some(other) => return Err(invalid("connection-allocation", other)),
-    };
+    let allocations = [("random", true), ("round-robin", false)];
     let broker_pid: Option<u32> = optional(given, "broker-pid")?;
     if let Some(pid) = broker_pid.filter(|pid| process::usage(*pid).is_none()) {
         return Err(Usage(format!("--broker-pid {pid}: no such process")));
@@ -353,7 +332,7 @@ pub(crate) fn run(given: &Given, verify: bool) -> Result<Run, Usage> {
         time_ns: Some(time).filter(|time| *time > 0),
         interval_ns: seconds(given, "interval", 1.0)?.max(SECOND / 100),
         interval_messages: optional(given, "interval-messages")?,
-        exit_when,
+        exit_when: choice(given, "exit-when", None, &conditions)?,
         idle_ns: Some(seconds(given, "idle-timeout", 30.0)?).filter(|ns| *ns > 0),
         format,
         output_file: given.last("output-file").map(PathBuf::from),
@@ -363,7 +342,7 @@ pub(crate) fn run(given: &Given, verify: bool) -> Result<Run, Usage> {
         shutdown_timeout_ns: seconds(given, "shutdown-timeout", 5.0)?,
         recovery_ns: (!given.has("disable-connection-recovery")).then_some(recovery),
         progress: optional(given, "progress")?,
-        random_allocation,
+        random_allocation: choice(given, "connection-allocation", true, &allocations)?,
     })
 }
 

@@ -36,7 +36,7 @@ use std::process::ExitCode;
 
 use command_help::CommandHelp;
 use config::{Config, Format};
-use options::Usage;
+use options::{Given, Opt, Usage};
 use report::RunError;
 use run::End;
 
@@ -50,23 +50,50 @@ const EXIT_USAGE: u8 = 2;
 /// There is no broker to talk to, or no longer.
 const EXIT_UNREACHABLE: u8 = 3;
 
+/// A tool of this crate: its options, and what it does with them.
+struct Tool {
+    name: &'static str,
+    about: &'static str,
+    options: &'static [Opt],
+    /// The rest of its help, behind the options.
+    notes: &'static str,
+    run: fn(&Given) -> Result<Outcome, Usage>,
+}
+
+/// The end of a tool's run, and the format of its results.
+struct Outcome {
+    end: anyhow::Result<End>,
+    format: Format,
+}
+
+const PERF: Tool = Tool {
+    name: "leveret perf",
+    about: "",
+    options: options::OPTIONS,
+    notes: options::NOTES,
+    run: |given| {
+        let config = Config::new(given)?;
+        Ok(Outcome { end: run::run(&config), format: config.run.format })
+    },
+};
+
 /// Runs the tool. `args` are the options, without a name in front.
 pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut words = args.map(|arg| arg.to_string_lossy().into_owned()).peekable();
-    if words.next_if(|word| word == "stream").is_some() {
-        return stream::run(words);
-    }
-    if words.next_if(|word| word == "stream-fill").is_some() {
-        return stream::fill(words);
-    }
-    let mut given = match options::parse(words) {
+    let first = format!("leveret perf {}", words.peek().map_or("", String::as_str));
+    let named = [stream::LOAD, stream::FILL].into_iter().find(|tool| tool.name == first);
+    let tool = named.unwrap_or(PERF);
+    words.next_if(|_| tool.name == first);
+    let mut given = match options::parse_from(tool.options, words) {
         Ok(given) => given,
         Err(usage) => return refuse(&usage),
     };
     let variables = &|name: &str| std::env::var(name).ok();
-    given.add_variables(variables);
+    if tool.name == PERF.name {
+        given.add_variables(variables);
+    }
     if given.has("help") {
-        return show(&options::help());
+        return show(&format!("{}{}", options::help_of(tool.name, tool.options), tool.notes));
     }
     if given.has("environment-variables") {
         return show(&options::variables::help(variables));
@@ -77,25 +104,23 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     if given.has("version") {
         return show(concat!("leveret perf ", env!("CARGO_PKG_VERSION"), "\n"));
     }
-    match Config::new(&given) {
-        Ok(config) => measure(&config),
+    match (tool.run)(&given) {
+        Ok(Outcome { end: Ok(End::Good), .. }) => ExitCode::SUCCESS,
+        Ok(Outcome { end: Ok(End::Bad), .. }) => ExitCode::from(EXIT_FAILED),
+        Ok(Outcome { end: Ok(End::Unreachable), .. }) => ExitCode::from(EXIT_UNREACHABLE),
+        Ok(Outcome { end: Err(error), format }) => fail(&error, format),
         Err(usage) => refuse(&usage),
     }
 }
 
 /// The tool with its options.
 pub fn command_help() -> CommandHelp {
-    let commands = stream::commands();
-    CommandHelp { commands, ..options::command_help("leveret perf", "", options::OPTIONS) }
+    let commands = [stream::LOAD, stream::FILL].map(|tool| help_of(&tool)).into();
+    CommandHelp { commands, ..help_of(&PERF) }
 }
 
-fn measure(config: &Config) -> ExitCode {
-    match run::run(config) {
-        Ok(End::Good) => ExitCode::SUCCESS,
-        Ok(End::Bad) => ExitCode::from(EXIT_FAILED),
-        Ok(End::Unreachable) => ExitCode::from(EXIT_UNREACHABLE),
-        Err(error) => fail(&error, config.run.format),
-    }
+fn help_of(tool: &Tool) -> CommandHelp {
+    options::command_help(tool.name, tool.about, tool.options)
 }
 
 /// Says why a run could not begin.

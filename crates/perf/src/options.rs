@@ -41,11 +41,6 @@ impl Given {
 ///
 /// # Errors
 /// Anything that is no option, is not supported, lacks its value, or has one it does not take.
-pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Given, Usage> {
-    parse_from(OPTIONS, words)
-}
-
-/// The same with the options of another tool.
 pub(crate) fn parse_from(
     table: &'static [Opt],
     words: impl IntoIterator<Item = String>,
@@ -58,6 +53,12 @@ pub(crate) fn parse_from(
         }
     }
     Ok(given)
+}
+
+/// Those of the load tool.
+#[cfg(test)]
+pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Given, Usage> {
+    parse_from(OPTIONS, words)
 }
 
 impl Given {
@@ -170,15 +171,11 @@ fn by_long(table: &'static [Opt], name: &str) -> Option<&'static Opt> {
     if fitting.next().is_some() { None } else { Some(first) }
 }
 
-/// The text of `--help`.
-pub(crate) fn help() -> String {
-    let mut text = help_of("leveret perf", OPTIONS);
-    text.push_str(
-        "Exit codes: 0 success, 1 failed or --verify found an error, 2 usage, 3 no broker.\n\
-         Streams: leveret perf stream --help, leveret perf stream-fill --help.\n",
-    );
-    text
-}
+/// The end of the load tool's help.
+pub(crate) const NOTES: &str = "\
+Exit codes: 0 success, 1 failed or --verify found an error, 2 usage, 3 no broker.
+Streams: leveret perf stream --help, leveret perf stream-fill --help.
+";
 
 /// A tool with the options that do something.
 pub(crate) fn command_help(tool: &'static str, about: &str, table: &[Opt]) -> CommandHelp {
@@ -284,7 +281,7 @@ mod tests {
 
     #[test]
     fn help_names_what_is_supported_and_nothing_else() {
-        let text = help();
+        let text = help_of("leveret perf", OPTIONS);
         assert!(text.contains(" -x,--producers <n>"));
         assert!(!text.contains("nio-threads"));
     }

@@ -79,7 +79,7 @@ fn switches_in(status: &str) -> u64 {
 ///
 /// # Errors
 /// Those are fewer than `n`.
-pub(crate) fn allow_files(n: u64) -> anyhow::Result<()> {
+pub fn allow_files(n: u64) -> anyhow::Result<()> {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     if let Some(maximum) = maximum.filter(|maximum| *maximum < n) {
         bail!(

@@ -1,5 +1,5 @@
 //! The load tool for streams: publishers and consumers of the stream protocol with stream-perf-test's
-//! options ([`run()`]), and the filler of streams with chunks of an exact size ([`fill()`]).
+//! options ([`LOAD`]), and the filler of streams with chunks of an exact size ([`FILL`]).
 //! Start reading at `config` for what is asked for, then `setup` and `connection` for how it is done.
 
 mod client;
@@ -17,19 +17,30 @@ mod super_stream;
 mod topology;
 mod unconfirmed;
 
-pub(crate) use fill::fill;
 pub use one_by_one::OneByOne;
-pub(crate) use run::run;
 
-use crate::options::command_help;
-use command_help::CommandHelp;
+use crate::{Outcome, Tool};
 
-/// The tools for streams, with their options.
-pub(crate) fn commands() -> Vec<CommandHelp> {
-    let load = "Generate load on streams, with the options of stream-perf-test";
-    let fill = "Create streams and fill them with chunks of an exact size";
-    vec![
-        command_help("leveret perf stream", load, options::OPTIONS),
-        command_help("leveret perf stream-fill", fill, options::FILL_OPTIONS),
-    ]
-}
+/// The load tool.
+pub(crate) const LOAD: Tool = Tool {
+    name: "leveret perf stream",
+    about: "Generate load on streams, with the options of stream-perf-test",
+    options: options::OPTIONS,
+    notes: "",
+    run: |given| {
+        let config = config::Config::new(given)?;
+        Ok(Outcome { end: run::run(&config), format: config.run.format })
+    },
+};
+
+/// The filler.
+pub(crate) const FILL: Tool = Tool {
+    name: "leveret perf stream-fill",
+    about: "Create streams and fill them with chunks of an exact size",
+    options: options::FILL_OPTIONS,
+    notes: "",
+    run: |given| {
+        let fill = fill::Fill::new(given)?;
+        Ok(Outcome { end: fill.run(), format: fill.format })
+    },
+};

@@ -126,7 +126,7 @@ impl Ledger {
     fn published(&self, publisher: u32, change: impl FnOnce(&mut Published) -> bool) {
         let at = usize::try_from(publisher).unwrap_or(usize::MAX);
         if let Some(published) = self.publishers.get(at) {
-            change(&mut published.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+            change(&mut stdx::lock(published));
         }
     }
 
@@ -141,7 +141,7 @@ impl Ledger {
     ) -> bool {
         let publisher = usize::try_from(mark.publisher).unwrap_or(usize::MAX);
         let is_new = self.received.get(queue).and_then(|received| {
-            let mut received = received.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut received = stdx::lock(received);
             received.n += 1;
             Some(received.by_publisher.get_mut(publisher)?.insert(mark.number))
         });
@@ -182,7 +182,7 @@ impl Ledger {
     }
 
     fn example(&self, text: impl FnOnce() -> String) {
-        let mut examples = self.examples.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut examples = stdx::lock(&self.examples);
         if examples.len() < EXAMPLES_MAX {
             examples.push(text());
         }
@@ -193,9 +193,9 @@ impl Ledger {
     pub(crate) fn n_missing(&self, expected: &[(usize, usize)]) -> u64 {
         let missing = |&(queue, publisher): &(usize, usize)| {
             let published = self.publishers.get(publisher)?;
-            let published = published.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let published = stdx::lock(published);
             let received = self.received.get(queue)?;
-            let received = received.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let received = stdx::lock(received);
             let received = received.by_publisher.get(publisher)?;
             Some(published.promised.n_missing(received, &published.returned))
         };
@@ -204,15 +204,13 @@ impl Ledger {
 
     /// The number of messages that came out of a queue.
     pub(crate) fn n_received(&self, queue: usize) -> u64 {
-        self.received.get(queue).map_or(0, |received| {
-            received.lock().unwrap_or_else(std::sync::PoisonError::into_inner).n
-        })
+        self.received.get(queue).map_or(0, |received| stdx::lock(received).n)
     }
 
     /// The end of it. Without `expected` loss cannot be told.
     pub(crate) fn verdict(&self, expected: Option<&[(usize, usize)]>) -> Verdict {
         let expected = expected.filter(|_| !self.is_loss_unknown.load(Ordering::Relaxed));
-        let examples = self.examples.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let examples = stdx::lock(&self.examples);
         Verdict {
             guarantee: self.guarantee,
             lost: expected.map_or(0, |expected| self.n_missing(expected)),

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use amqp091::ShortString;
 
 use super::values::{
-    invalid, list, number, optional, schedule, seconds, stream_offset, table, truth,
+    invalid, limit, list, number, optional, schedule, seconds, stream_offset, table, truth,
 };
 use super::{Body, Consuming, Message, Publishing, STAMPED_BYTES, Settle, VERIFIED_BYTES};
 use crate::options::{Given, Usage};
@@ -42,7 +42,7 @@ pub(super) fn publishing(given: &Given) -> Result<Publishing, Usage> {
         n_connections: number(given, "producers", 1)?,
         n_channels: number(given, "producer-channel-count", 1)?,
         rate: schedule(given, "variable-rate")?.or(rate),
-        limit: Some(number(given, "pmessages", 0)?).filter(|limit| *limit > 0),
+        limit: limit(given, "pmessages")?,
         confirm_window: NonZeroU32::new(window),
         confirm_timeout_ns: match seconds(given, "confirm-timeout", 30.0)? {
             0 if number(given, "confirm-timeout", 0.0)? < 0.0 => u64::MAX,
@@ -83,7 +83,7 @@ pub(super) fn consuming(given: &Given) -> Result<Consuming, Usage> {
         settle,
         prefetch,
         prefetch_channel: number(given, "global-qos", 0)?,
-        limit: Some(number(given, "cmessages", 0)?).filter(|limit| *limit > 0),
+        limit: limit(given, "cmessages")?,
         hold,
         arguments,
         start_delay_ns: seconds(given, "consumer-start-delay", 0.0)?,

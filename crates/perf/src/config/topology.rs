@@ -2,7 +2,7 @@
 
 use amqp091::{ShortString, Table, Value};
 
-use super::values::{byte_capacity, invalid, list, optional, table, truth};
+use super::values::{byte_capacity, choice, invalid, list, optional, table, truth};
 use super::{Queues, Topology};
 use crate::options::{Given, Usage};
 
@@ -116,12 +116,9 @@ fn queue_arguments(given: &Given, queue_type: Option<&str>) -> Result<Table, Usa
         let seconds = stdx::duration_s(text).ok_or_else(|| invalid("max-age", text))?;
         set("x-max-age", Value::from(format!("{seconds}s")));
     }
-    match given.last("leader-locator") {
-        Some(strategy @ ("client-local" | "balanced")) => {
-            set("x-queue-leader-locator", Value::from(strategy));
-        }
-        Some(other) => return Err(invalid("leader-locator", other)),
-        None => {}
+    let strategies = ["client-local", "balanced"].map(|name| (name, Some(name)));
+    if let Some(strategy) = choice(given, "leader-locator", None, &strategies)? {
+        set("x-queue-leader-locator", Value::from(strategy));
     }
     Ok(arguments)
 }

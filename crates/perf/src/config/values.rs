@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use amqp091::{ShortString, Table, Value};
+use rustls::pki_types::{DnsName, ServerName};
 
 use crate::clock::from_seconds;
 use crate::options::{Given, Usage};
@@ -18,6 +19,35 @@ pub(crate) fn optional<T: FromStr>(given: &Given, long: &str) -> Result<Option<T
     given.last(long).map(|text| text.trim().parse().map_err(|_| invalid(long, text))).transpose()
 }
 
+/// A number of messages after which something ends, if there is one: 0 is none.
+pub(crate) fn limit(given: &Given, long: &str) -> Result<Option<u64>, Usage> {
+    Ok(optional(given, long)?.filter(|limit| *limit > 0))
+}
+
+/// The value of the word given for an option, among these; `default` if it was not given.
+pub(crate) fn choice<T: Copy>(
+    given: &Given,
+    long: &str,
+    default: T,
+    known: &[(&str, T)],
+) -> Result<T, Usage> {
+    let Some(text) = given.last(long) else { return Ok(default) };
+    let found = known.iter().find(|(word, _)| *word == text);
+    found.map(|(_, value)| *value).ok_or_else(|| invalid(long, text))
+}
+
+/// The one name that a server is asked for with TLS, if there is one.
+pub(crate) fn server_name(given: &Given) -> Result<Option<ServerName<'static>>, Usage> {
+    let names = list(given, "server-name-indication");
+    let dns = |name: &String| DnsName::try_from(name.clone()).map(ServerName::DnsName).ok();
+    match names.as_slice() {
+        [] => Ok(None),
+        // PerfTest takes a list, but TLS has room for one name of that kind.
+        [name] if dns(name).is_some() => Ok(dns(name)),
+        [_, ..] => Err(invalid("server-name-indication", &names.join(","))),
+    }
+}
+
 /// `true` or `false`, however it is written, or `default`.
 pub(crate) fn truth(given: &Given, long: &str, default: bool) -> Result<bool, Usage> {
     let read =
@@ -27,14 +57,8 @@ pub(crate) fn truth(given: &Given, long: &str, default: bool) -> Result<bool, Us
 
 /// Values separated by commas; none if the option was not given.
 pub(crate) fn list(given: &Given, long: &str) -> Vec<String> {
-    given
-        .last(long)
-        .unwrap_or_default()
-        .split(',')
-        .map(str::trim)
-        .filter(|part| !part.is_empty())
-        .map(str::to_owned)
-        .collect()
+    let parts = given.last(long).unwrap_or_default().split(',').map(str::trim);
+    parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
 /// `key=value,...` as PerfTest reads it: numbers and truth values become such, a key alone has the

@@ -30,14 +30,14 @@ impl Printer {
     pub(super) fn interval_json(&self, interval: &Interval<'_>) -> Value {
         let Interval { sample, elapsed_ns, length_ns, broker, .. } = interval;
         let mut object = self.object("interval", *elapsed_ns);
-        object.insert("interval_seconds".to_owned(), json!(seconds(*length_ns)));
+        put(&mut object, "interval_seconds", seconds(*length_ns));
         self.insert_counts(&sample.counts, *length_ns, &mut object);
         self.insert_latencies(sample, &mut object);
         if let Some(broker) = broker {
             let cpu_share = ratio(broker.usage.cpu_s, seconds(*length_ns));
             let mut values = self.broker(broker, &sample.counts);
-            values.insert("cpu_percent".to_owned(), json!(cpu_share * 100.0));
-            object.insert("broker".to_owned(), Value::Object(values));
+            put(&mut values, "cpu_percent", cpu_share * 100.0);
+            put(&mut object, "broker", Value::Object(values));
         }
         Value::Object(object)
     }
@@ -45,33 +45,32 @@ impl Printer {
     pub(super) fn summary_json(&self, summary: &Summary) -> Value {
         let counts = &summary.total.counts;
         let mut object = self.object("summary", summary.elapsed_ns);
-        object.insert("reason".to_owned(), json!(summary.reason));
+        put(&mut object, "reason", summary.reason.as_str());
         self.insert_counts(counts, summary.elapsed_ns, &mut object);
-        object.insert("messages".to_owned(), json!(n_messages(counts, self.shown)));
+        put(&mut object, "messages", n_messages(counts, self.shown));
         self.insert_latencies(&summary.total, &mut object);
         if let Some(broker) = &summary.broker {
-            object.insert("broker".to_owned(), Value::Object(self.broker(broker, counts)));
+            put(&mut object, "broker", Value::Object(self.broker(broker, counts)));
         }
-        object.insert("generator_cpu_seconds".to_owned(), json!(seconds(summary.own_cpu_ns)));
+        put(&mut object, "generator_cpu_seconds", seconds(summary.own_cpu_ns));
         let run_errors: Vec<Value> = summary.run_errors.iter().map(run_error).collect();
-        object.insert("errors".to_owned(), Value::Array(run_errors));
-        object.insert("connections_lost".to_owned(), json!(summary.n_connections_lost));
-        let recovered = json!(summary.n_connections_recovered);
-        object.insert("connections_recovered".to_owned(), recovered);
+        put(&mut object, "errors", run_errors);
+        put(&mut object, "connections_lost", summary.n_connections_lost);
+        put(&mut object, "connections_recovered", summary.n_connections_recovered);
         if let Some(resends) = self.resends(summary) {
-            object.insert("resend".to_owned(), resend(&resends));
+            put(&mut object, "resend", resend(&resends));
         }
         if let Some(verdict) = &summary.verdict {
-            object.insert("verify".to_owned(), verify(verdict));
+            put(&mut object, "verify", verify(verdict));
         }
         Value::Object(object)
     }
 
     fn object(&self, kind: &str, elapsed_ns: u64) -> Map<String, Value> {
         let mut object = Map::new();
-        object.insert("type".to_owned(), json!(kind));
-        object.insert("id".to_owned(), json!(self.id));
-        object.insert("seconds".to_owned(), json!(seconds(elapsed_ns)));
+        put(&mut object, "type", kind);
+        put(&mut object, "id", self.id.as_str());
+        put(&mut object, "seconds", seconds(elapsed_ns));
         object
     }
 
@@ -81,10 +80,10 @@ impl Printer {
             object.insert(format!("{name}_per_second"), json!(per_second(n, ns)));
         }
         if counts.chunks > 0 {
-            object.insert("chunks".to_owned(), json!(counts.chunks));
+            put(object, "chunks", counts.chunks);
         }
-        object.insert("sent_bytes".to_owned(), json!(counts.sent_bytes));
-        object.insert("received_bytes".to_owned(), json!(counts.received_bytes));
+        put(object, "sent_bytes", counts.sent_bytes);
+        put(object, "received_bytes", counts.received_bytes);
     }
 
     fn insert_latencies(&self, sample: &Sample, object: &mut Map<String, Value>) {
@@ -96,17 +95,20 @@ impl Printer {
     fn broker(&self, broker: &Broker, counts: &Counts) -> Map<String, Value> {
         let n = float(n_messages(counts, self.shown));
         let Broker { pid, usage, rss_bytes_max } = *broker;
-        let values = [
-            ("pid", json!(pid)),
-            ("cpu_seconds", json!(usage.cpu_s)),
-            ("cpu_us_per_message", json!(ratio(usage.cpu_s * 1e6, n))),
-            ("messages_per_cpu_second", json!(ratio(n, usage.cpu_s))),
-            ("rss_bytes", json!(usage.rss_bytes)),
-            ("rss_max_bytes", json!(rss_bytes_max)),
-            ("written_bytes", json!(usage.written_bytes)),
-        ];
-        values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+        let mut values = Map::new();
+        put(&mut values, "pid", pid);
+        put(&mut values, "cpu_seconds", usage.cpu_s);
+        put(&mut values, "cpu_us_per_message", ratio(usage.cpu_s * 1e6, n));
+        put(&mut values, "messages_per_cpu_second", ratio(n, usage.cpu_s));
+        put(&mut values, "rss_bytes", usage.rss_bytes);
+        put(&mut values, "rss_max_bytes", rss_bytes_max);
+        put(&mut values, "written_bytes", usage.written_bytes);
+        values
     }
+}
+
+fn put(object: &mut Map<String, Value>, name: &str, value: impl Into<Value>) {
+    object.insert(name.to_owned(), value.into());
 }
 
 /// The last line of a run that could not begin.

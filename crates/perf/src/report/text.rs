@@ -1,13 +1,14 @@
 //! Lines as PerfTest has them, and what is added to them at the end of a run.
 
 use hdrhistogram::Histogram;
-use stdx::{Civil, Date};
+use stdx::UnixMs;
 
 use super::{
-    Broker, Interval, Printer, Resends, RunError, Shown, Summary, float, min_ns, n_messages,
-    per_second, ratio,
+    Broker, Interval, Printer, Resends, RunError, Summary, float, min_ns, n_messages, per_second,
+    ratio,
 };
 use crate::config::Format;
+use crate::stats::Sample;
 use crate::verify::Verdict;
 
 /// PerfTest's names of its six latencies.
@@ -17,29 +18,13 @@ const LATENCY_WIDTH: usize = 27;
 
 impl Printer {
     pub(super) fn compact_heading(&self) -> String {
-        let Shown { publishes, consumes, confirms, resends, returns, .. } = self.shown;
-        let mut text = format!("{:<19}", "time");
-        for (is_shown, name) in [
-            (publishes, "sent"),
-            (resends, "resent"),
-            (returns, "returned"),
-            (confirms, "confirmed"),
-            (confirms, "nacked"),
-            (consumes, "received"),
-        ] {
-            if is_shown {
-                text.push_str(&format!("{name:>13}"));
-            }
-        }
-        let Shown { consumer_latency, confirm_latency, .. } = self.shown;
-        for (is_shown, name) in
-            [(consumer_latency, "consumer latency"), (confirm_latency, "confirm latency")]
-        {
-            if is_shown {
-                text.push_str(&format!("{name:>LATENCY_WIDTH$}"));
-            }
-        }
-        text
+        let nothing = Sample::new();
+        let figures = self.figures(&nothing.counts);
+        let figures = figures.iter().map(|(name, _)| format!("{name:>13}"));
+        let latencies = self.latencies(&nothing);
+        let latency = |name| format!("{:>LATENCY_WIDTH$}", format!("{name} latency"));
+        let latencies = latencies.iter().map(|(name, _)| latency(name));
+        [format!("{:<19}", "time")].into_iter().chain(figures).chain(latencies).collect()
     }
 
     pub(super) fn compact_line(&self, interval: &Interval<'_>) -> String {
@@ -159,10 +144,8 @@ pub(super) fn rate(rate: f64) -> String {
 
 /// `2025/04/08 16:54:19`, in UTC.
 fn date_time(wall_ms: u64) -> String {
-    let seconds = wall_ms / 1000;
-    let Civil { date: Date { year, month, day }, time: (hour, minute, second) } =
-        Civil::at(seconds);
-    format!("{year:04}/{month:02}/{day:02} {hour:02}:{minute:02}:{second:02}")
+    let text = stdx::date_time(UnixMs::from_raw(wall_ms), ' ').replace('-', "/");
+    text.split_once('.').map_or_else(String::new, |(text, _)| text.to_owned())
 }
 
 fn error_lines(summary: &Summary) -> Vec<String> {

@@ -2,11 +2,12 @@
 
 use std::num::NonZeroU64;
 
-use rustls::pki_types::{DnsName, ServerName};
 use streamproto::{Compression, OffsetSpec};
 
 use crate::clock::{MILLISECOND, SECOND};
-use crate::config::values::{byte_capacity, invalid, list, moment_s, number, optional, truth};
+use crate::config::values::{
+    byte_capacity, choice, invalid, limit, list, moment_s, number, optional, server_name, truth,
+};
 use crate::config::{Run, run};
 use crate::options::{Given, Usage};
 use crate::run::Limits;
@@ -52,7 +53,7 @@ pub(super) struct Streams {
 }
 
 /// Producers.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Producing {
     pub(super) n: usize,
     pub(super) per_connection: usize,
@@ -73,7 +74,7 @@ pub(super) struct Producing {
 }
 
 /// Consumers.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Consuming {
     pub(super) n: usize,
     pub(super) per_connection: usize,
@@ -163,14 +164,6 @@ pub(super) fn brokers(given: &Given) -> Result<Vec<Uri>, Usage> {
 }
 
 fn link(given: &Given) -> Result<Link, Usage> {
-    let server_name = match given.last("server-name-indication") {
-        None => None,
-        Some(name) => {
-            let name = DnsName::try_from(name.to_owned())
-                .map_err(|_| invalid("server-name-indication", name))?;
-            Some(ServerName::DnsName(name))
-        }
-    };
     let frame_max = bytes(given, "requested-max-frame-size")?;
     let frame_max = frame_max.unwrap_or_else(|| FRAME_MAX_BYTES.into());
     let buffer = |long| Ok::<_, Usage>(bytes(given, long)?.and_then(|n| usize::try_from(n).ok()));
@@ -183,7 +176,7 @@ fn link(given: &Given) -> Result<Link, Usage> {
         send_buffer_bytes: buffer("tcp-send-buffer-size")?.filter(|n| *n > 0),
         // COMPAT: stream-perf-test takes any certificate for good.
         // Test: `the_printed_command_line_is_understood`.
-        encryption: Encryption::new(Trust::Everyone, server_name),
+        encryption: Encryption::new(Trust::Everyone, server_name(given)?),
         ..Link::default()
     })
 }
@@ -229,10 +222,8 @@ pub(super) fn arguments(
         let age_s = age_s.filter(|s| *s > 0).ok_or_else(|| invalid("max-age", text))?;
         arguments.push(("max-age", format!("{age_s}s")));
     }
-    let locator = given.last("leader-locator").unwrap_or("balanced");
-    if !["client-local", "balanced", "least-leaders", "random"].contains(&locator) {
-        return Err(invalid("leader-locator", locator));
-    }
+    let locators = ["client-local", "balanced", "least-leaders", "random"].map(|name| (name, name));
+    let locator = choice(given, "leader-locator", "balanced", &locators)?;
     arguments.push(("queue-leader-locator", locator.to_owned()));
     if let Some(n) = optional::<u32>(given, "initial-member-count")? {
         arguments.push(("initial-cluster-size", n.to_string()));
@@ -299,7 +290,7 @@ fn producing(given: &Given) -> Result<Producing, Usage> {
         n: number(given, "producers", 1)?,
         per_connection: per_connection(given, "producers-by-connection")?,
         rate: optional::<f64>(given, "rate")?.filter(|rate| *rate > 0.0),
-        limit: Some(number(given, "pmessages", 0)?).filter(|limit| *limit > 0),
+        limit: limit(given, "pmessages")?,
         size,
         batch,
         sub_entry,
@@ -334,7 +325,7 @@ fn consuming(given: &Given) -> Result<Consuming, Usage> {
         n: number(given, "consumers", 1)?,
         per_connection: per_connection(given, "consumers-by-connection")?,
         hold_ns: hold_ns(given)?,
-        limit: Some(number(given, "cmessages", 0)?).filter(|limit| *limit > 0),
+        limit: limit(given, "cmessages")?,
         offset: offset(given)?,
         credits: credits(given)?,
         stores: every.map(|every| (names, every)),

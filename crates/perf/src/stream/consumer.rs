@@ -1,7 +1,5 @@
 //! A consumer: what it does with a chunk, and what it asks for next.
 
-use std::num::NonZeroU64;
-
 use anyhow::Context as _;
 use streamproto::chunk::data_crc;
 use streamproto::command::{ConsumerUpdateResponse, Credit, QueryOffset, StoreOffset, Unsubscribe};
@@ -10,30 +8,19 @@ use streamproto::{
     ChunkHeader, ChunkType, Command as _, Entries, Entry, FinalOffset, OffsetSpec, ResponseCode,
 };
 
-use super::config::Credits;
+use super::config::Consuming;
 use super::message;
 use crate::stats::{Run, Sample};
 
 /// A sub-batch with more bytes uncompressed is refused.
 const SUB_BATCH_BYTES_MAX: u32 = 64 << 20;
 
-/// The work of a consumer.
-#[derive(Clone, Debug)]
-pub(super) struct Plan {
-    /// Messages; `u64::MAX` for no end.
-    pub(super) limit: u64,
-    pub(super) credits: Credits,
-    /// Nanoseconds per message.
-    pub(super) hold_ns: Option<f64>,
-    pub(super) stores_every: Option<NonZeroU64>,
-    pub(super) filter_values: Vec<String>,
-    pub(super) measures_latency: bool,
-}
-
 /// A consumer of a stream, or of all partitions of a super stream.
 #[derive(Debug)]
 pub(super) struct Consumer {
-    plan: Plan,
+    config: Consuming,
+    /// Messages; `u64::MAX` for no end.
+    limit: u64,
     subscriptions: Vec<Subscription>,
     received: u64,
     /// Time until which it handles nothing, nanoseconds of the clock.
@@ -96,12 +83,14 @@ struct Tally {
 }
 
 impl Consumer {
-    pub(super) fn new(plan: Plan, subscriptions: Vec<Subscription>) -> Self {
-        Self { plan, subscriptions, received: 0, open_at: 0, latency: Run::default() }
+    pub(super) fn new(config: Consuming, subscriptions: Vec<Subscription>) -> Self {
+        let limit = config.limit.unwrap_or(u64::MAX);
+        let (received, open_at, latency) = (0, 0, Run::default());
+        Self { config, limit, subscriptions, received, open_at, latency }
     }
 
     pub(super) fn is_done(&self) -> bool {
-        self.received >= self.plan.limit
+        self.received >= self.limit
     }
 
     pub(super) fn subscriptions(&self) -> &[Subscription] {
@@ -131,27 +120,27 @@ impl Consumer {
         let at = at.context("an unknown subscription")?;
         let (header, data) = checked(chunk)?;
         let tally = self.tally(at, &header, data, now, sample)?;
-        let tally = Tally { n: tally.n.min(self.plan.limit - self.received), ..tally };
+        let tally = Tally { n: tally.n.min(self.limit - self.received), ..tally };
         self.received += tally.n;
         sample.counts.received += tally.n;
         sample.counts.chunks += u64::from(tally.n > 0);
         sample.counts.received_bytes += tally.bytes;
-        if let Some(hold_ns) = self.plan.hold_ns {
+        if let Some(hold_ns) = self.config.hold_ns {
             self.hold(now, tally.n, hold_ns);
         }
-        let Self { plan, subscriptions, .. } = self;
+        let Self { config, limit, subscriptions, received, .. } = self;
         let Some(subscription) = subscriptions.get_mut(at) else { return Ok(()) };
         subscription.next_offset = header.next_offset();
         subscription.n_unstored += tally.n;
-        if plan.stores_every.is_some_and(|every| subscription.n_unstored >= every.get()) {
+        if config.stores.as_ref().is_some_and(|(_, every)| subscription.n_unstored >= every.get()) {
             subscription.store(out);
         }
         subscription.n_chunks += 1;
-        if self.received >= plan.limit {
+        if received >= limit {
             self.unsubscribe(out);
-        } else if subscription.n_chunks >= plan.credits.every {
+        } else if subscription.n_chunks >= config.credits.every {
             subscription.n_chunks = 0;
-            Credit { subscription_id, credit: plan.credits.every }.encode_frame(out);
+            Credit { subscription_id, credit: config.credits.every }.encode_frame(out);
         }
         Ok(())
     }
@@ -175,12 +164,12 @@ impl Consumer {
         if header.chunk_type != ChunkType::USER {
             return Ok(Tally::default());
         }
-        let Self { plan, subscriptions, latency, .. } = self;
+        let Self { config, subscriptions, latency, .. } = self;
         let first = match subscriptions.get(at).map(|one| one.offset) {
             Some(OffsetSpec::Offset(first)) => first,
             _ => 0,
         };
-        if first <= header.chunk_id && !plan.measures_latency && plan.filter_values.is_empty() {
+        if first <= header.chunk_id && !config.measures_latency && config.filter_values.is_empty() {
             return Ok(Tally { n: header.n_records.into(), bytes: header.data_bytes.into() });
         }
         let mut tally = Tally::default();
@@ -188,13 +177,13 @@ impl Consumer {
             let (stamp, to) =
                 message::read(message).map_or((None, None), |(stamp, to)| (Some(stamp), to));
             let is_wanted =
-                |to: &[u8]| plan.filter_values.iter().any(|value| value.as_bytes() == to);
-            if offset < first || !plan.filter_values.is_empty() && !to.is_some_and(is_wanted) {
+                |to: &[u8]| config.filter_values.iter().any(|value| value.as_bytes() == to);
+            if offset < first || !config.filter_values.is_empty() && !to.is_some_and(is_wanted) {
                 return;
             }
             tally.n += 1;
             tally.bytes += u64::try_from(message.len()).unwrap_or_default();
-            if let Some(stamp) = stamp.filter(|_| plan.measures_latency) {
+            if let Some(stamp) = stamp.filter(|_| config.measures_latency) {
                 latency.add(now.saturating_sub(stamp), 1, &mut sample.latency);
             }
         };
@@ -205,7 +194,7 @@ impl Consumer {
 
     fn unsubscribe(&mut self, out: &mut Vec<u8>) {
         for subscription in &mut self.subscriptions {
-            if self.plan.stores_every.is_some() {
+            if self.config.stores.is_some() {
                 subscription.store(out);
             }
             let id = subscription.id;

@@ -7,26 +7,24 @@
 
 mod read_back;
 
-use std::process::ExitCode;
 use std::str::FromStr;
 
 use anyhow::{Context as _, bail};
 use serde_json::json;
 use streamproto::command::DeclarePublisher;
-use streamproto::{Compression, ResponseCode, ToClient, decode_frame};
+use streamproto::{ResponseCode, ToClient, decode_frame};
 
 use super::client::{Refused, StreamClient};
-use super::config::{BODY_BYTES_MIN, arguments, brokers};
+use super::config::{BODY_BYTES_MIN, Producing, arguments, brokers};
 use super::connection::refusal;
-use super::options::FILL_OPTIONS;
-use super::producer::{Plan, Producer};
+use super::producer::Producer;
 use super::topology;
 use crate::clock;
 use crate::config::Format;
 use crate::config::values::{invalid, list, number};
-use crate::options::{Given, Usage, help_of, parse_from};
+use crate::options::{Given, Usage};
 use crate::publisher::Staged;
-use crate::run::say;
+use crate::run::{End, say};
 use crate::stats::Sample;
 use client::Link;
 use client::Uri;
@@ -39,8 +37,7 @@ const READ_BYTES: usize = 64 * 1024;
 
 /// A run of the filler.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "independent options")]
-struct Fill {
+pub(super) struct Fill {
     broker: Uri,
     streams: Vec<Target>,
     n_messages: u64,
@@ -48,7 +45,7 @@ struct Fill {
     replaces: bool,
     publishes: bool,
     verifies: bool,
-    is_json: bool,
+    pub(super) format: Format,
 }
 
 /// A stream to fill.
@@ -57,28 +54,6 @@ struct Target {
     name: String,
     size: usize,
     chunk: usize,
-}
-
-/// `perf stream-fill`. `words` are the options.
-pub(crate) fn fill(words: impl Iterator<Item = String>) -> ExitCode {
-    let given = match parse_from(FILL_OPTIONS, words) {
-        Ok(given) => given,
-        Err(usage) => return crate::refuse(&usage),
-    };
-    if given.has("help") {
-        return crate::show(&help_of("leveret perf stream-fill", FILL_OPTIONS));
-    }
-    let config = match Fill::new(&given) {
-        Ok(config) => config,
-        Err(usage) => return crate::refuse(&usage),
-    };
-    match config.run() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(crate::EXIT_FAILED),
-        Err(error) => {
-            crate::fail(&error, if config.is_json { Format::Json } else { Format::Default })
-        }
-    }
 }
 
 /// Values separated by commas, one for each of `n`, or one for all.
@@ -100,7 +75,7 @@ fn each<T: FromStr + Copy>(
 }
 
 impl Fill {
-    fn new(given: &Given) -> Result<Self, Usage> {
+    pub(super) fn new(given: &Given) -> Result<Self, Usage> {
         let mut names = list(given, "stream");
         if names.is_empty() {
             names.push("stream".to_owned());
@@ -128,12 +103,12 @@ impl Fill {
             replaces: given.has("replace"),
             publishes: !given.has("read-only"),
             verifies: !given.has("no-verify"),
-            is_json: given.has("json"),
+            format: if given.has("json") { Format::Json } else { Format::Default },
         })
     }
 
-    /// Fills and reads back; gives back whether all messages came.
-    fn run(&self) -> anyhow::Result<bool> {
+    /// Fills and reads back, which is good if all messages came.
+    pub(super) fn run(&self) -> anyhow::Result<End> {
         let began_at = clock::now();
         if self.publishes {
             let mut client = self.connect()?;
@@ -143,7 +118,7 @@ impl Fill {
             Filling::new(client, &self.streams, self.n_messages)?.run()?;
         }
         let seconds = (clock::now() - began_at) as f64 / 1e9;
-        if !self.is_json && self.publishes {
+        if self.format != Format::Json && self.publishes {
             let n = self.streams.len();
             say(&format!(
                 "{n} streams, {} messages each, filled in {seconds:.2} s",
@@ -158,13 +133,13 @@ impl Fill {
             is_good &= !self.publishes || chunks.n_messages() == self.n_messages;
             told.push(self.tell(target, &chunks)?);
         }
-        if self.is_json {
+        if self.format == Format::Json {
             let line = json!({
                 "type": "stream_fill", "schema": 1, "seconds": seconds, "streams": told,
             });
             say(&line.to_string())?;
         }
-        Ok(is_good)
+        Ok(if is_good { End::Good } else { End::Bad })
     }
 
     fn connect(&self) -> anyhow::Result<StreamClient> {
@@ -188,7 +163,7 @@ impl Fill {
     /// Tells the chunks of a stream; the same as JSON.
     fn tell(&self, target: &Target, chunks: &Chunks) -> anyhow::Result<serde_json::Value> {
         let Target { name, size, chunk } = target;
-        if !self.is_json {
+        if self.format != Format::Json {
             say(&format!("{name}: {}", chunks.summary()))?;
             chunks.lines().iter().try_for_each(|line| say(line))?;
         }
@@ -222,8 +197,14 @@ impl Filling {
                 reference: "",
                 stream: &target.name,
             })?;
-            let producer =
-                Producer::new(plan(target, n_messages, client.frame_max), &[(publisher_id, 0)])?;
+            let config = Producing {
+                limit: Some(n_messages),
+                window: u64::try_from(target.chunk)?,
+                size: target.size,
+                batch: target.chunk,
+                ..Producing::default()
+            };
+            let producer = Producer::new(config, None, client.frame_max, &[(publisher_id, 0)])?;
             anyhow::ensure!(
                 producer.batch() == target.chunk,
                 "{} messages of {} bytes do not fit a frame: {} do",
@@ -288,24 +269,11 @@ impl Filling {
     }
 }
 
-fn plan(target: &Target, n_messages: u64, frame_max: u32) -> Plan {
-    Plan {
-        rate: None,
-        limit: n_messages,
-        window: u64::try_from(target.chunk).unwrap_or(u64::MAX),
-        size: target.size,
-        batch: target.chunk,
-        sub_entry: 1,
-        compression: Compression::NONE,
-        filter_values: Vec::new(),
-        measures_confirms: false,
-        frame_max,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::parse_from;
+    use crate::stream::options::FILL_OPTIONS;
 
     fn streams(line: &str) -> Result<Vec<(String, usize, usize)>, Usage> {
         let given = parse_from(FILL_OPTIONS, line.split_whitespace().map(str::to_owned))?;

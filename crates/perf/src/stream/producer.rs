@@ -3,6 +3,7 @@
 use streamproto::field::Field as _;
 use streamproto::{Compression, Entry, SubBatch};
 
+use super::config::Producing;
 use super::message::{self, Properties};
 use super::super_stream::partition;
 use super::unconfirmed::{Published, Unconfirmed};
@@ -20,28 +21,13 @@ const ID_BYTES: usize = 8;
 /// Messages of a producer without a rate before its filter values change, as in stream-perf-test.
 const FILTER_CYCLE: u64 = 100_000;
 
-/// The work of a producer.
-#[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) rate: Option<RateLimiter>,
-    /// Messages; `u64::MAX` for no end.
-    pub(super) limit: u64,
-    /// Unconfirmed messages, at most.
-    pub(super) window: u64,
-    pub(super) size: usize,
-    pub(super) batch: usize,
-    pub(super) sub_entry: usize,
-    pub(super) compression: Compression,
-    pub(super) filter_values: Vec<String>,
-    pub(super) measures_confirms: bool,
-    /// The largest frame, bytes; 0 is no limit.
-    pub(super) frame_max: u32,
-}
-
 /// A producer of a stream, or of all partitions of a super stream.
 #[derive(Debug)]
 pub(super) struct Producer {
-    plan: Plan,
+    config: Producing,
+    rate: Option<RateLimiter>,
+    /// Messages; `u64::MAX` for no end.
+    limit: u64,
     links: Vec<Link>,
     /// An entry as it goes out, if messages differ in nothing but number and time.
     template: Vec<u8>,
@@ -49,12 +35,11 @@ pub(super) struct Producer {
     stamp_at: usize,
     sent: u64,
     confirmed: u64,
-    refused: u64,
     latency: Run,
 }
 
 /// A publisher on a stream.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Link {
     publisher_id: u8,
     next_id: u64,
@@ -70,45 +55,55 @@ struct Link {
 }
 
 impl Producer {
-    /// A producer with publishers of these numbers, and the next publishing id of each.
+    /// A producer with publishers of these numbers, and the next publishing id of each. Frames are of
+    /// `frame_max` bytes at most; 0 is no limit.
     ///
     /// # Errors
     /// If not even one message fits a frame.
-    pub(super) fn new(mut plan: Plan, links: &[(u8, u64)]) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        mut config: Producing,
+        rate: Option<RateLimiter>,
+        frame_max: u32,
+        links: &[(u8, u64)],
+    ) -> anyhow::Result<Self> {
         let mut template = vec![0; ID_BYTES + 4];
-        let stamp_at = message::put(&mut template, Properties::default(), plan.size, 0);
+        let stamp_at = message::put(&mut template, Properties::default(), config.size, 0);
         let len = u32::try_from(template.len() - ID_BYTES - 4)?.to_be_bytes();
         if let Some(slot) = template.get_mut(ID_BYTES..).and_then(<[u8]>::first_chunk_mut) {
             *slot = len;
         }
         // Room for what properties and filter values add.
         let entry_bytes =
-            template.len() + if links.len() > 1 || plan.is_filtered() { 512 } else { 16 };
-        let room = usize::try_from(plan.frame_max)?.saturating_sub(FRAME_HEAD_BYTES);
-        if plan.frame_max > 0 {
-            plan.batch = plan.batch.min(room / entry_bytes);
-            plan.sub_entry = plan.sub_entry.min(plan.batch);
+            template.len() + if links.len() > 1 || config.is_filtered() { 512 } else { 16 };
+        let room = usize::try_from(frame_max)?.saturating_sub(FRAME_HEAD_BYTES);
+        if frame_max > 0 {
+            config.batch = config.batch.min(room / entry_bytes);
+            config.sub_entry = config.sub_entry.min(config.batch);
         }
-        anyhow::ensure!(plan.batch > 0, "no message of {} bytes fits a frame", plan.size);
-        let link =
-            |&(publisher_id, next_id): &_| Link::new(publisher_id, next_id, plan.compression);
-        let links = links.iter().map(link).collect();
-        let latency = Run::default();
-        Ok(Self { plan, links, template, stamp_at, sent: 0, confirmed: 0, refused: 0, latency })
+        anyhow::ensure!(config.batch > 0, "no message of {} bytes fits a frame", config.size);
+        let link = |&(publisher_id, next_id): &_| Link {
+            publisher_id,
+            next_id,
+            compression: config.compression,
+            ..Link::default()
+        };
+        let (links, limit) = (links.iter().map(link).collect(), config.limit.unwrap_or(u64::MAX));
+        let (sent, confirmed, latency) = (0, 0, Run::default());
+        Ok(Self { config, rate, limit, links, template, stamp_at, sent, confirmed, latency })
     }
 
     /// Whether everything is published and answered.
     pub(super) fn is_done(&self) -> bool {
-        self.sent >= self.plan.limit && self.n_unconfirmed() == 0
+        self.sent >= self.limit && self.n_unconfirmed() == 0
     }
 
     pub(super) fn n_unconfirmed(&self) -> u64 {
-        self.sent - self.confirmed - self.refused
+        self.sent - self.confirmed
     }
 
     /// Messages of a frame, at most.
     pub(super) fn batch(&self) -> usize {
-        self.plan.batch
+        self.config.batch
     }
 
     /// Adds the next frame to `out`, or one for each partition.
@@ -119,9 +114,9 @@ impl Producer {
         out: &mut Vec<u8>,
         sample: &mut Sample,
     ) -> Staged {
-        let room = self.plan.window.saturating_sub(self.n_unconfirmed());
-        let room = room.min(self.plan.limit - self.sent);
-        let n_max = u64::try_from(self.plan.batch).unwrap_or(u64::MAX).min(room);
+        let room = self.config.window.saturating_sub(self.n_unconfirmed());
+        let room = room.min(self.limit - self.sent);
+        let n_max = u64::try_from(self.config.batch).unwrap_or(u64::MAX).min(room);
         if n_max == 0 {
             return Staged::Full;
         }
@@ -132,19 +127,19 @@ impl Producer {
             n += 1;
         }
         if n == 0 {
-            let rate = self.plan.rate.as_ref();
+            let rate = self.rate.as_ref();
             return rate.map_or(Staged::Full, |rate| Staged::NotBefore(rate.next()));
         }
-        let is_filtered = self.plan.is_filtered();
+        let is_filtered = self.config.is_filtered();
         self.links.iter_mut().for_each(|link| link.finish(is_filtered, now, out));
         sample.counts.sent += n;
-        sample.counts.sent_bytes += n * u64::try_from(self.plan.size).unwrap_or_default();
+        sample.counts.sent_bytes += n * u64::try_from(self.config.size).unwrap_or_default();
         Staged::Bytes
     }
 
     /// The time the next message is due, if that is now: with a rate, it may have been long ago.
     fn due(&mut self, now: u64, start: u64) -> Option<u64> {
-        match &mut self.plan.rate {
+        match &mut self.rate {
             None => Some(now),
             Some(rate) if rate.next() <= now.saturating_sub(start) => Some(start + rate.take()),
             Some(_) => None,
@@ -154,19 +149,15 @@ impl Producer {
     fn push(&mut self, at: u64) {
         let number = self.sent;
         self.sent += 1;
-        let tracks = self.plan.tracks();
-        if self.links.len() > 1 || self.plan.is_filtered() {
+        let tracks = self.config.tracks();
+        if self.links.len() > 1 || self.config.is_filtered() {
             return self.push_with_properties(number, at);
         }
         let Some(link) = self.links.first_mut() else { return };
-        if self.plan.sub_entry > 1 {
+        if self.config.sub_entry > 1 {
             let message = self.template.get(ID_BYTES..).unwrap_or_default();
             let stamp_at = self.stamp_at - ID_BYTES;
-            link.push_sub_batch(message, stamp_at, at);
-            if usize::from(link.n_sub_batch) >= self.plan.sub_entry {
-                link.end_sub_batch(at);
-            }
-            return;
+            return link.push_sub_batch(message, self.config.sub_entry, stamp_at, at);
         }
         link.push(&self.template, self.stamp_at, at);
         if tracks {
@@ -180,26 +171,22 @@ impl Producer {
         let is_super = self.links.len() > 1;
         let partition =
             if is_super { partition(number.to_string().as_bytes(), self.links.len()) } else { 0 };
-        let to = self.plan.filter_value(number);
+        let to = self.config.filter_value(number);
         let mut message = Vec::with_capacity(self.template.len() + 64);
         let properties = Properties { message_id: is_super.then_some(number), to };
-        let stamp_at = 4 + message::put(&mut message, properties, self.plan.size, at);
+        let stamp_at = 4 + message::put(&mut message, properties, self.config.size, at);
         let Some(link) = self.links.get_mut(partition) else { return };
         let mut entry = Vec::with_capacity(message.len() + 4);
         Entry::Message(&message).put(&mut entry);
-        if self.plan.sub_entry > 1 {
-            link.push_sub_batch(&entry, stamp_at, at);
-            if usize::from(link.n_sub_batch) >= self.plan.sub_entry {
-                link.end_sub_batch(at);
-            }
-            return;
+        if self.config.sub_entry > 1 {
+            return link.push_sub_batch(&entry, self.config.sub_entry, stamp_at, at);
         }
         link.begin_entry();
-        if self.plan.is_filtered() {
+        if self.config.is_filtered() {
             to.map(str::as_bytes).put(&mut link.frame);
         }
         link.frame.extend_from_slice(&entry);
-        if self.plan.tracks() {
+        if self.config.tracks() {
             link.track(1, at);
         }
     }
@@ -213,7 +200,7 @@ impl Producer {
         sample: &mut Sample,
     ) {
         let before = self.confirmed;
-        if self.plan.tracks() {
+        if self.config.tracks() {
             let Self { links, latency, confirmed, .. } = self;
             let Some(link) = links.iter_mut().find(|link| link.publisher_id == publisher_id) else {
                 return;
@@ -237,7 +224,7 @@ impl Producer {
     }
 }
 
-impl Plan {
+impl Producing {
     fn is_filtered(&self) -> bool {
         !self.filter_values.is_empty()
     }
@@ -264,20 +251,6 @@ impl Plan {
 }
 
 impl Link {
-    fn new(publisher_id: u8, next_id: u64, compression: Compression) -> Self {
-        Self {
-            publisher_id,
-            next_id,
-            frame: Vec::new(),
-            n_entries: 0,
-            sub_batch: Vec::new(),
-            n_sub_batch: 0,
-            compression,
-            packed: Vec::new(),
-            unconfirmed: Unconfirmed::default(),
-        }
-    }
-
     /// Begins an entry with the next id.
     fn begin_entry(&mut self) {
         self.frame.extend_from_slice(&self.next_id.to_be_bytes());
@@ -295,11 +268,15 @@ impl Link {
         self.n_entries += 1;
     }
 
-    fn push_sub_batch(&mut self, message: &[u8], stamp_at: usize, at: u64) {
+    /// Adds a message to the entry of `n_max`, which it may end.
+    fn push_sub_batch(&mut self, message: &[u8], n_max: usize, stamp_at: usize, at: u64) {
         let from = self.sub_batch.len();
         self.sub_batch.extend_from_slice(message);
         patch(self.sub_batch.get_mut(from..).unwrap_or_default(), stamp_at, at);
         self.n_sub_batch += 1;
+        if usize::from(self.n_sub_batch) >= n_max {
+            self.end_sub_batch(at);
+        }
     }
 
     /// Ends an entry of several messages; as they are if they cannot be compressed.

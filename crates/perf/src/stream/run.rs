@@ -1,43 +1,22 @@
 //! A run from the first connection to the last line.
 
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
 use anyhow::Context as _;
 
 use super::config::Config;
-use super::{options, setup, topology};
+use super::{setup, topology};
 use crate::config::Format;
-use crate::options::{help_of, parse_from};
 use crate::report::{Printer, Shown};
-use crate::run::{Run, allow_files, broker_pid, conclude, drive, generated_id, say};
+use crate::run::{End, Run, allow_files, broker_pid, conclude, drive, generated_id, say};
 use crate::shared::{Broken, News, Shared};
 
-/// `perf stream`. `words` are the options.
-pub(crate) fn run(words: impl Iterator<Item = String>) -> ExitCode {
-    let given = match parse_from(options::OPTIONS, words) {
-        Ok(given) => given,
-        Err(usage) => return crate::refuse(&usage),
-    };
-    if given.has("help") {
-        return crate::show(&help_of("leveret perf stream", options::OPTIONS));
-    }
-    if given.has("version") {
-        return crate::show(concat!("leveret perf ", env!("CARGO_PKG_VERSION"), "\n"));
-    }
-    match Config::new(&given) {
-        Err(usage) => crate::refuse(&usage),
-        Ok(config) => match measure(&config) {
-            Ok(true) => ExitCode::SUCCESS,
-            Ok(false) => ExitCode::from(crate::EXIT_FAILED),
-            Err(error) => crate::fail(&error, config.run.format),
-        },
-    }
-}
-
-/// Does the run; gives back whether it came to its end.
-fn measure(config: &Config) -> anyhow::Result<bool> {
+/// Does the run.
+///
+/// # Errors
+/// `Unreachable` without a broker, otherwise whatever kept the run from beginning.
+pub(super) fn run(config: &Config) -> anyhow::Result<End> {
     let id = config.run.id.clone().unwrap_or_else(generated_id);
     allow_files(config.producing.n + config.consuming.n, &config.run)?;
     let mut client = setup::dial(config, 0, &format!("{id} configuration"))?;
@@ -61,7 +40,7 @@ fn measure(config: &Config) -> anyhow::Result<bool> {
     }
     client.close();
     conclude(&printer, &summary, is_complete)?;
-    Ok(is_complete)
+    Ok(if is_complete { End::Good } else { End::Bad })
 }
 
 fn shown(config: &Config) -> Shown {

@@ -10,8 +10,8 @@ use streamproto::{List, OffsetSpec, ResponseCode, ToClient};
 use super::client::{Refused, StreamClient};
 use super::config::{Config, Consuming, Producing};
 use super::connection::{Connection, Opening, Role};
-use super::consumer::{self, Consumer, Subscription};
-use super::producer::{self, Producer};
+use super::consumer::{Consumer, Subscription};
+use super::producer::Producer;
 use super::topology;
 use crate::clock;
 use crate::connection::Phase;
@@ -115,29 +115,13 @@ fn producer(
         let next_id = if reference.is_empty() { 0 } else { next_id(client, reference, &part)? };
         links.push((publisher_id, next_id));
     }
-    Producer::new(plan(config, client, at), &links)
-}
-
-fn plan(config: &Config, client: &StreamClient, at: usize) -> producer::Plan {
-    let Producing { n, rate, limit, size, batch, sub_entry, compression, window, .. } =
-        config.producing;
     // Producers of the same rate take turns, evenly spaced.
     let limiter = |rate: f64| {
-        let turn_s = (at as f64) / (n.max(1) as f64) / rate;
+        let turn_s = (at as f64) / (config.producing.n.max(1) as f64) / rate;
         RateLimiter::new(Schedule::constant(rate), clock::from_seconds(turn_s))
     };
-    producer::Plan {
-        rate: rate.map(limiter),
-        limit: limit.unwrap_or(u64::MAX),
-        window,
-        size,
-        batch,
-        sub_entry,
-        compression,
-        filter_values: config.producing.filter_values.clone(),
-        measures_confirms: config.producing.measures_confirms,
-        frame_max: client.frame_max,
-    }
+    let rate = config.producing.rate.map(limiter);
+    Producer::new(config.producing.clone(), rate, client.frame_max, &links)
 }
 
 /// The publishing id behind the last one that the broker knows of a named producer.
@@ -174,16 +158,7 @@ fn consumer(
         let offset = stored.map_or(*offset, |stored| OffsetSpec::Offset(stored.saturating_add(1)));
         subscriptions.push(Subscription::new(id, part, reference.clone(), offset));
     }
-    let consuming = &config.consuming;
-    let plan = consumer::Plan {
-        limit: consuming.limit.unwrap_or(u64::MAX),
-        credits: consuming.credits,
-        hold_ns: consuming.hold_ns,
-        stores_every: consuming.stores.as_ref().map(|(_, every)| *every),
-        filter_values: consuming.filter_values.clone(),
-        measures_latency: consuming.measures_latency,
-    };
-    Ok(Consumer::new(plan, subscriptions))
+    Ok(Consumer::new(config.consuming.clone(), subscriptions))
 }
 
 fn stored_offset(

@@ -26,3 +26,4 @@ mod values;
 pub use decode::{DecodeBuffer, decode_amqp10};
 pub use encode::{encode_amqp10, stream_filter_value};
 pub use head::Origin;
+pub use values::{arguments_of, put_arguments};

@@ -78,6 +78,34 @@ pub(crate) const fn has_amqp091_form(value: amqp10::ValueRef<'_>) -> bool {
     )
 }
 
+/// The arguments that a map of AMQP 1.0 holds; `None` if a key is no text, or a value has no form in AMQP
+/// 0-9-1.
+#[must_use]
+pub fn arguments_of(map: amqp10::MapRef<'_>) -> Option<amqp091::Table> {
+    let mut entries = Vec::new();
+    for (name, value) in map.iter() {
+        let name = crate::annotations::text(name)?;
+        let n_bytes = entries.len();
+        put_entry(&mut entries, name, value);
+        if entries.len() == n_bytes {
+            return None;
+        }
+    }
+    amqp091::TableRef::parse(&entries).ok()?.to_owned().ok()
+}
+
+/// Puts arguments in as a map with strings as keys.
+pub fn put_arguments(items: &mut Items<'_>, arguments: &amqp091::Table) {
+    let encoded = arguments.to_bytes();
+    let table = amqp091::TableRef::parse(&encoded).unwrap_or_default();
+    items.put_map(|map| {
+        for (name, value) in table {
+            map.put(amqp10::ValueRef::Str(&String::from_utf8_lossy(name)));
+            put_amqp10(map, value);
+        }
+    });
+}
+
 /// Appends an entry of a table, if its name and value have a form in AMQP 0-9-1.
 pub(crate) fn put_entry(out: &mut Vec<u8>, name: &str, value: amqp10::ValueRef<'_>) {
     if name.len() <= amqp091::ShortString::LEN_MAX && has_amqp091_form(value) {

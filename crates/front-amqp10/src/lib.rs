@@ -12,6 +12,7 @@ mod incoming;
 mod life;
 mod links;
 mod login;
+pub mod management;
 mod open;
 mod outcomes;
 mod outgoing;

@@ -48,7 +48,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("edge", &["session", "stdx"]),
     ("front-amqp091", &["amqp091", "edge"]),
     ("front-stream", &["streamproto", "edge"]),
-    ("front-amqp10", &["amqp10", "edge"]),
+    ("front-amqp10", &["conversion", "edge"]),
     ("net", &["front-amqp091", "front-stream", "broker", "auth", "tls", "admission"]),
     ("mgmt", &["api", "broker", "auth", "tls"]),
     ("metrics", &["mgmt"]),

@@ -11,19 +11,44 @@ use std::path::Path;
 #[path = "../../../../fuzz/checks/front_amqp10.rs"]
 mod checks;
 
-#[test]
+#[path = "../../../../fuzz/checks/amqp10_management.rs"]
+mod management_checks;
+
+/// The committed inputs of a target.
 #[expect(clippy::disallowed_methods, reason = "the corpus lies in files")]
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+    let files = dir.read_dir().unwrap();
+    files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect()
+}
+
+#[test]
 fn the_corpus_holds() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/front_amqp10");
-    let mut n_files = 0;
-    for file in corpus.read_dir().unwrap() {
-        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+    let conversations = corpus("front_amqp10");
+    for bytes in &conversations {
         for size in [0, 6, 255] {
             checks::conversation(&[&[size], &bytes[1..]].concat());
         }
-        n_files += 1;
     }
-    assert!(n_files >= 6);
+    assert!(conversations.len() >= 6);
+    let requests = corpus("amqp10_management");
+    requests.iter().for_each(|request| management_checks::amqp10_management(request));
+    assert!(requests.len() >= 6);
+}
+
+proptest! {
+    /// A committed request with a few other bytes.
+    #[test]
+    fn any_bytes_are_a_request_or_refused(
+        which: prop::sample::Index, at: prop::sample::Index, new in prop::collection::vec(any::<u8>(), 0..4),
+    ) {
+        let requests = corpus("amqp10_management");
+        let mut request = requests[which.index(requests.len())].clone();
+        let at = at.index(request.len());
+        let end = request.len().min(at + new.len());
+        request.splice(at..end, new);
+        management_checks::amqp10_management(&request);
+    }
 }
 
 /// Numbers of which a client's frame is made.

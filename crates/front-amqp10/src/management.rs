@@ -1,0 +1,185 @@
+//! Requests to the management node (HTTP over AMQP, in RabbitMQ's subset) to operations of the broker.
+//!
+//! ```text
+//! GET PUT DELETE  /queues/:queue                      DELETE  /queues/:queue/messages
+//! PUT DELETE      /exchanges/:exchange                PUT     /auth/tokens
+//! POST            /bindings                           GET     /bindings?src=&(dstq|dste)=&key=
+//! DELETE          /bindings/src=:exchange;(dstq|dste)=:name;key=:key;args=:hash
+//! ```
+//!
+//! A request is a message: `subject` is the method, `to` the path, the body a map or null. Its response has
+//! the request's `message-id` as `correlation-id`, and the status as `subject`.
+
+mod fields;
+mod response;
+mod target;
+
+pub use response::{
+    BindingReport, ManagementAnswer, ManagementStatus, PendingResponse, QueueReport, RefusedRequest,
+};
+
+use amqp10::{Body, MessageRef, ValueRef};
+use session::{Flag, Op, ShortString};
+use target::RequestTarget;
+
+/// A request of a client to the management node.
+#[derive(Debug)]
+pub struct ManagementRequest {
+    /// The response that is to be made.
+    pub pending: PendingResponse,
+    /// The operation asked for, or why there is none.
+    pub op: Result<ManagementOp, RefusedRequest>,
+}
+
+/// An operation of the management node.
+#[derive(Debug)]
+pub enum ManagementOp {
+    /// Describe a queue.
+    DescribeQueue(ShortString),
+    /// Carry out an operation that sessions of all protocols have.
+    Session(Op),
+    /// Find the bindings of a key, whatever their arguments.
+    FindBindings(BindingEnds),
+    /// Remove a binding, if it is there.
+    RemoveBinding {
+        /// Source, destination and key of the binding.
+        ends: BindingEnds,
+        /// The hash of its arguments, as [`BindingReport`] tells it; empty for none.
+        arguments_hash: String,
+    },
+}
+
+/// Source, destination and key of bindings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindingEnds {
+    /// The exchange that routes.
+    pub source: ShortString,
+    /// The queue or exchange that receives.
+    pub destination: BindingTarget,
+    /// The binding key.
+    pub routing_key: ShortString,
+}
+
+/// The end of a binding that receives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BindingTarget {
+    /// A queue.
+    Queue(ShortString),
+    /// An exchange.
+    Exchange(ShortString),
+}
+
+impl ManagementRequest {
+    /// Reads a request from the sections of a message, for a client of a virtual host.
+    #[must_use]
+    pub fn parse(sections: &[u8], vhost: &str) -> Self {
+        let message = match MessageRef::parse(sections) {
+            Ok(message) => message,
+            Err(error) => {
+                let refused = RefusedRequest::bad(format!("failed to parse message: {error}"));
+                return Self { pending: PendingResponse::new(None, None), op: Err(refused) };
+            }
+        };
+        let properties = message.properties.unwrap_or_default();
+        let op = match (properties.subject, properties.to, properties.reply_to) {
+            (Some(method), Some(ValueRef::Str(to)), Some(ValueRef::Str("$me"))) => {
+                RequestTarget::parse(to).and_then(|target| {
+                    RequestLine { method, target, vhost }.operation(message.body)
+                })
+            }
+            _ => Err(RefusedRequest::bad(
+                "a request has a method as subject, a path as to, and '$me' as reply-to",
+            )),
+        };
+        let pending = PendingResponse::new(properties.message_id, op.as_ref().ok());
+        Self { pending, op }
+    }
+}
+
+/// A method on a path.
+struct RequestLine<'a> {
+    method: &'a str,
+    target: RequestTarget<'a>,
+    vhost: &'a str,
+}
+
+impl RequestLine<'_> {
+    fn operation(&self, body: Body<'_>) -> Result<ManagementOp, RefusedRequest> {
+        let op = match (self.target.segments.as_slice(), self.method) {
+            (["queues", queue], _) => return self.of_queue(target::name(queue)?, body),
+            (["exchanges", exchange], _) => self.of_exchange(target::name(exchange)?, body)?,
+            (["queues", queue, "messages"], "DELETE") => {
+                Op::PurgeQueue { queue: fields::not_empty(target::name(queue)?)? }
+            }
+            (["bindings"], "POST") => fields::binding(fields::map(body)?)?,
+            (["bindings"], "GET") => {
+                let ends = self.target.binding_in_query()?;
+                fields::check_ends(&ends)?;
+                return Ok(ManagementOp::FindBindings(ends));
+            }
+            (["bindings", binding], "DELETE") => {
+                let (ends, arguments_hash) = target::binding_in_path(binding)?;
+                fields::check_ends(&ends)?;
+                return Ok(ManagementOp::RemoveBinding { ends, arguments_hash });
+            }
+            (["auth", "tokens"], "PUT") => Op::UpdateSecret { secret: fields::token(body)? },
+            (
+                ["queues", _, "messages"] | ["bindings"] | ["bindings", _] | ["auth", "tokens"],
+                _,
+            ) => return Err(self.not_allowed()),
+            _ => return Err(RefusedRequest::not_found(self.target.path)),
+        };
+        Ok(ManagementOp::Session(op))
+    }
+
+    fn of_queue(&self, queue: ShortString, body: Body<'_>) -> Result<ManagementOp, RefusedRequest> {
+        let queue = fields::not_empty(queue)?;
+        Ok(ManagementOp::Session(match self.method {
+            "GET" => return Ok(ManagementOp::DescribeQueue(queue)),
+            "PUT" => {
+                fields::check_characters(&queue)?;
+                fields::check_reserved("queue", &queue, self.vhost, &[])?;
+                Op::DeclareQueue(fields::queue(queue, fields::map(body)?)?)
+            }
+            "DELETE" => {
+                fields::check_characters(&queue)?;
+                Op::DeleteQueue { queue, if_unused: Flag::No, if_empty: Flag::No }
+            }
+            _ => return Err(self.not_allowed()),
+        }))
+    }
+
+    fn of_exchange(&self, exchange: ShortString, body: Body<'_>) -> Result<Op, RefusedRequest> {
+        /// The exchanges whose declaration may be repeated.
+        const PREDECLARED: [&str; 8] = [
+            "amq.direct",
+            "amq.fanout",
+            "amq.headers",
+            "amq.match",
+            "amq.rabbitmq.event",
+            "amq.rabbitmq.log",
+            "amq.rabbitmq.trace",
+            "amq.topic",
+        ];
+        fields::check_exchange(&exchange)?;
+        match self.method {
+            "PUT" => {
+                fields::check_reserved("exchange", &exchange, self.vhost, &PREDECLARED)?;
+                Ok(Op::DeclareExchange(fields::exchange(exchange, fields::map(body)?)?))
+            }
+            "DELETE" => {
+                fields::check_reserved("exchange", &exchange, self.vhost, &[])?;
+                Ok(Op::DeleteExchange { exchange, if_unused: false })
+            }
+            _ => Err(self.not_allowed()),
+        }
+    }
+
+    fn not_allowed(&self) -> RefusedRequest {
+        let text = format!("method '{}' not allowed for '{}'", self.method, self.target.path);
+        RefusedRequest { status: ManagementStatus::MethodNotAllowed, text }
+    }
+}
+
+#[cfg(test)]
+mod tests;

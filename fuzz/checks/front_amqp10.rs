@@ -147,12 +147,17 @@ impl ScriptedBroker {
                     credit: it.credit - n,
                     available: 0,
                     drain: it.drain,
+                    is_active: None,
                 };
                 front.flowed(key, credit);
             }
             LinkRequest::Settle(it) => assert!(self.handle(it.link).is_some()),
             LinkRequest::Modify(it) => assert!(self.handle(it.link).is_some()),
             LinkRequest::Detach { link, .. } => assert!(self.handle(link).is_some()),
+            LinkRequest::Manage(call) => {
+                let response = SentMessage { position: Position(0), sections: &call.sections };
+                front.deliver(NOW, call.responses, response, more);
+            }
             LinkRequest::EndSession(channel) => {
                 self.n_published[usize::from(channel.0)] = 0;
             }

@@ -10,6 +10,7 @@
 //! of version 2 that says the same.
 
 use crate::fault::ProtocolFault;
+use crate::management_links::MANAGEMENT;
 use amqp10::{
     Condition, LinkTarget, SourceTerminus, ValueRef, percent_decoded, put_percent_encoded,
 };
@@ -18,7 +19,6 @@ use std::borrow::Cow;
 
 const QUEUES: &str = "/queues/";
 const EXCHANGES: &str = "/exchanges/";
-const MANAGEMENT: &str = "/management";
 /// The most of a bad address that is told back.
 const TOLD_BYTES_MAX: usize = 255;
 /// COMPAT: RabbitMQ's words for the deprecated feature `amqp_address_v1` that is not permitted.

@@ -265,8 +265,8 @@ impl ServerConnection {
         });
     }
 
-    /// Sends a message to a consumer. A message that the client does not take ends its session,
-    /// which is a request to the broker.
+    /// Sends a message, in sections, to a consumer, or a response of the management node. A message that the
+    /// client does not take ends its session, which is a request to the broker.
     pub fn deliver(
         &mut self,
         now: Now,

@@ -5,6 +5,7 @@ use crate::requests::ReceivedMessage;
 use amqp10::{Condition, Flow, ReceiverSettleMode, SenderSettleMode, SerialNumber, Transfer};
 use bytes::Bytes;
 use session::{Content, LinkId, OwnedContent, Span};
+use std::borrow::Cow;
 
 /// The deliveries that a publisher may send before it gets more credit. COMPAT: RabbitMQ's.
 pub const LINK_CREDIT: u32 = 170;
@@ -30,6 +31,8 @@ pub(crate) struct IncomingLink {
     snd_settle_mode: SenderSettleMode,
     delivery_count: SerialNumber,
     credit: u32,
+    /// The credit when it is full.
+    credit_max: u32,
     /// Publishes that the broker has not answered.
     n_unanswered: u32,
     partial: Option<PartialDelivery>,
@@ -57,8 +60,20 @@ impl IncomingLink {
         snd_settle_mode: SenderSettleMode,
         delivery_count: SerialNumber,
     ) -> Self {
-        let credit = LINK_CREDIT;
-        Self { link, snd_settle_mode, delivery_count, credit, n_unanswered: 0, partial: None }
+        Self {
+            link,
+            snd_settle_mode,
+            delivery_count,
+            credit: LINK_CREDIT,
+            credit_max: LINK_CREDIT,
+            n_unanswered: 0,
+            partial: None,
+        }
+    }
+
+    /// Gives the link another credit to begin with.
+    pub(crate) fn with_credit(self, credit: u32) -> Self {
+        Self { credit, credit_max: credit, ..self }
     }
 
     /// Takes a transfer; returns the message if this was all of it or the last part.
@@ -82,7 +97,7 @@ impl IncomingLink {
         if transfer.aborted {
             return Ok(None);
         }
-        check_size(payload.bytes.len(), limits)?;
+        check_message_size(payload.bytes.len(), limits.message_bytes_max)?;
         let message_format = transfer.message_format.unwrap_or(0);
         if transfer.more {
             self.partial =
@@ -120,8 +135,13 @@ impl IncomingLink {
         limits: &mut IncomingLimits<'_>,
     ) -> Result<Option<ReceivedMessage>, ProtocolFault> {
         let Some(partial) = &mut self.partial else { return Ok(None) };
-        if transfer.delivery_id.is_some_and(|id| id != partial.id) {
-            return Err(invalid("the delivery-id changes within a delivery"));
+        // COMPAT: RabbitMQ's texts.
+        if let Some(id) = transfer.delivery_id.filter(|id| *id != partial.id) {
+            return Err(invalid(format!(
+                "delivery-id of continuation transfer ({}) differs from delivery-id on first transfer ({})",
+                id.bits(),
+                partial.id.bits()
+            )));
         }
         // A delivery that became settled stays so; it cannot become unsettled again.
         match transfer.settled {
@@ -129,7 +149,11 @@ impl IncomingLink {
                 partial.is_settled = true;
             }
             Some(is_settled) if is_settled != partial.is_settled => {
-                return Err(invalid("the settled flag changes within a delivery"));
+                return Err(invalid(format!(
+                    "field 'settled' of continuation transfer ({is_settled}) differs from (interpreted) \
+                     field 'settled' on first transfer ({})",
+                    partial.is_settled
+                )));
             }
             Some(_) | None => {}
         }
@@ -151,7 +175,8 @@ impl IncomingLink {
         limits: &mut IncomingLimits<'_>,
     ) -> Result<(), ProtocolFault> {
         let Some(partial) = &mut self.partial else { return Ok(()) };
-        check_size(partial.message.len() + payload.bytes.len(), limits)?;
+        let n_bytes = partial.message.len() + payload.bytes.len();
+        check_message_size(n_bytes, limits.message_bytes_max)?;
         if *limits.unfinished_bytes + payload.bytes.len() > UNFINISHED_BYTES_MAX {
             return Err(ProtocolFault::link(
                 Condition::ResourceLimitExceeded,
@@ -188,9 +213,9 @@ impl IncomingLink {
     /// True if the client is to be told.
     #[inline]
     pub(crate) const fn renew_credit(&mut self) -> bool {
-        let is_due = self.credit <= LINK_CREDIT / 2 && self.n_unanswered < LINK_CREDIT;
+        let is_due = self.credit <= self.credit_max / 2 && self.n_unanswered < self.credit_max;
         if is_due {
-            self.credit = LINK_CREDIT;
+            self.credit = self.credit_max;
         }
         is_due
     }
@@ -216,9 +241,9 @@ fn check_receiver_mode(transfer: &Transfer<'_>, is_settled: bool) -> Result<(), 
     }
 }
 
-fn check_size(n_bytes: usize, limits: &IncomingLimits<'_>) -> Result<(), ProtocolFault> {
-    let (n_bytes, max) = (n_bytes as u64, limits.message_bytes_max);
-    if n_bytes <= max {
+/// Checks a message's size, either way.
+pub(crate) fn check_message_size(n_bytes: usize, max: u64) -> Result<(), ProtocolFault> {
+    if n_bytes as u64 <= max {
         return Ok(());
     }
     Err(ProtocolFault::session(
@@ -227,6 +252,6 @@ fn check_size(n_bytes: usize, limits: &IncomingLimits<'_>) -> Result<(), Protoco
     ))
 }
 
-fn invalid(text: &'static str) -> ProtocolFault {
+fn invalid(text: impl Into<Cow<'static, str>>) -> ProtocolFault {
     ProtocolFault::link(Condition::InvalidField, text)
 }

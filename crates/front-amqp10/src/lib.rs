@@ -13,6 +13,7 @@ mod life;
 mod links;
 mod login;
 pub mod management;
+mod management_links;
 mod open;
 mod outcomes;
 mod outgoing;
@@ -30,7 +31,7 @@ pub use incoming::{LINK_CREDIT, UNFINISHED_BYTES_MAX};
 pub use open::ClientOpen;
 pub use requests::{
     AttachAsked, AttachResult, AttachedLink, ConsumerCredit, CreditRequest, LinkHandle,
-    LinkRequest, ModifiedMessage, ReceivedMessage, SentMessage,
+    LinkRequest, ManagementCall, ModifiedMessage, ReceivedMessage, SentMessage,
 };
 pub use settings::ConnectionSettings;
 pub use settlement::{NumberedEntries, UnsettledDeliveries};

@@ -2,6 +2,7 @@
 
 use crate::fault::ProtocolFault;
 use crate::incoming::IncomingLink;
+use crate::management_links::{RequestLink, ResponseLink};
 use crate::outgoing::OutgoingLink;
 use crate::requests::{AttachAsked, AttachedLink};
 use amqp10::{
@@ -21,6 +22,10 @@ pub(crate) enum LinkState {
     Incoming(Box<IncomingLink>),
     /// The client consumes on the link.
     Outgoing(OutgoingLink),
+    /// The client makes requests to the management node.
+    Requests(Box<RequestLink>),
+    /// The management node responds.
+    Responses(Box<ResponseLink>),
     /// The link was detached by the server; until the client's answer its input is passed over.
     Detached,
 }
@@ -80,8 +85,16 @@ pub(crate) fn check_attach(attach: &Attach<'_>) -> Result<(), ProtocolFault> {
     if matches!(attach.target, Some(LinkTarget::Coordinator(_))) {
         return refuse(Condition::NotImplemented, "Transactions not supported");
     }
+    if let Some(unknown) = unknown_outcome(attach) {
+        let text = format!("Outcomes not supported: {unknown}");
+        return Err(ProtocolFault::link(Condition::NotImplemented, text));
+    }
     match attach.role {
-        Role::Sender if attach.rcv_settle_mode == ReceiverSettleMode::Second => {
+        // COMPAT: of messages that are settled when sent there is nothing to be said.
+        Role::Sender
+            if attach.rcv_settle_mode == ReceiverSettleMode::Second
+                && attach.snd_settle_mode != SenderSettleMode::Settled =>
+        {
             refuse(Condition::NotImplemented, "rcv-settle-mode second not supported")
         }
         Role::Sender if attach.initial_delivery_count.is_none() => {
@@ -95,6 +108,13 @@ pub(crate) fn check_attach(attach: &Attach<'_>) -> Result<(), ProtocolFault> {
         }
         Role::Sender | Role::Receiver => Ok(()),
     }
+}
+
+/// The first outcome that a client's source names and that messages do not have here.
+fn unknown_outcome<'a>(attach: &Attach<'a>) -> Option<&'a str> {
+    const OUTCOMES: [&str; 4] =
+        ["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"];
+    attach.source?.outcomes.iter().find(|outcome| !OUTCOMES.contains(outcome))
 }
 
 /// The server's end of a link that is in place.

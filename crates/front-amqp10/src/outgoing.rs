@@ -195,14 +195,15 @@ impl WaitingOutputs {
         let mut later = BTreeSet::new();
         let mut kept: VecDeque<WaitingOutput> = VecDeque::with_capacity(self.waiting.len());
         for waiting in self.waiting.drain(..).rev() {
-            let is_obsolete =
-                matches!(&waiting, WaitingOutput::Flow(flow) if !later.insert(flow.handle));
+            let is_obsolete = matches!(&waiting, WaitingOutput::Flow(flow)
+                if !later.insert(flow.handle) && flow.properties.is_empty());
             if !is_obsolete {
                 kept.push_front(waiting);
             }
         }
-        self.n_flows = later.len();
         self.waiting = kept;
+        self.n_flows =
+            self.waiting.iter().filter(|it| matches!(it, WaitingOutput::Flow(_))).count();
     }
 
     /// Puts out what the window lets out.
@@ -282,7 +283,9 @@ fn put_flow(
     flow: Flow<'static>,
     out: &mut Vec<u8>,
 ) {
-    let Flow { handle, delivery_count, link_credit, available, drain, .. } = flow;
-    let flow = Flow { handle, delivery_count, link_credit, available, drain, ..windows.flow() };
+    let Flow { next_incoming_id, incoming_window, next_outgoing_id, outgoing_window, .. } =
+        windows.flow();
+    let flow =
+        Flow { next_incoming_id, incoming_window, next_outgoing_id, outgoing_window, ..flow };
     Performative::Flow(flow).encode_frame(sender.channel, out);
 }

@@ -38,6 +38,8 @@ pub enum LinkRequest {
     Modify(Box<ModifiedMessage>),
     /// Give a consumer credit; answered by `flowed` if the client asks for that.
     Credit(CreditRequest),
+    /// Carry out a request to the management node; answered by `deliver`.
+    Manage(Box<ManagementCall>),
     /// The session has ended: its links are gone.
     EndSession(ChannelId),
     /// The connection is closed: all of its sessions are gone.
@@ -114,10 +116,19 @@ pub struct ModifiedMessage {
     pub annotations: Vec<u8>,
 }
 
+/// A request to the management node, in the sections of a message.
+#[derive(Debug)]
+pub struct ManagementCall {
+    /// The link on which the response goes out.
+    pub responses: LinkHandle,
+    /// The message, for [`ManagementRequest::parse`](crate::management::ManagementRequest::parse).
+    pub sections: Vec<u8>,
+}
+
 /// A message on its way to a consumer.
 #[derive(Clone, Copy, Debug)]
 pub struct SentMessage<'m> {
-    /// The message's place in its queue.
+    /// The message's place in its queue; of no meaning for a response of the management node.
     pub position: Position,
     /// The message's sections.
     pub sections: &'m [u8],
@@ -151,4 +162,6 @@ pub struct ConsumerCredit {
     pub available: u32,
     /// Whether the client asked for the credit to be used up.
     pub drain: bool,
+    /// Whether the consumer is the active one of its queue; none if that is as it was told before.
+    pub is_active: Option<bool>,
 }

@@ -1,15 +1,19 @@
 //! A session: its windows, its links, and the deliveries both ways that have not come to an end.
 
 use crate::fault::{FaultScope, ProtocolFault};
-use crate::incoming::{IncomingLimits, IncomingLink, Payload};
+use crate::incoming::{IncomingLimits, IncomingLink, Payload, check_message_size};
 use crate::links::{
     AttachingLink, EarlyDetach, EarlyFlow, LinkState, accepting, check_attach, put_detach, refusing,
+};
+use crate::management_links::{
+    NO_LINK, RequestLink, ResponseLink, check_paired, check_waiting, half_open, is_of_management,
+    paired_twice,
 };
 use crate::outcomes::{DeliveryRange, OutcomeRuns, put_rejected, put_settled};
 use crate::outgoing::{DeliveryHead, FrameSender, OutgoingLink, UnsettledMessage, WaitingOutputs};
 use crate::requests::{
     AttachAsked, AttachResult, AttachedLink, ConsumerCredit, CreditRequest, LinkHandle,
-    LinkRequest, ModifiedMessage, SentMessage,
+    LinkRequest, ManagementCall, ModifiedMessage, SentMessage,
 };
 use crate::settlement::{NumberedEntries, UnsettledDeliveries};
 use crate::windows::SessionWindows;
@@ -18,7 +22,7 @@ use amqp10::{
     PassingState, Performative, Role, SenderSettleMode, SerialNumber, Transfer, ValueRef,
 };
 use message::Refusal;
-use session::{ChannelId, Confirmation, LinkId, Outcome, Settle};
+use session::{ChannelId, Confirmation, Content, LinkId, Outcome, Settle};
 
 /// The connection's part of what a session does.
 #[derive(Debug)]
@@ -134,7 +138,10 @@ impl SessionEndpoint {
                 attaching.fault.get_or_insert(fault);
                 return Ok(());
             }
-            Some(LinkState::Outgoing(_)) => Err(ProtocolFault::link(
+            Some(LinkState::Requests(link)) => {
+                link.incoming.receive(transfer, payload, &mut io.limits)
+            }
+            Some(LinkState::Outgoing(_) | LinkState::Responses(_)) => Err(ProtocolFault::link(
                 Condition::NotAllowed,
                 "transfer on a link whose sender is the server",
             )),
@@ -142,6 +149,16 @@ impl SessionEndpoint {
         };
         match received {
             Ok(None) => self.renew_credit(io, handle),
+            Ok(Some(message)) if message.link == NO_LINK => {
+                check_waiting(self.waiting.n_bytes())?;
+                if !message.is_settled {
+                    self.outcomes.add(message.id, true);
+                }
+                let key = LinkHandle { channel, handle };
+                let call = management_call(&mut self.links, key, message.content, payload)?;
+                io.requests.push(LinkRequest::Manage(Box::new(call)));
+                self.renew_credit(io, handle);
+            }
             Ok(Some(message)) => {
                 self.n_published += 1;
                 let id = (!message.is_settled).then_some(message.id);
@@ -157,9 +174,19 @@ impl SessionEndpoint {
 
     fn renew_credit(&mut self, io: &mut SessionIo<'_>, handle: u32) {
         let of_session = self.windows.flow();
-        if let Some(LinkState::Incoming(link)) = self.link_mut(handle)
-            && link.renew_credit()
-        {
+        let link = match self.link_mut(handle) {
+            Some(LinkState::Incoming(link)) => &mut **link,
+            Some(LinkState::Requests(link)) => &mut link.incoming,
+            Some(
+                LinkState::Free
+                | LinkState::Attaching(_)
+                | LinkState::Outgoing(_)
+                | LinkState::Responses(_)
+                | LinkState::Detached,
+            )
+            | None => return,
+        };
+        if link.renew_credit() {
             let flow = link.flow(handle, of_session);
             Performative::Flow(flow).encode_frame(self.channel, io.out);
         }
@@ -189,6 +216,14 @@ impl SessionEndpoint {
     fn forget_link(&mut self, io: &mut SessionIo<'_>, handle: u32) -> Option<LinkId> {
         match std::mem::take(self.link_mut(handle)?) {
             LinkState::Free | LinkState::Attaching(_) | LinkState::Detached => None,
+            LinkState::Requests(mut link) => {
+                link.incoming.forget_partial(io.limits.unfinished_bytes);
+                None
+            }
+            LinkState::Responses(_) => {
+                self.waiting.forget_link(handle);
+                None
+            }
             LinkState::Incoming(mut link) => {
                 link.forget_partial(io.limits.unfinished_bytes);
                 Some(link.link)
@@ -224,7 +259,13 @@ impl SessionEndpoint {
         let key = LinkHandle { channel: ChannelId(self.channel), handle };
         match self.link_mut(handle) {
             Some(LinkState::Free | LinkState::Detached) | None => {}
-            Some(LinkState::Attaching(_) | LinkState::Incoming(_) | LinkState::Outgoing(_)) => {
+            Some(
+                LinkState::Attaching(_)
+                | LinkState::Incoming(_)
+                | LinkState::Outgoing(_)
+                | LinkState::Requests(_)
+                | LinkState::Responses(_),
+            ) => {
                 return Err(ProtocolFault::session(
                     Condition::HandleInUse,
                     format!("handle {handle} is already associated with a link"),
@@ -235,6 +276,10 @@ impl SessionEndpoint {
             self.refuse(io, attach, &fault);
             return Ok(());
         }
+        if is_of_management(attach) {
+            self.attach_management(io, attach);
+            return Ok(());
+        }
         if let Some(state) = self.link_mut(handle) {
             let asked = AttachAsked::new(key, body.to_vec());
             *state = LinkState::Attaching(Box::new(AttachingLink::new(asked)));
@@ -242,6 +287,36 @@ impl SessionEndpoint {
         let asked = AttachAsked::new(key, body.to_vec());
         io.requests.push(LinkRequest::Attach(Box::new(asked)));
         Ok(())
+    }
+
+    /// Attaches a link of a pair to the management node, which needs no broker.
+    fn attach_management(&mut self, io: &mut SessionIo<'_>, attach: &Attach<'_>) {
+        let is_twice = match attach.role {
+            Role::Sender => requests_of(&mut self.links, attach.name).is_some(),
+            Role::Receiver => responses_of(&mut self.links, attach.name).is_some(),
+        };
+        let twice = if is_twice { Err(paired_twice(attach)) } else { Ok(()) };
+        if let Err(fault) = check_paired(attach).and(twice) {
+            return self.refuse(io, attach, &fault);
+        }
+        let attached = AttachedLink { link: NO_LINK, source: None, target: None };
+        let mut answer = accepting(attach, &attached, io.limits.message_bytes_max);
+        answer.snd_settle_mode = SenderSettleMode::Settled;
+        let state = match attach.role {
+            Role::Sender => {
+                answer.snd_settle_mode = attach.snd_settle_mode;
+                LinkState::Requests(Box::new(RequestLink::new(attach)))
+            }
+            Role::Receiver => LinkState::Responses(Box::new(ResponseLink::new(attach))),
+        };
+        Performative::Attach(Box::new(answer)).encode_frame(self.channel, io.out);
+        if let LinkState::Requests(link) = &state {
+            let flow = link.incoming.flow(attach.handle, self.windows.flow());
+            Performative::Flow(flow).encode_frame(self.channel, io.out);
+        }
+        if let Some(slot) = self.link_mut(attach.handle) {
+            *slot = state;
+        }
     }
 
     /// Refuses an attach: with an end of the link that has no terminus, and its detach.
@@ -326,19 +401,13 @@ impl SessionEndpoint {
         } else if let Some(flow) = attaching.flow
             && matches!(self.link_mut(handle), Some(LinkState::Outgoing(_)))
         {
-            io.requests.push(self.credit_request(link, flow));
+            io.requests.push(credit_request(self.channel, link, flow));
         }
         if let Some(EarlyDetach { is_closed }) = attaching.detach {
             let detach = Detach { handle, closed: is_closed, error: None };
             self.client_detaches(io, &detach);
         }
         Ok(())
-    }
-
-    const fn credit_request(&self, link: LinkId, flow: EarlyFlow) -> LinkRequest {
-        let EarlyFlow { delivery_count, credit, drain, echo } = flow;
-        let channel = ChannelId(self.channel);
-        LinkRequest::Credit(CreditRequest { channel, link, delivery_count, credit, drain, echo })
     }
 
     fn flow(&mut self, io: &mut SessionIo<'_>, flow: &Flow<'_>) -> Result<(), ProtocolFault> {
@@ -362,9 +431,14 @@ impl SessionEndpoint {
             }
             // The publisher tells what it has available.
             Some(LinkState::Incoming(link)) => flow.echo.then(|| link.flow(handle, of_session)),
+            Some(LinkState::Requests(link)) => {
+                flow.echo.then(|| link.incoming.flow(handle, of_session))
+            }
+            Some(LinkState::Responses(link)) => link.flow(flow, of_session),
             Some(LinkState::Outgoing(OutgoingLink { link, .. })) => {
                 let link = *link;
-                io.requests.extend(early.map(|early| self.credit_request(link, early)));
+                let channel = self.channel;
+                io.requests.extend(early.map(|early| credit_request(channel, link, early)));
                 None
             }
         };
@@ -387,7 +461,12 @@ impl SessionEndpoint {
                 *state = LinkState::Free;
                 return;
             }
-            Some(LinkState::Incoming(_) | LinkState::Outgoing(_)) => {}
+            Some(
+                LinkState::Incoming(_)
+                | LinkState::Outgoing(_)
+                | LinkState::Requests(_)
+                | LinkState::Responses(_),
+            ) => {}
         }
         if let Some(link) = self.forget_link(io, handle) {
             io.requests.push(LinkRequest::Detach { channel, link });
@@ -495,20 +574,34 @@ impl SessionEndpoint {
         SentMessage { position, sections }: SentMessage<'_>,
     ) -> Result<(), ProtocolFault> {
         let sender = io.sender(self.channel);
-        let Some(LinkState::Outgoing(outgoing)) = self.link_mut(handle) else { return Ok(()) };
-        let (n_bytes, max) = (sections.len() as u64, outgoing.message_bytes_max);
-        if n_bytes > max {
-            return Err(ProtocolFault::session(
-                Condition::MessageSizeExceeded,
-                format!("message size ({n_bytes} bytes) > maximum message size ({max} bytes)"),
-            ));
-        }
-        let (link, tag) = (outgoing.link, outgoing.next_tag());
-        let id = match tag {
-            Some(_) => self.unsettled.next(UnsettledMessage { handle, link, position }),
-            None => self.unsettled.next_settled(),
+        let head = match self.link_mut(handle) {
+            Some(LinkState::Outgoing(outgoing)) => {
+                check_message_size(sections.len(), outgoing.message_bytes_max)?;
+                let (link, tag) = (outgoing.link, outgoing.next_tag());
+                let id = match tag {
+                    Some(_) => self.unsettled.next(UnsettledMessage { handle, link, position }),
+                    None => self.unsettled.next_settled(),
+                };
+                DeliveryHead { handle, id, tag }
+            }
+            Some(LinkState::Responses(responses)) => {
+                check_message_size(sections.len(), responses.message_bytes_max)?;
+                let name = responses.name.clone();
+                if let Some((requests, link)) = requests_of(&mut self.links, &name) {
+                    link.incoming.answered();
+                    self.renew_credit(io, requests);
+                }
+                DeliveryHead { handle, id: self.unsettled.next_settled(), tag: None }
+            }
+            Some(
+                LinkState::Free
+                | LinkState::Attaching(_)
+                | LinkState::Incoming(_)
+                | LinkState::Requests(_)
+                | LinkState::Detached,
+            )
+            | None => return Ok(()),
         };
-        let head = DeliveryHead { handle, id, tag };
         self.waiting.deliver(&sender, &mut self.windows, head, sections, io.out);
         Ok(())
     }
@@ -525,6 +618,7 @@ impl SessionEndpoint {
             link_credit: Some(credit.credit),
             available: Some(credit.available),
             drain: credit.drain,
+            properties: credit.is_active.map_or(MapRef::EMPTY, activity),
             ..self.windows.flow()
         };
         self.waiting.flow(&sender, &self.windows, flow, io.out);
@@ -566,10 +660,67 @@ impl SessionEndpoint {
     /// Gives back the memory of deliveries that have not arrived as a whole.
     pub(crate) fn forget_partials(&mut self, unfinished_bytes: &mut usize) {
         for state in &mut self.links {
-            if let LinkState::Incoming(link) = state {
-                link.forget_partial(unfinished_bytes);
+            match state {
+                LinkState::Incoming(link) => link.forget_partial(unfinished_bytes),
+                LinkState::Requests(link) => link.incoming.forget_partial(unfinished_bytes),
+                LinkState::Free
+                | LinkState::Attaching(_)
+                | LinkState::Outgoing(_)
+                | LinkState::Responses(_)
+                | LinkState::Detached => {}
             }
         }
+    }
+}
+
+const fn credit_request(channel: u16, link: LinkId, flow: EarlyFlow) -> LinkRequest {
+    let EarlyFlow { delivery_count, credit, drain, echo } = flow;
+    let channel = ChannelId(channel);
+    LinkRequest::Credit(CreditRequest { channel, link, delivery_count, credit, drain, echo })
+}
+
+/// The link of this name on which requests come, and its handle.
+fn requests_of<'s>(links: &'s mut [LinkState], name: &str) -> Option<(u32, &'s mut RequestLink)> {
+    (0..).zip(links).find_map(|(handle, state)| {
+        let LinkState::Requests(link) = state else { return None };
+        (*link.name == *name).then_some((handle, &mut **link))
+    })
+}
+
+/// The link of this name on which responses go out, and its handle.
+fn responses_of<'s>(links: &'s mut [LinkState], name: &str) -> Option<(u32, &'s mut ResponseLink)> {
+    (0..).zip(links).find_map(|(handle, state)| {
+        let LinkState::Responses(link) = state else { return None };
+        (*link.name == *name).then_some((handle, &mut **link))
+    })
+}
+
+/// The request to the management node that came on a link, if its response has a link and credit.
+fn management_call(
+    links: &mut [LinkState],
+    LinkHandle { channel, handle }: LinkHandle,
+    content: Content,
+    payload: Payload<'_>,
+) -> Result<ManagementCall, ProtocolFault> {
+    let slot = usize::try_from(handle).ok().and_then(|index| links.get(index));
+    let Some(LinkState::Requests(requests)) = slot else { return Err(half_open()) };
+    let name = requests.name.clone();
+    let (handle, link) = responses_of(links, &name).ok_or_else(half_open)?;
+    link.take_credit()?;
+    let sections = match content {
+        Content::Inline(_) => payload.bytes.to_vec(),
+        Content::Owned(owned) => owned.body.to_vec(),
+    };
+    Ok(ManagementCall { responses: LinkHandle { channel, handle }, sections })
+}
+
+/// The property of a flow that tells whether a consumer is the active one of its queue.
+fn activity(is_active: bool) -> MapRef<'static> {
+    const ACTIVE: &[u8] = b"\xc1\x13\x02\xa3\x0frabbitmq:active\x41";
+    const WAITING: &[u8] = b"\xc1\x13\x02\xa3\x0frabbitmq:active\x42";
+    match ValueRef::decode(if is_active { ACTIVE } else { WAITING }) {
+        Ok((ValueRef::Map(map), _)) => map,
+        _ => MapRef::EMPTY,
     }
 }
 

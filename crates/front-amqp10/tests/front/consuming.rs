@@ -47,6 +47,29 @@ fn an_attach_is_answered_with_the_source_in_place() {
 }
 
 #[test]
+fn a_consumer_is_told_that_it_is_the_active_one() {
+    let mut talk = attached();
+    let mut told = Vec::new();
+    for is_active in [true, false] {
+        let credit = ConsumerCredit {
+            delivery_count: id(2),
+            credit: 7,
+            available: 3,
+            drain: false,
+            is_active: Some(is_active),
+        };
+        talk.front.flowed(key(0), credit);
+        talk.hears_each(|_, performative, _| {
+            let Performative::Flow(flow) = performative else { panic!("{performative:?}") };
+            assert_eq!((flow.handle, flow.link_credit), (Some(0), Some(7)));
+            let active = flow.properties.get("rabbitmq:active");
+            told.push(active == Some(amqp10::ValueRef::Bool(is_active)));
+        });
+    }
+    assert_eq!(told, [true, true]);
+}
+
+#[test]
 fn credit_is_told_to_the_broker_and_back() {
     let mut talk = attached();
     let link = Flow { handle: Some(0), link_credit: Some(10), ..flow(0, 0) };
@@ -61,7 +84,13 @@ fn credit_is_told_to_the_broker_and_back() {
         talk.takes_asked(),
         ["credit 100 0+10 drain false echo false", "credit 100 3+10 drain true echo true"]
     );
-    let credit = ConsumerCredit { delivery_count: id(13), credit: 0, available: 2, drain: true };
+    let credit = ConsumerCredit {
+        delivery_count: id(13),
+        credit: 0,
+        available: 2,
+        drain: true,
+        is_active: None,
+    };
     talk.front.flowed(key(0), credit);
     assert_eq!(talk.hears(), ["flow 0+400 link 0 13+0 drain"]);
 }
@@ -195,7 +224,13 @@ fn a_closed_window_holds_back_its_session_in_order() {
     let mut talk = attached_with(consumer(0), Begin { incoming_window: 1, ..begin() });
     deliver(&mut talk, 0, b"first");
     deliver(&mut talk, 1, b"second");
-    let credit = ConsumerCredit { delivery_count: id(2), credit: 0, available: 0, drain: true };
+    let credit = ConsumerCredit {
+        delivery_count: id(2),
+        credit: 0,
+        available: 0,
+        drain: true,
+        is_active: None,
+    };
     talk.front.flowed(key(0), credit);
     deliver(&mut talk, 2, b"third");
     assert_eq!(talk.hears(), ["transfer 0 0 5"]);

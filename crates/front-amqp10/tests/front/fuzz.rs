@@ -1,6 +1,7 @@
 //! The check of the fuzz target on its corpus and on random input, without a fuzzer.
 
 use crate::harness::{begin, consumer, flow, id, publisher, whole};
+use crate::management;
 use amqp10::{
     Begin, DeliveryState, Detach, Disposition, End, Flow, FrameType, Performative, Role, Transfer,
     put_frame,
@@ -94,6 +95,8 @@ impl FrameParts {
                 ..begin()
             })),
             2 => Performative::End(End { error: None }),
+            3..=5 if self.has(6) => Performative::Attach(Box::new(management::requests(handle))),
+            6..=8 if self.has(6) => Performative::Attach(Box::new(management::responses(handle))),
             3..=5 => Performative::Attach(Box::new(publisher(handle))),
             6..=8 => Performative::Attach(Box::new(consumer(handle))),
             9 => Performative::Detach(Detach { handle, closed: self.has(0), error: None }),

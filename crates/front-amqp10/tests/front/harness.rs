@@ -150,6 +150,7 @@ impl Talk {
                 | LinkRequest::Detach { .. }
                 | LinkRequest::Settle(_)
                 | LinkRequest::Modify(_)
+                | LinkRequest::Manage(_)
                 | LinkRequest::Credit(_)
                 | LinkRequest::EndSession(_)
                 | LinkRequest::CloseConnection => {}
@@ -205,6 +206,9 @@ impl Talk {
                 it.drain,
                 it.echo
             ),
+            LinkRequest::Manage(it) => {
+                format!("manage {} {}", it.responses.handle, it.sections.len())
+            }
             LinkRequest::EndSession(channel) => format!("end {}", channel.0),
             LinkRequest::CloseConnection => "close".to_owned(),
         }

@@ -110,7 +110,13 @@ fn flows_that_wait_for_a_window_are_bounded() {
     talk.hears();
     for n in 0..50_000_u32 {
         let delivery_count = SerialNumber::new(n);
-        let credit = ConsumerCredit { delivery_count, credit: 0, available: 0, drain: true };
+        let credit = ConsumerCredit {
+            delivery_count,
+            credit: 0,
+            available: 0,
+            drain: true,
+            is_active: None,
+        };
         talk.front.flowed(key(n % 2), credit);
     }
     assert_eq!(talk.hears(), [""; 0]);

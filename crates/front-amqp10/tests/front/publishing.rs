@@ -200,10 +200,14 @@ fn faults_of_publishers() {
 #[test]
 fn fields_that_change_within_a_delivery_detach_the_link() {
     for (second, text) in [
-        (part(0, Some(1), false), "the delivery-id changes within a delivery"),
+        (
+            part(0, Some(1), false),
+            "delivery-id of continuation transfer (1) differs from delivery-id on first transfer (0)",
+        ),
         (
             Transfer { settled: Some(false), ..part(0, None, false) },
-            "the settled flag changes within a delivery",
+            "field 'settled' of continuation transfer (false) differs from (interpreted) field 'settled' \
+             on first transfer (true)",
         ),
     ] {
         let mut talk = attached();

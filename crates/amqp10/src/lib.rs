@@ -14,6 +14,7 @@ mod error;
 mod field;
 mod frame;
 mod message;
+mod message_head;
 mod percent;
 mod performative;
 mod properties;
@@ -43,6 +44,7 @@ pub use message::{
     Body, Header, MessageRef, Section, Sections, put_application_properties,
     put_message_annotations, sole_data,
 };
+pub use message_head::MessageHead;
 pub use percent::{percent_decoded, put_percent_encoded};
 pub use performative::{
     Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Performative, Transfer,

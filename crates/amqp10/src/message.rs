@@ -151,7 +151,7 @@ impl<'a> Section<'a> {
     }
 
     fn from_value(descriptor: Descriptor<'_>, value: ValueRef<'a>) -> Result<Self, DecodeError> {
-        let Some(code) = code_of(descriptor) else { return Err(DecodeError::Section) };
+        let Some(code) = section_code(descriptor) else { return Err(DecodeError::Section) };
         Ok(match (code, value) {
             (HEADER, ValueRef::List(list)) => Self::Header(Header::from_list(list)?),
             (DELIVERY_ANNOTATIONS, ValueRef::Map(map)) => Self::DeliveryAnnotations(map),
@@ -168,7 +168,7 @@ impl<'a> Section<'a> {
 }
 
 /// The number of a section that is described by number or by name.
-fn code_of(descriptor: Descriptor<'_>) -> Option<u64> {
+pub(crate) fn section_code(descriptor: Descriptor<'_>) -> Option<u64> {
     const NAMES: [&str; 9] = [
         "amqp:header:list",
         "amqp:delivery-annotations:map",
@@ -202,12 +202,6 @@ impl<'a> Sections<'a> {
     /// The bytes that were not read yet.
     pub const fn rest(&self) -> &'a [u8] {
         self.0.0
-    }
-
-    /// Whether the next section is the body or the footer, in the form that nearly all peers write.
-    #[must_use]
-    pub fn is_at_body(&self) -> bool {
-        matches!(self.rest(), [code::DESCRIBED, code::U64_SMALL, DATA_SMALL..=u8::MAX, ..])
     }
 
     fn read(&mut self) -> Result<Section<'a>, DecodeError> {

@@ -84,6 +84,38 @@ impl<'a> MapRef<'a> {
     }
 }
 
+impl<'a> MapRef<'a> {
+    /// The first value under a string or symbol of these bytes, in a map that need not be valid: an item that
+    /// cannot be read ends the search.
+    #[must_use]
+    pub fn find(&self, key: &[u8]) -> Option<ValueRef<'a>> {
+        let mut reader = ValueCursor(self.0.items);
+        for _ in 0..self.len() {
+            let is_it = if let Some(found) = short_text(&mut reader) {
+                found == key
+            } else {
+                let found = ValueRef::read(&mut reader, DEPTH_MAX).ok()?;
+                matches!(found, ValueRef::Str(found) | ValueRef::Symbol(found) if found.as_bytes() == key)
+            };
+            if is_it {
+                return ValueRef::read(&mut reader, DEPTH_MAX).ok();
+            }
+            if short_text(&mut reader).is_none() {
+                ValueRef::read(&mut reader, DEPTH_MAX).ok()?;
+            }
+        }
+        None
+    }
+}
+
+/// Takes the bytes of a short string or symbol; `None`, and nothing taken, if the next item is another.
+fn short_text<'a>(reader: &mut ValueCursor<'a>) -> Option<&'a [u8]> {
+    let [code::STR8 | code::SYMBOL8, n, rest @ ..] = reader.0 else { return None };
+    let (text, rest) = rest.split_at_checked(usize::from(*n))?;
+    *reader = ValueCursor(rest);
+    Some(text)
+}
+
 /// An array: elements of one type, whose constructor stands in front of them once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayRef<'a> {

@@ -25,7 +25,7 @@ stdx::named! {
         BadRequest = "400",
         /// The operation is forbidden to everybody.
         Forbidden = "403",
-        /// Nothing has the name, or the path.
+        /// The name or the path belongs to nothing.
         NotFound = "404",
         /// The path has no such method.
         MethodNotAllowed = "405",

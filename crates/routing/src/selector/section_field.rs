@@ -1,11 +1,13 @@
 //! The parts of a message in sections that filters of AMQP 1.0 see.
 
 use super::{Operand, Steps};
-use amqp10::{MapRef, Properties, Section, Sections, ValueRef};
+use amqp10::{MessageHead, ValueRef};
 use stdx::UnixMs;
 
 /// The priority of a message that has none.
-const DEFAULT_PRIORITY: u8 = 4;
+const DEFAULT_PRIORITY: i128 = 4;
+/// The place of the priority among the fields of a header.
+const PRIORITY: usize = 1;
 
 /// A part of a message in sections, beside application properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,34 +19,32 @@ pub(super) enum SectionField {
     Utc,
 }
 
-type ReadProperty = for<'a> fn(&Properties<'a>) -> Option<ValueRef<'a>>;
-
-/// The fields of the properties section, by name.
-const PROPERTIES: [(&str, ReadProperty); 13] = [
-    ("message_id", |it| it.message_id),
-    ("user_id", |it| it.user_id.map(ValueRef::Binary)),
-    ("to", |it| it.to),
-    ("subject", |it| it.subject.map(ValueRef::Str)),
-    ("reply_to", |it| it.reply_to),
-    ("correlation_id", |it| it.correlation_id),
-    ("content_type", |it| it.content_type.map(ValueRef::Symbol)),
-    ("content_encoding", |it| it.content_encoding.map(ValueRef::Symbol)),
-    ("absolute_expiry_time", |it| it.absolute_expiry_time_ms.map(ValueRef::Timestamp)),
-    ("creation_time", |it| it.creation_time_ms.map(ValueRef::Timestamp)),
-    ("group_id", |it| it.group.id.map(ValueRef::Str)),
-    ("group_sequence", |it| it.group.sequence.map(ValueRef::U32)),
-    ("reply_to_group_id", |it| it.group.reply_to_id.map(ValueRef::Str)),
+/// The fields of the properties section, in its order.
+const PROPERTIES: [&str; 13] = [
+    "message_id",
+    "user_id",
+    "to",
+    "subject",
+    "reply_to",
+    "correlation_id",
+    "content_type",
+    "content_encoding",
+    "absolute_expiry_time",
+    "creation_time",
+    "group_id",
+    "group_sequence",
+    "reply_to_group_id",
 ];
 
 impl SectionField {
     pub(super) fn of_properties(name: &str) -> Option<Self> {
-        PROPERTIES.iter().position(|(known, _)| *known == name).map(Self::Property)
+        PROPERTIES.iter().position(|known| *known == name).map(Self::Property)
     }
 
     /// Whether the value has the type that the property is defined with.
     pub(super) fn is_of_type(self, value: ValueRef<'_>) -> bool {
         let Self::Property(at) = self else { return false };
-        match PROPERTIES.get(at).map_or("", |(name, _)| name) {
+        match PROPERTIES.get(at).copied().unwrap_or_default() {
             "message_id" | "correlation_id" => matches!(
                 value,
                 ValueRef::U64(_) | ValueRef::Uuid(_) | ValueRef::Binary(_) | ValueRef::Str(_)
@@ -61,55 +61,32 @@ impl SectionField {
 /// The sections of a message that filters look at.
 #[derive(Debug)]
 pub(super) struct MessageSections<'m> {
-    priority: u8,
-    properties: Option<Properties<'m>>,
-    application: MapRef<'m>,
+    head: MessageHead<'m>,
     now: UnixMs,
 }
 
 impl<'m> MessageSections<'m> {
-    /// Reads what stands in front of the body; what cannot be read is not there.
     pub(super) fn read(message: &'m [u8], now: UnixMs) -> Self {
-        let mut read =
-            Self { priority: DEFAULT_PRIORITY, properties: None, application: MapRef::EMPTY, now };
-        let mut sections = Sections::new(message);
-        while !sections.is_at_body()
-            && let Some(Ok(section)) = sections.next()
-        {
-            match section {
-                Section::Header(header) => {
-                    read.priority = header.priority.unwrap_or(DEFAULT_PRIORITY);
-                }
-                Section::Properties(properties) => read.properties = Some(properties),
-                Section::ApplicationProperties(map) => read.application = map,
-                Section::DeliveryAnnotations(_) | Section::MessageAnnotations(_) => {}
-                Section::Data(_)
-                | Section::Sequence(_)
-                | Section::Value(_)
-                | Section::Footer(_) => break,
-            }
-        }
-        read
+        Self { head: MessageHead::read(message), now }
     }
 
     pub(super) fn application_property(&self, name: &[u8], steps: &mut Steps) -> Operand<'m> {
-        if steps.take(self.application.len()).is_none() {
+        let application = self.head.application_properties;
+        if steps.take(application.len()).is_none() {
             return Operand::Unknown;
         }
-        let mut entries = self.application.iter();
-        let found =
-            entries.find(|(key, _)| matches!(key, ValueRef::Str(key) if key.as_bytes() == name));
-        found.map_or(Operand::Unknown, |(_, value)| operand(value))
+        application.find(name).map_or(Operand::Unknown, operand)
     }
 
     pub(super) fn field(&self, field: SectionField) -> Operand<'m> {
         match field {
-            SectionField::Priority => Operand::Integer(self.priority.into()),
+            SectionField::Priority => match self.head.header.iter().nth(PRIORITY) {
+                Some(ValueRef::U8(priority)) => Operand::Integer(priority.into()),
+                _ => Operand::Integer(DEFAULT_PRIORITY),
+            },
             SectionField::Utc => Operand::Integer(self.now.get().into()),
             SectionField::Property(at) => {
-                let value = self.properties.as_ref().zip(PROPERTIES.get(at));
-                let value = value.and_then(|(properties, (_, read))| read(properties));
-                value.map_or(Operand::Unknown, operand)
+                self.head.properties.iter().nth(at).map_or(Operand::Unknown, operand)
             }
         }
     }

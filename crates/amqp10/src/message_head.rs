@@ -1,0 +1,126 @@
+//! The sections in front of a message's body, looked at without being validated: for messages that were
+//! validated before, and of which many are looked at.
+
+use crate::code;
+use crate::message::section_code;
+use crate::reader::ValueCursor;
+use crate::value::{DEPTH_MAX, ListRef, MapRef, ValueRef};
+
+/// The sections in front of a body that say what a message is about. One that is not there, or cannot be
+/// read, is empty.
+#[derive(Clone, Copy, Debug)]
+pub struct MessageHead<'a> {
+    /// The fields of the header, in the specification's order.
+    pub header: ListRef<'a>,
+    /// The fields of the properties, in the specification's order.
+    pub properties: ListRef<'a>,
+    /// The application's properties.
+    pub application_properties: MapRef<'a>,
+}
+
+impl<'a> MessageHead<'a> {
+    /// Looks at the sections of a message up to its body.
+    #[must_use]
+    pub fn read(message: &'a [u8]) -> Self {
+        let mut head = Self {
+            header: ListRef::EMPTY,
+            properties: ListRef::EMPTY,
+            application_properties: MapRef::EMPTY,
+        };
+        let mut cursor = ValueCursor(message);
+        while let Some((section, value)) = read_section(&mut cursor) {
+            match (section, value) {
+                (0x70, ValueRef::List(list)) => head.header = list,
+                (0x73, ValueRef::List(list)) => head.properties = list,
+                (0x74, ValueRef::Map(map)) => head.application_properties = map,
+                (0x71 | 0x72, _) => {}
+                _ => break,
+            }
+        }
+        head
+    }
+}
+
+/// The next section in front of the body.
+fn read_section<'a>(cursor: &mut ValueCursor<'a>) -> Option<(u64, ValueRef<'a>)> {
+    // The form that nearly all peers write.
+    if let [code::DESCRIBED, code::U64_SMALL, section, value @ ..] = cursor.0 {
+        if !(0x70..=0x74).contains(section) {
+            return None;
+        }
+        *cursor = ValueCursor(value);
+        let value = ValueRef::read(cursor, DEPTH_MAX).ok()?;
+        return Some((u64::from(*section), value));
+    }
+    let ValueRef::Described(described) = ValueRef::read(cursor, DEPTH_MAX).ok()? else {
+        return None;
+    };
+    section_code(described.descriptor).map(|section| (section, described.value()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Header, MessageRef, Properties, Section, put_application_properties,
+        put_message_annotations,
+    };
+    use proptest::prelude::*;
+
+    fn message(keys: &[String]) -> Vec<u8> {
+        let mut message = Vec::new();
+        Section::Header(Header { priority: Some(9), ..Header::default() }).encode(&mut message);
+        put_message_annotations(&mut message, |items| items.put_symbol("x-a", ValueRef::Null));
+        let properties = Properties { subject: Some("about"), ..Properties::default() };
+        Section::Properties(properties).encode(&mut message);
+        put_application_properties(&mut message, |items| {
+            for (n, key) in (0..).zip(keys) {
+                items.put(ValueRef::Str(key));
+                items.put(if n % 2 == 0 { ValueRef::U64(n) } else { ValueRef::Str(key) });
+            }
+        });
+        Section::Data(b"body").encode(&mut message);
+        message
+    }
+
+    proptest! {
+        #[test]
+        fn the_head_is_that_of_the_whole_message(
+            keys in prop::collection::vec("[a-cü]{0,2}|[a-c]{250,300}", 0..6), wanted in "[a-cü]{0,2}",
+        ) {
+            let message = message(&keys);
+            let (whole, head) = (MessageRef::parse(&message).unwrap(), MessageHead::read(&message));
+            prop_assert_eq!(head.header.iter().nth(1), Some(ValueRef::U8(9)));
+            prop_assert_eq!(head.properties.iter().nth(3), Some(ValueRef::Str("about")));
+            let all = whole.application_properties;
+            prop_assert_eq!(head.application_properties, all);
+            for key in keys.iter().chain([&wanted]) {
+                prop_assert_eq!(all.find(key.as_bytes()), all.get(key));
+            }
+        }
+
+        #[test]
+        fn any_bytes_have_a_head(
+            cut in 0_usize..80, at in 0_usize..80, byte in any::<u8>(), key in "[a-c]{0,2}",
+        ) {
+            let mut message = message(&["a".to_owned(), "b".to_owned(), "c".to_owned()]);
+            message.truncate(message.len().saturating_sub(cut));
+            if let Some(place) = message.get_mut(at) {
+                *place = byte;
+            }
+            let head = MessageHead::read(&message);
+            let found = head.application_properties.find(key.as_bytes());
+            let n_fields = head.header.iter().count() + head.properties.iter().count();
+            prop_assert!(n_fields <= message.len() && (found.is_none() || !message.is_empty()));
+        }
+    }
+
+    #[test]
+    fn sections_may_be_described_by_name() {
+        let mut message = vec![code::DESCRIBED];
+        ValueRef::Symbol("amqp:application-properties:map").encode(&mut message);
+        message.extend_from_slice(b"\xc1\x06\x02\xa1\x01a\xa1\x00");
+        let head = MessageHead::read(&message);
+        assert_eq!(head.application_properties.find(b"a"), Some(ValueRef::Str("")));
+    }
+}

@@ -7,8 +7,8 @@ use amqp10::{
 };
 use edge::Step;
 use front_amqp10::{
-    AttachedLink, ConnectionSettings, ConsumerCredit, LinkHandle, LinkRequest, ProtocolFault,
-    SentMessage, ServerConnection, UNFINISHED_BYTES_MAX,
+    AttachedLink, ConnectionSettings, ConsumerCredit, LINK_PAIR, LinkHandle, LinkRequest,
+    ProtocolFault, SentMessage, ServerConnection, UNFINISHED_BYTES_MAX,
 };
 use message::Refusal;
 use session::{ChannelId, Confirmation, Content, LinkId, Position, RefusedBy};
@@ -25,8 +25,11 @@ const FRAME_BYTES_MAX: u32 = 512;
 /// a frame is ever kept, and everything that the server says is frames in an order that clients may expect.
 pub(crate) fn conversation(input: &[u8]) {
     let Some((&size, said)) = input.split_first() else { return };
-    let settings =
-        ConnectionSettings { frame_bytes_max: FRAME_BYTES_MAX, ..ConnectionSettings::default() };
+    let settings = ConnectionSettings {
+        frame_bytes_max: FRAME_BYTES_MAX,
+        capabilities: vec![LINK_PAIR],
+        ..ConnectionSettings::default()
+    };
     let mut front = ServerConnection::new(Arc::new(settings), NOW);
     let mut broker = ScriptedBroker::default();
     let (mut kept, mut requests, mut written) = (Vec::new(), Vec::new(), Vec::new());

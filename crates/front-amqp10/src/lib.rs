@@ -33,6 +33,6 @@ pub use requests::{
     AttachAsked, AttachResult, AttachedLink, ConsumerCredit, CreditRequest, LinkHandle,
     LinkRequest, ManagementCall, ModifiedMessage, ReceivedMessage, SentMessage,
 };
-pub use settings::ConnectionSettings;
+pub use settings::{ConnectionSettings, LINK_PAIR};
 pub use settlement::{NumberedEntries, UnsettledDeliveries};
 pub use windows::{INCOMING_WINDOW, OUTGOING_WINDOW, SessionWindows};

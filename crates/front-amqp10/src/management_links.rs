@@ -41,8 +41,12 @@ pub(crate) fn is_of_management(attach: &Attach<'_>) -> bool {
     address == Some(ValueRef::Str(MANAGEMENT))
 }
 
-/// Checks that the link is one of a pair.
-pub(crate) fn check_paired(attach: &Attach<'_>) -> Result<(), ProtocolFault> {
+/// Checks that the link is one of a pair, and that there is somebody to talk to.
+pub(crate) fn check_pair(attach: &Attach<'_>, has_management: bool) -> Result<(), ProtocolFault> {
+    if !has_management {
+        let text = "/management not supported";
+        return Err(ProtocolFault::link(Condition::NotImplemented, text));
+    }
     if attach.properties.get("paired") == Some(ValueRef::Bool(true)) {
         return Ok(());
     }

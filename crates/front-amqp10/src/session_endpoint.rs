@@ -6,7 +6,7 @@ use crate::links::{
     AttachingLink, EarlyDetach, EarlyFlow, LinkState, accepting, check_attach, put_detach, refusing,
 };
 use crate::management_links::{
-    NO_LINK, RequestLink, ResponseLink, check_paired, check_waiting, half_open, is_of_management,
+    NO_LINK, RequestLink, ResponseLink, check_pair, check_waiting, half_open, is_of_management,
     paired_twice,
 };
 use crate::outcomes::{DeliveryRange, OutcomeRuns, put_rejected, put_settled};
@@ -31,6 +31,8 @@ pub(crate) struct SessionIo<'c> {
     pub(crate) requests: &'c mut Vec<LinkRequest>,
     /// The largest frame that the client takes, in bytes.
     pub(crate) frame_bytes_max: u32,
+    /// Whether requests to the management node are carried out.
+    pub(crate) has_management: bool,
     pub(crate) limits: IncomingLimits<'c>,
 }
 
@@ -296,7 +298,7 @@ impl SessionEndpoint {
             Role::Receiver => responses_of(&mut self.links, attach.name).is_some(),
         };
         let twice = if is_twice { Err(paired_twice(attach)) } else { Ok(()) };
-        if let Err(fault) = check_paired(attach).and(twice) {
+        if let Err(fault) = check_pair(attach, io.has_management).and(twice) {
             return self.refuse(io, attach, &fault);
         }
         let attached = AttachedLink { link: NO_LINK, source: None, target: None };

@@ -6,6 +6,7 @@ use crate::life::ConnectionLife;
 use crate::links::error_of;
 use crate::requests::LinkRequest;
 use crate::session_endpoint::{SessionEndpoint, SessionIo};
+use crate::settings::LINK_PAIR;
 use amqp10::{Begin, Condition, End, Performative};
 use session::ChannelId;
 use stdx::Now;
@@ -112,7 +113,9 @@ impl SessionTable {
             message_bytes_max: life.settings.message_bytes_max,
             unfinished_bytes: &mut self.unfinished_bytes,
         };
-        let mut io = SessionIo { out: &mut life.out, requests, frame_bytes_max, limits };
+        let has_management = life.settings.capabilities.contains(&LINK_PAIR);
+        let mut io =
+            SessionIo { out: &mut life.out, requests, frame_bytes_max, has_management, limits };
         Some(act(session, &mut io))
     }
 

@@ -2,6 +2,9 @@
 
 use edge::Mechanism;
 
+/// The capability of a broker that carries out requests to the management node.
+pub const LINK_PAIR: &str = "LINK_PAIR_V1_0";
+
 /// Limits and names of every connection of a listener.
 #[derive(Clone, Debug)]
 pub struct ConnectionSettings {
@@ -13,7 +16,8 @@ pub struct ConnectionSettings {
     pub node_name: String,
     /// SASL mechanisms offered, in this order.
     pub mechanisms: Vec<Mechanism>,
-    /// Extensions of the protocol that the broker behind the front has.
+    /// Extensions of the protocol that the broker behind the front has. Without [`LINK_PAIR`] nobody attaches
+    /// links to the management node.
     pub capabilities: Vec<&'static str>,
     /// The virtual host of clients that name none.
     pub default_vhost: String,

@@ -1,11 +1,11 @@
 //! Pairs of links to the management node.
 
-use crate::harness::{START, Talk, consumer, flow, id, key, publisher, whole};
+use crate::harness::{self, START, Talk, consumer, flow, id, key, publisher, whole};
 use amqp10::{
     Attach, Detach, Flow, LinkTarget, MapRef, Performative, SenderSettleMode, SourceTerminus,
     Transfer, ValueRef,
 };
-use front_amqp10::SentMessage;
+use front_amqp10::{ConnectionSettings, LINK_PAIR, SentMessage};
 use session::Position;
 
 const ADDRESS: Option<ValueRef<'_>> = Some(ValueRef::Str("/management"));
@@ -17,6 +17,14 @@ fn paired() -> MapRef<'static> {
         Ok((ValueRef::Map(map), _)) => map,
         other => panic!("{other:?}"),
     }
+}
+
+fn begun() -> Talk {
+    Talk::begun_with(with_management(), harness::open(), harness::begin())
+}
+
+pub(crate) fn with_management() -> ConnectionSettings {
+    ConnectionSettings { capabilities: vec![LINK_PAIR], ..ConnectionSettings::default() }
 }
 
 pub(crate) fn requests(handle: u32) -> Attach<'static> {
@@ -40,7 +48,7 @@ fn attaches(talk: &mut Talk, attach: Attach<'_>) -> Vec<String> {
 }
 
 fn attached(credit: u32) -> Talk {
-    let mut talk = Talk::begun();
+    let mut talk = begun();
     attaches(&mut talk, requests(REQUESTS));
     attaches(&mut talk, responses(RESPONSES));
     gives_credit(&mut talk, credit);
@@ -64,7 +72,7 @@ fn responds(talk: &mut Talk, sections: &[u8]) {
 
 #[test]
 fn requests_go_to_the_broker_and_responses_to_the_client() {
-    let mut talk = Talk::begun();
+    let mut talk = begun();
     assert_eq!(
         attaches(&mut talk, requests(REQUESTS)),
         ["attach 0 Receiver source true target true", "flow 0+400 link 0 0+8"]
@@ -92,7 +100,7 @@ fn requests_are_taken_in_parts_and_unsettled() {
     talk.transfers(rest, b"uest");
     // The client has asked for settled requests, and sends others.
     assert_eq!(talk.hears().len(), 1);
-    let mut talk = Talk::begun();
+    let mut talk = begun();
     let attach = Attach { snd_settle_mode: SenderSettleMode::Mixed, ..requests(REQUESTS) };
     attaches(&mut talk, attach);
     attaches(&mut talk, responses(RESPONSES));
@@ -128,6 +136,9 @@ fn a_client_has_eight_requests_at_a_time() {
 #[test]
 fn what_is_no_pair_is_refused() {
     let mut talk = Talk::begun();
+    let heard = attaches(&mut talk, requests(REQUESTS));
+    assert_eq!(heard[1], "detach 0 amqp:not-implemented '/management not supported'");
+    let mut talk = begun();
     let heard = attaches(&mut talk, Attach { properties: MapRef::EMPTY, ..requests(REQUESTS) });
     let text = "Link property 'paired' is not set to boolean value 'true'";
     assert_eq!(heard[1], format!("detach 0 amqp:invalid-field '{text}'"));
@@ -142,7 +153,7 @@ fn what_is_no_pair_is_refused() {
 
 #[test]
 fn requests_without_a_link_or_credit_for_their_response_end_the_session() {
-    let mut talk = Talk::begun();
+    let mut talk = begun();
     attaches(&mut talk, requests(REQUESTS));
     asks(&mut talk, 0);
     let text = "received transfer on half open management link pair";
@@ -187,7 +198,7 @@ fn a_pair_is_detached_and_attached_anew() {
 
 #[test]
 fn a_response_that_is_too_large_ends_the_session() {
-    let mut talk = Talk::begun();
+    let mut talk = begun();
     attaches(&mut talk, requests(REQUESTS));
     attaches(&mut talk, Attach { max_message_size: Some(3), ..responses(RESPONSES) });
     responds(&mut talk, b"long");

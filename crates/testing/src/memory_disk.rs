@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::random::Random;
 use segments::{Disk, DiskFile, DiskLock, OpenMode, Space};
@@ -188,7 +188,7 @@ impl MemoryDisk {
     }
 
     fn state(&self) -> MutexGuard<'_, DiskState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        stdx::lock(&self.state)
     }
 }
 

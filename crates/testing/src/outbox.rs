@@ -481,6 +481,7 @@ fn what_of(event: Event<'_>) -> What {
 }
 
 impl std::fmt::Display for What {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others are shown as they are")]
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let given = |f: &mut std::fmt::Formatter<'_>, what: &str, given: &Given| {
             let Given { link, position, redelivered, content, .. } = given;
@@ -502,20 +503,7 @@ impl std::fmt::Display for What {
             }
             Self::Returned(content, _) => write!(f, "returned m{:?}", content.id()),
             Self::Blocked(_) => f.write_str("Blocked"),
-            Self::GetEmpty
-            | Self::Consuming { .. }
-            | Self::Cancelled { .. }
-            | Self::ConsumerCancelled { .. }
-            | Self::Done
-            | Self::Declared { .. }
-            | Self::Purged(_)
-            | Self::Deleted(_)
-            | Self::ChannelOpened
-            | Self::ChannelClosed(_)
-            | Self::ConnectionClosed
-            | Self::Unblocked
-            | Self::Confirm { .. }
-            | Self::Stream(_) => write!(f, "{self:?}"),
+            _ => write!(f, "{self:?}"),
         }
     }
 }

@@ -29,7 +29,6 @@ pub(super) struct StreamClient {
     input: Vec<u8>,
     /// Frames that came while others were awaited, whole.
     held: Vec<u8>,
-    output: Vec<u8>,
     next_id: u32,
     /// Bytes; 0 is no limit.
     pub(super) frame_max: u32,
@@ -53,7 +52,6 @@ impl StreamClient {
             transport: open(uri, link).map_err(unreachable)?,
             input: Vec::new(),
             held: Vec::new(),
-            output: Vec::new(),
             next_id: 1,
             frame_max: 0,
             heartbeat_s: 0,
@@ -134,9 +132,14 @@ impl StreamClient {
         &mut self,
         command: &impl streamproto::Command<'a>,
     ) -> anyhow::Result<()> {
-        self.output.clear();
-        command.encode_frame(&mut self.output);
-        self.transport.send_all(&self.output).context("writing")
+        let mut bytes = Vec::new();
+        command.encode_frame(&mut bytes);
+        self.send_bytes(&bytes)
+    }
+
+    /// Sends frames that are encoded.
+    pub(super) fn send_bytes(&mut self, frames: &[u8]) -> anyhow::Result<()> {
+        self.transport.send_all(frames).context("writing")
     }
 
     /// The first frame that is `wanted`; others are held for whoever takes the connection over.

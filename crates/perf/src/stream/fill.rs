@@ -12,7 +12,7 @@ use std::str::FromStr;
 use anyhow::{Context as _, bail};
 use serde_json::json;
 use streamproto::command::DeclarePublisher;
-use streamproto::{ResponseCode, ToClient, decode_frame};
+use streamproto::{Key, ResponseCode, ToClient};
 
 use super::client::{Refused, StreamClient};
 use super::config::{BODY_BYTES_MIN, Producing, arguments, brokers};
@@ -32,8 +32,6 @@ use read_back::Chunks;
 
 /// Streams that are filled together, at most: publishers have a number of one byte.
 const STREAMS_MAX: usize = 255;
-/// Size of a read, bytes.
-const READ_BYTES: usize = 64 * 1024;
 
 /// A run of the filler.
 #[derive(Debug)]
@@ -179,8 +177,7 @@ fn is_there(error: &anyhow::Error) -> bool {
 
 /// The publishing of chunks: a producer per stream, whose window is its batch.
 struct Filling {
-    transport: client::Transport,
-    input: Vec<u8>,
+    client: StreamClient,
     producers: Vec<Producer>,
     output: Vec<u8>,
     sample: Sample,
@@ -214,26 +211,20 @@ impl Filling {
             );
             producers.push(producer);
         }
-        let (transport, input) = client.into_parts();
-        Ok(Self { transport, input, producers, output: Vec::new(), sample: Sample::new() })
+        Ok(Self { client, producers, output: Vec::new(), sample: Sample::new() })
     }
 
     fn run(mut self) -> anyhow::Result<()> {
+        let tells =
+            |key| matches!(key, Key::PublishConfirm | Key::PublishError | Key::MetadataUpdate);
         for at in 0..self.producers.len() {
             self.stage(at);
         }
         while self.producers.iter().any(|one| !one.is_done()) {
-            self.transport.send_all(&self.output).context("writing")?;
+            self.client.send_bytes(&self.output)?;
             self.output.clear();
-            self.receive()?;
-            let input = std::mem::take(&mut self.input);
-            let mut used = 0;
-            while let Some((frame, n)) = decode_frame(input.get(used..).unwrap_or_default(), 0)? {
-                used += n;
-                self.on_frame(ToClient::decode(frame)?)?;
-            }
-            self.input = input;
-            self.input.drain(..used);
+            let frame = self.client.await_frame(|id| id.known_key().is_some_and(tells))?;
+            self.on_frame(ToClient::decode(&frame)?)?;
         }
         Ok(())
     }
@@ -245,15 +236,6 @@ impl Filling {
             let staged = producer.stage(clock::now(), 0, output, sample);
             debug_assert!(staged != Staged::NotBefore(0), "there is no rate");
         }
-    }
-
-    fn receive(&mut self) -> anyhow::Result<()> {
-        let at = self.input.len();
-        self.input.resize(at + READ_BYTES, 0);
-        let n = self.transport.receive(self.input.get_mut(at..).unwrap_or_default());
-        let n = n.context("waiting for a confirm")?.n;
-        self.input.truncate(at + n);
-        if n == 0 { bail!("the broker closed the connection") } else { Ok(()) }
     }
 
     fn on_frame(&mut self, command: ToClient<'_>) -> anyhow::Result<()> {

@@ -16,8 +16,6 @@ use client::Transport;
 
 /// Chunks that are asked for ahead.
 const CREDIT: u16 = 50;
-/// Size of a read, bytes.
-const READ_BYTES: usize = 512 * 1024;
 /// Time without a chunk after which there is no more.
 const IDLE: Duration = Duration::from_secs(2);
 /// Chunk sizes that are printed, at most.
@@ -136,15 +134,9 @@ pub(super) fn read(
 
 /// Whether something came.
 fn receive(transport: &mut Transport, input: &mut Vec<u8>) -> anyhow::Result<bool> {
-    let at = input.len();
-    input.resize(at + READ_BYTES, 0);
-    let read = transport.receive(input.get_mut(at..).unwrap_or_default());
-    let n = read.as_ref().map_or(0, |received| received.n);
-    input.truncate(at + n);
-    match read {
-        Ok(_) if n == 0 => bail!("the broker closed the connection"),
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
-        Err(error) => Err(error).context("waiting for a chunk"),
+    let is_late = |error: &std::io::Error| error.kind() == ErrorKind::WouldBlock;
+    match transport.read_more(input) {
+        Err(error) if error.downcast_ref().is_some_and(is_late) => Ok(false),
+        read => read.context("waiting for a chunk").map(|()| true),
     }
 }

@@ -2,18 +2,13 @@
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use std::path::Path;
 
 #[path = "../../../fuzz/checks/definitions.rs"]
 mod checks;
+#[path = "../../../fuzz/checks/inputs.rs"]
+mod inputs;
 
-/// The committed inputs.
-#[expect(clippy::disallowed_methods, reason = "the corpus is files")]
-fn corpus() -> Vec<Vec<u8>> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/definitions");
-    let files = std::fs::read_dir(&dir).expect("the target has a corpus");
-    files.map(|file| std::fs::read(file.expect("a file").path()).expect("a file")).collect()
-}
+use inputs::corpus;
 
 /// Values that may stand in the place of any other.
 const VALUES: [&str; 16] = [
@@ -56,8 +51,7 @@ fn changed(mut document: Vec<u8>, changes: &[(Index, &str)]) -> Vec<u8> {
 
 #[test]
 fn the_corpus_is_imported_or_refused() {
-    let corpus = corpus();
-    assert!(!corpus.is_empty(), "there is a corpus");
+    let corpus = corpus("definitions");
     corpus.iter().for_each(|input| checks::document(input));
 }
 
@@ -68,7 +62,7 @@ proptest! {
         which in any::<Index>(),
         changes in prop::collection::vec((any::<Index>(), prop::sample::select(VALUES.to_vec())), 1..4),
     ) {
-        let corpus = corpus();
+        let corpus = corpus("definitions");
         checks::document(&changed(which.get(&corpus).clone(), &changes));
     }
 }

@@ -1,18 +1,13 @@
 //! The check of the fuzz target on the committed corpus and on random input, without a fuzzer.
 
 use proptest::prelude::*;
-use std::path::Path;
 
 #[path = "../../../fuzz/checks/pattern.rs"]
 mod checks;
+#[path = "../../../fuzz/checks/inputs.rs"]
+mod inputs;
 
-/// The committed inputs.
-#[expect(clippy::disallowed_methods, reason = "the corpus is files")]
-fn corpus() -> Vec<Vec<u8>> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/pattern");
-    let files = std::fs::read_dir(&dir).expect("the target has a corpus");
-    files.map(|file| std::fs::read(file.expect("a file").path()).expect("a file")).collect()
-}
+use inputs::corpus;
 
 /// Parts of expressions in any order, with any text.
 fn any_pattern() -> impl Strategy<Value = Vec<u8>> {
@@ -63,8 +58,7 @@ fn any_pattern() -> impl Strategy<Value = Vec<u8>> {
 
 #[test]
 fn the_corpus_is_matched_or_refused() {
-    let corpus = corpus();
-    assert!(!corpus.is_empty(), "there is a corpus");
+    let corpus = corpus("pattern");
     corpus.iter().for_each(|input| checks::pattern(input));
 }
 

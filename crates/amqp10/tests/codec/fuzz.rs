@@ -8,18 +8,10 @@ use crate::generated::any_parts;
 
 #[path = "../../../../fuzz/checks/amqp10.rs"]
 mod checks;
+#[path = "../../../../fuzz/checks/inputs.rs"]
+mod inputs;
 
-/// The committed inputs of one target.
-#[expect(clippy::disallowed_methods, reason = "the corpus is files")]
-fn corpus(target: &str) -> Vec<Vec<u8>> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    let inputs: Vec<Vec<u8>> = std::fs::read_dir(&dir)
-        .expect("every target has a corpus")
-        .map(|entry| std::fs::read(entry.expect("a readable entry").path()).expect("a file"))
-        .collect();
-    assert!(!inputs.is_empty(), "{} is empty", dir.display());
-    inputs
-}
+use inputs::{any_input, corpus};
 
 fn frame_of(performative: &Performative<'_>) -> Vec<u8> {
     let mut out = Vec::new();
@@ -35,14 +27,7 @@ fn any_frames() -> impl Strategy<Value = Vec<u8>> {
         bytes
     });
     let seeds = prop_oneof![proptest::sample::select(corpus("amqp10_frame")), valid];
-    let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..5);
-    (seeds, changes).prop_map(|(mut bytes, changes)| {
-        for (at, byte) in changes {
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
-        }
-        bytes
-    })
+    any_input(seeds)
 }
 
 #[test]

@@ -1,20 +1,14 @@
 //! The check of the fuzz target on the committed corpus and on random input, without a fuzzer.
 
 use amqp10::{Group, Header, Items, Properties, Section, ValueRef};
-use proptest::collection::vec;
 use proptest::prelude::*;
-use std::path::Path;
 
 #[path = "../../../../fuzz/checks/conversion.rs"]
 mod checks;
+#[path = "../../../../fuzz/checks/inputs.rs"]
+mod inputs;
 
-/// The committed inputs.
-#[expect(clippy::disallowed_methods, reason = "the corpus is files")]
-fn corpus() -> Vec<Vec<u8>> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/conversion");
-    let files = std::fs::read_dir(&dir).expect("the target has a corpus");
-    files.map(|file| std::fs::read(file.expect("a file").path()).expect("a file")).collect()
-}
+use inputs::{any_input, corpus};
 
 fn every_section() -> Vec<u8> {
     let mut out = Vec::new();
@@ -53,33 +47,22 @@ fn every_section() -> Vec<u8> {
     out
 }
 
-fn any_input() -> impl Strategy<Value = Vec<u8>> {
-    let mut valid = corpus();
-    assert!(!valid.is_empty(), "there is a corpus");
+fn any_stored() -> impl Strategy<Value = Vec<u8>> {
+    let mut valid = corpus("conversion");
     valid.push(every_section());
-    let changes = vec((any::<prop::sample::Index>(), any::<u8>()), 0..6);
-    let changed = (proptest::sample::select(valid), changes).prop_map(|(mut bytes, changes)| {
-        for (at, byte) in changes {
-            let at = at.index(bytes.len().max(1));
-            if let Some(old) = bytes.get_mut(at) {
-                *old = byte;
-            }
-        }
-        bytes
-    });
-    prop_oneof![1 => vec(any::<u8>(), 0..80), 3 => changed]
+    any_input(proptest::sample::select(valid))
 }
 
 #[test]
 fn the_corpus_is_delivered() {
-    corpus().iter().for_each(|input| checks::stored(input));
+    corpus("conversion").iter().for_each(|input| checks::stored(input));
     checks::stored(&every_section());
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn any_bytes_are_delivered(input in any_input()) {
+    fn any_bytes_are_delivered(input in any_stored()) {
         checks::stored(&input);
     }
 }

@@ -1,24 +1,17 @@
 //! The check of the fuzz target on its corpus and on random input, without a fuzzer.
 
 use proptest::prelude::*;
-use std::path::Path;
 
 #[path = "../../../../fuzz/checks/front.rs"]
 mod checks;
+#[path = "../../../../fuzz/checks/inputs.rs"]
+mod inputs;
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "the corpus lies in files")]
 fn the_corpus_holds() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/front");
-    let mut n_files = 0;
-    for file in corpus.read_dir().unwrap() {
-        let bytes = std::fs::read(file.unwrap().path()).unwrap();
-        for size in [0, 6, 255] {
-            checks::conversation(&[&[size], &bytes[1..]].concat());
-        }
-        n_files += 1;
-    }
-    assert!(n_files >= 4);
+    let inputs = inputs::corpus("front");
+    assert!(inputs.len() >= 4);
+    inputs::run_in_pieces(&inputs, checks::conversation);
 }
 
 proptest! {

@@ -7,31 +7,21 @@ use amqp10::{
     put_frame,
 };
 use proptest::prelude::*;
-use std::path::Path;
 
 #[path = "../../../../fuzz/checks/front_amqp10.rs"]
 mod checks;
-
+#[path = "../../../../fuzz/checks/inputs.rs"]
+mod inputs;
 #[path = "../../../../fuzz/checks/amqp10_management.rs"]
 mod management_checks;
 
-/// The committed inputs of a target.
-#[expect(clippy::disallowed_methods, reason = "the corpus lies in files")]
-fn corpus(target: &str) -> Vec<Vec<u8>> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    let files = dir.read_dir().unwrap();
-    files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect()
-}
+use inputs::corpus;
 
 #[test]
 fn the_corpus_holds() {
     let conversations = corpus("front_amqp10");
-    for bytes in &conversations {
-        for size in [0, 6, 255] {
-            checks::conversation(&[&[size], &bytes[1..]].concat());
-        }
-    }
     assert!(conversations.len() >= 6);
+    inputs::run_in_pieces(&conversations, checks::conversation);
     let requests = corpus("amqp10_management");
     requests.iter().for_each(|request| management_checks::amqp10_management(request));
     assert!(requests.len() >= 6);

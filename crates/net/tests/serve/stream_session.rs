@@ -2,7 +2,6 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use std::path::Path;
 use streamproto::command::{
     Create, Credit, DeclarePublisher, Delete, DeletePublisher, Metadata, Property, Publish,
     PublishedMessage, QueryOffset, StoreOffset, Subscribe, Unsubscribe,
@@ -12,19 +11,18 @@ use streamproto::{Command, Entry, List, OffsetSpec};
 
 #[path = "../../../../fuzz/checks/stream_session.rs"]
 mod checks;
+#[path = "../../../../fuzz/checks/inputs.rs"]
+mod inputs;
 
 #[test]
 fn sessions_of_the_corpus_are_served_or_end() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/stream_session");
-    let mut n_files = 0;
-    for file in corpus.read_dir().unwrap() {
-        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+    let inputs = inputs::corpus("stream_session");
+    assert!(inputs.len() >= 9);
+    for input in inputs {
         for size in [6, 255] {
-            checks::session(&[&[size], &bytes[1..]].concat());
+            checks::session(&[&[size], &input[1..]].concat());
         }
-        n_files += 1;
     }
-    assert!(n_files >= 9);
 }
 
 fn framed<'a>(command: &impl Command<'a>) -> Vec<u8> {

@@ -1,24 +1,18 @@
 //! The check of the fuzz target on its corpus and on random input, without a fuzzer.
 
 use proptest::prelude::*;
-use std::path::Path;
 
 #[path = "../../../../fuzz/checks/tls.rs"]
 mod checks;
+#[path = "../../../../fuzz/checks/inputs.rs"]
+mod inputs;
 
 #[test]
 fn the_corpus_holds() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/tls");
-    let mut n_files = 0;
-    for file in corpus.read_dir().unwrap() {
-        let bytes = std::fs::read(file.unwrap().path()).unwrap();
-        for size in [0, 6, 255] {
-            checks::session(&[&[size], &bytes[1..]].concat());
-        }
-        checks::certificate(&bytes);
-        n_files += 1;
-    }
-    assert!(n_files >= 6);
+    let inputs = inputs::corpus("tls");
+    assert!(inputs.len() >= 6);
+    inputs.iter().for_each(|input| checks::certificate(input));
+    inputs::run_in_pieces(&inputs, checks::session);
 }
 
 proptest! {

@@ -88,7 +88,9 @@ impl Broker {
                 }
             },
             Request::Control(control) => self.control(control.origin, control.op),
-            Request::Publish(_) | Request::Settle(_) => panic!("of another protocol"),
+            Request::Publish(_) | Request::Settle(_) | Request::Flow(_) => {
+                panic!("of another protocol")
+            }
         }
     }
 

@@ -235,6 +235,10 @@ impl Session {
                     }
                 }
                 Request::Credit(credit) => self.streams.credit(&self.client, *credit),
+                Request::Flow(request) => {
+                    self.flush_before(index, input, requests).await;
+                    self.links.get(request.link).into_iter().for_each(|link| link.flow(request));
+                }
                 Request::Control(control) => {
                     self.flush_before(index, input, requests).await;
                     Box::pin(self.control(control)).await?;

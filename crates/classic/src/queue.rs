@@ -15,6 +15,7 @@ mod files_version;
 mod hand_over;
 mod host;
 mod inspection;
+mod link_credit;
 mod loading;
 mod membership;
 mod page_scan;
@@ -139,6 +140,9 @@ impl Queue {
             let is_sending_wanted = state.leaving().settle(self, is_deleted);
             let QueueState { confirms, fifo, .. } = &mut *state;
             confirms.settle(self, fifo, wakes);
+            if !state.consumers.draining().is_empty() {
+                state.membership().end_drains(wakes);
+            }
             state.content.backlog.trim(self.pool());
             state.content.settle_journal(self);
             self.count(&state);

@@ -4,7 +4,7 @@
 use meta::ConnectionId;
 use queue::{AckMode, Checkout};
 use queue_type::{Activity, Attach, ChannelLimit, ConsumerView, Owner, Tally, WaitsFor, Wakes};
-use session::{ChannelId, Event, LinkId, Outbox, Room, ShortString, Sink, Table};
+use session::{ChannelId, ConsumerCredit, Event, LinkId, Outbox, Room, ShortString, Sink, Table};
 use std::sync::Arc;
 
 /// A consumer that gets messages, outside the core.
@@ -90,7 +90,7 @@ impl ConsumerChannel {
             channel: self.channel,
             consumer_tag: self.consumer_tag.clone(),
             ack_required: self.checkout.settling == AckMode::Manual,
-            prefetch_count: self.checkout.prefetch.unwrap_or(0),
+            prefetch_count: self.checkout.credit_mode.prefetch().unwrap_or(0),
             exclusive: self.exclusive,
             arguments: self.arguments.clone(),
             activity,
@@ -98,10 +98,14 @@ impl ConsumerChannel {
         }
     }
 
-    /// Credit of the consumer at the core: what its prefetch limit allows, but none while its outbox has no
-    /// room.
-    pub fn credit(&self) -> u32 {
-        if self.room.giving == Giving::Yes { self.checkout.credit() } else { 0 }
+    /// Whether the consumer is given messages, as far as its outbox is concerned.
+    pub fn is_open(&self) -> bool {
+        self.room.giving == Giving::Yes
+    }
+
+    /// Tells the client its link credit, behind the deliveries that were made before.
+    pub fn tell_credit(&self, credit: ConsumerCredit, wakes: &mut Wakes) {
+        wakes.extend(self.outbox.batch(&mut |sink: &mut dyn Sink| sink.flowed(self.link, credit)));
     }
 
     /// The reason that the consumer gets no more, beside its own prefetch limit.

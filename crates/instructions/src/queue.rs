@@ -1,7 +1,7 @@
 //! The classic queue's core.
 
 use crate::{N_OPERATIONS, Piece, Work};
-use queue::{AckMode, Checkout, ConsumerKey, Fifo, MessageAttrs, QueuePolicy, Return};
+use queue::{AckMode, Checkout, ConsumerKey, CreditMode, Fifo, MessageAttrs, QueuePolicy, Return};
 use std::hint::black_box;
 use stdx::UnixMs;
 
@@ -18,7 +18,11 @@ pub(crate) const PIECES: &[Piece] = &[
 ];
 
 fn consumer(fifo: &mut Fifo, settling: AckMode, prefetch: Option<u32>) -> ConsumerKey {
-    fifo.consumers_mut().attach(Checkout { settling, prefetch, priority: 0 })
+    fifo.consumers_mut().attach(Checkout {
+        settling,
+        credit_mode: CreditMode::of_prefetch(prefetch),
+        priority: 0,
+    })
 }
 
 /// Everything that is ready goes to consumers.

@@ -287,7 +287,9 @@ fn count(requests: &[Request], counts: &mut ReadCounts) {
         match request {
             Request::Publish(_) => counts.n_publishes += 1,
             Request::Settle(_) => counts.n_settles += 1,
-            Request::Append(_) | Request::Credit(_) | Request::Control(_) => counts.is_other = true,
+            Request::Append(_) | Request::Credit(_) | Request::Flow(_) | Request::Control(_) => {
+                counts.is_other = true;
+            }
         }
     }
 }

@@ -1,12 +1,15 @@
 //! The consumers of a queue: the messages each holds, and the turns among them.
 
 mod consumer;
+mod room_change;
 mod table;
 
 pub use consumer::Consumer;
+pub use room_change::RoomChange;
 
 use crate::active::SingleActive;
 use crate::key::ConsumerKey;
+use crate::room::CreditMode;
 use crate::round::{MANY_CONSUMERS, Round};
 use crate::turns::Turns;
 use consumer::{Move, Role};
@@ -39,19 +42,18 @@ pub enum UnackedTracking {
 pub struct Checkout {
     /// Settlement of the consumer's messages.
     pub settling: AckMode,
-    /// Unsettled deliveries allowed at a time; `None` for no limit. Ignored where the delivery settles a
-    /// message.
-    pub prefetch: Option<u32>,
+    /// Limit of deliveries.
+    pub credit_mode: CreditMode,
     /// Consumers of a higher priority are served first, as long as they have credit.
     pub priority: i64,
 }
 
 impl Checkout {
-    /// The credit of a consumer with nothing in its way but its prefetch limit.
-    pub const fn credit(&self) -> u32 {
-        match (self.settling, self.prefetch) {
-            (AckMode::Manual, Some(limit)) => limit,
-            (AckMode::Manual, None) | (AckMode::Auto, _) => u32::MAX,
+    /// The limit of deliveries that is in place.
+    pub const fn mode(&self) -> CreditMode {
+        match (self.settling, self.credit_mode) {
+            (AckMode::Auto, CreditMode::Prefetch(_)) => CreditMode::Unlimited,
+            (_, mode) => mode,
         }
     }
 }
@@ -88,7 +90,8 @@ impl Consumers {
 
     /// Adds a consumer that only gets the messages it [takes](crate::Fifo::take).
     pub fn attach_passive(&mut self) -> ConsumerKey {
-        let checkout = Checkout { settling: AckMode::Manual, prefetch: None, priority: 0 };
+        let credit_mode = CreditMode::Unlimited;
+        let checkout = Checkout { settling: AckMode::Manual, credit_mode, priority: 0 };
         self.table.insert(Consumer::new(checkout, Role::Passive, self.tracking))
     }
 
@@ -185,7 +188,6 @@ impl Consumers {
 
     /// Ends a return, whose messages are back.
     pub const fn end_return(&mut self) {
-        assert!(self.n_returns > 0, "a return ends that has begun");
         assert!(self.n_returns > 0, "a return that ends has begun");
         self.n_returns -= 1;
     }
@@ -197,8 +199,7 @@ impl Consumers {
         debug_assert_eq!(self.turns.first(), Some(key), "it is its turn");
         let Some(consumer) = self.table.get_mut(key) else { return AckMode::Auto };
         let settling = consumer.give(position);
-        // A message that is not held takes no credit.
-        self.turns.served(settling == AckMode::Auto || consumer.stays_in_line());
+        self.turns.served(consumer.is_unlimited() || consumer.stays_in_line());
         if settling == AckMode::Manual {
             self.n_held += 1;
         }
@@ -217,9 +218,11 @@ impl Consumers {
         if !consumer.goes_on(round) {
             return self.served(key, position);
         }
-        let settling = consumer.give(position);
+        let (settling, is_unlimited) = (consumer.give(position), consumer.is_unlimited());
         if settling == AckMode::Manual {
             self.n_held += 1;
+        }
+        if !is_unlimited {
             self.update_line(key);
         }
         settling
@@ -248,6 +251,7 @@ impl Consumers {
     ) -> Option<u64> {
         let consumer = self.table.get_mut(key)?;
         let n_released = release(consumer)?;
+        consumer.room.note_settled(n_released);
         debug_assert!(self.n_held >= n_released, "all that is held is counted");
         self.n_held -= n_released;
         if !consumer.is_in_line() {
@@ -256,12 +260,9 @@ impl Consumers {
         Some(n_released)
     }
 
-    /// Sets a consumer's credit, the number of messages below which it is given more. Messages that the
-    /// consumer holds stay with it. The first credit is [what the prefetch limit allows](Checkout::credit).
-    pub fn set_credit(&mut self, key: ConsumerKey, credit: u32) {
-        let Some(consumer) = self.table.get_mut(key) else { return };
-        consumer.set_credit(credit);
-        self.update_line(key);
+    /// Changes a consumer's room for deliveries.
+    pub const fn change(&mut self, key: ConsumerKey) -> RoomChange<'_> {
+        RoomChange { consumers: self, key }
     }
 
     /// Ends the consumer's deliveries. Messages that the consumer holds stay held until they are settled or

@@ -38,6 +38,15 @@ pub struct Assigned {
     pub settling: AckMode,
 }
 
+/// A consumer that gets all of the next messages, as many as it has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SoleTaker {
+    /// The consumer.
+    pub consumer: ConsumerKey,
+    /// Number of messages that the consumer has room for.
+    pub n_room: u64,
+}
+
 /// The error that a consumer does not hold a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotHeld;
@@ -114,20 +123,23 @@ impl Fifo {
         self.takes_at_once() && !self.consumers.any_holds()
     }
 
-    /// The consumer that would get all of the next messages, each gone at once: no message is ready before
-    /// them, and this consumer is the only one and settles nothing.
+    /// The consumer that would get the next messages, each gone at once: no message is ready before them, and
+    /// this consumer is the only one and settles nothing.
     #[must_use]
-    pub fn sole_taker(&self) -> Option<ConsumerKey> {
+    pub fn sole_taker(&self) -> Option<SoleTaker> {
         let is_sole = self.messages.n_ready() == 0
             && self.consumers.n_active() == 1
             && !self.consumers.any_holds();
-        if is_sole { self.consumers.next() } else { None }
+        let consumer = if is_sole { self.consumers.next()? } else { return None };
+        Some(SoleTaker { consumer, n_room: self.consumers.get(consumer)?.n_room() })
     }
 
-    /// Gives `n` messages positions and the [sole taker](Fifo::sole_taker) the messages, as `n` times
-    /// [`Fifo::enqueue`] and [`Fifo::next_delivery`] would.
-    pub const fn pass_on(&mut self, n: u64) {
+    /// Gives `n` messages positions and the [sole taker](Fifo::sole_taker) the messages, at most as many as
+    /// it has room for, as `n` times [`Fifo::enqueue`] and [`Fifo::next_delivery`] would.
+    pub fn pass_on(&mut self, taker: &SoleTaker, n: u64) {
+        debug_assert!(n <= taker.n_room, "the taker has room");
         self.messages.pass(n);
+        self.consumers.change(taker.consumer).note_passed_on(n);
     }
 
     /// Puts `n` messages at the tail and returns the position of the first. They have the lowest

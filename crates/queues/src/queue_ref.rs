@@ -12,7 +12,7 @@ use queue_type::{
     RefusedItem, Settled, TakenConfirm, Taker, Wakes,
 };
 use quorum::{LogFigures, QuorumInspection, QuorumQueue, WaitingPublishers};
-use session::{ChannelId, Settle};
+use session::{ChannelId, CreditRequest, Settle};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stdx::{MonotonicMs, Now};
@@ -354,6 +354,11 @@ impl LinkRef {
     /// Changes the link's prefetch limit.
     pub fn set_prefetch(&self, prefetch: Option<u32>) {
         each!(self, consumer => consumer.set_prefetch(prefetch))
+    }
+
+    /// Takes the link's credit as its client sees it.
+    pub fn flow(&self, request: &CreditRequest) {
+        classic!(self, consumer => consumer.flow(request), {})
     }
 
     /// Makes the link one of those that share `limit`.

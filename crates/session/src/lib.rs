@@ -16,13 +16,13 @@ pub use error::{Error, ErrorKind};
 pub use event::{Event, MethodTag, ReturnReason};
 pub use file_part::{FileBytes, FilePart};
 pub use outbox::{
-    Confirmation, DELIVERY_BYTES, Delivery, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, RefusedBy, Room,
-    Sink, UnsettledSince,
+    Confirmation, ConsumerCredit, DELIVERY_BYTES, Delivery, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN,
+    RefusedBy, Room, Sink, UnsettledSince,
 };
 pub use request::{
-    Attachment, Content, Control, ExchangeBinding, ExchangeDeclaration, Flag, HeadPlace, Op,
-    Outcome, OwnedContent, Publish, QueueBinding, QueueDeclaration, ReadInput, Request, Settle,
-    Span,
+    Attachment, Content, Control, CreditRequest, ExchangeBinding, ExchangeDeclaration, Flag,
+    HeadPlace, Op, Outcome, OwnedContent, Publish, QueueBinding, QueueDeclaration, ReadInput,
+    Request, Settle, Span,
 };
 pub use stream::{
     Append, CHUNK_HEADER_BYTES, ChunkData, ChunkDelivery, ChunkSelection, ONLY_CHANNEL, Properties,

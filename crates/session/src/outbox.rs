@@ -71,6 +71,10 @@ pub trait Sink {
     /// them, as it does for links that found no room. Called once for each time that the link begins to wait.
     fn readable(&mut self, link: LinkId);
 
+    /// Appends the credit of a link, behind the deliveries that were made before. Called for links alone
+    /// whose clients [give credit](crate::Request::Flow).
+    fn flowed(&mut self, _link: LinkId, _credit: ConsumerCredit) {}
+
     /// Appends one chunk, as [`Sink::deliver`] does a message. Called for clients alone that use streams as
     /// such.
     fn deliver_chunk(&mut self, _link: LinkId, _chunk: &ChunkDelivery<'_>) -> Room {
@@ -88,6 +92,19 @@ pub trait Sink {
         _answer: Result<(), StreamRefusal>,
     ) {
     }
+}
+
+/// The credit of a consumer's link as its queue has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConsumerCredit {
+    /// Deliveries made on the link, and those that were drained: a serial number.
+    pub delivery_count: u32,
+    /// Deliveries that may follow.
+    pub credit: u32,
+    /// Ready messages of the queue, or as many as the number tells.
+    pub available: u32,
+    /// Whether the client asked for the credit to be used up.
+    pub drain: bool,
 }
 
 /// The broker's answer to a publish.

@@ -17,6 +17,8 @@ pub enum Request {
     Append(Append),
     /// Let a subscription to a stream have more chunks.
     Credit(StreamCredit),
+    /// Let a consumer have more messages, by its link's credit.
+    Flow(CreditRequest),
     /// A rarer operation.
     Control(Box<Control>),
 }
@@ -150,6 +152,25 @@ pub enum Outcome {
     Released,
     /// Drop or dead-letter the message.
     Rejected,
+}
+
+/// The credit of a consumer's link (AMQP 1.0, part 2.6.7), as its client sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreditRequest {
+    /// The channel on which the request came.
+    pub channel: ChannelId,
+    /// The link.
+    pub link: LinkId,
+    /// Deliveries that the client has seen on the link, and those that were drained: a serial number, which
+    /// begins at 0.
+    pub delivery_count: u32,
+    /// Deliveries that may follow those.
+    pub credit: u32,
+    /// Whether the credit is to be used up: by what is there, and what is left by being counted as used. It
+    /// is answered by [`Sink::flowed`](crate::Sink::flowed).
+    pub drain: bool,
+    /// Whether the client wants to be told the credit in any case.
+    pub echo: bool,
 }
 
 /// A yes or no of a request, named at the place of use.
@@ -346,6 +367,8 @@ pub struct Attachment {
     pub consumer_tag: ShortString,
     /// Whether deliveries are settled when they are sent.
     pub no_ack: bool,
+    /// Whether the client limits deliveries by [`Request::Flow`], instead of by the channel's prefetch limit.
+    pub has_link_credit: bool,
     /// Whether the consumer is the only one of the queue.
     pub exclusive: bool,
     /// Arguments.

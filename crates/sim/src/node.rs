@@ -289,8 +289,14 @@ impl SingleClient {
         self.ask(Op::SetPrefetch { prefetch_count: u16::MAX, global: false })?;
         let (consumer_tag, no_ack, exclusive) = (short(queue), false, false);
         let queue = short(queue);
-        let mut told =
-            self.ask(Op::Attach(Attachment { queue, consumer_tag, no_ack, exclusive, arguments }))?;
+        let mut told = self.ask(Op::Attach(Attachment {
+            queue,
+            consumer_tag,
+            no_ack,
+            has_link_credit: false,
+            exclusive,
+            arguments,
+        }))?;
         for _ in 0..PATIENCE {
             let stepped = self.node.step();
             self.session.resume(&self.recorder.read_all());

@@ -317,6 +317,7 @@ pub(crate) trait World: Sized {
             What::ChannelClosed(channel) => self.end_channel(peer, channel),
             What::Returned(..)
             | What::Done
+            | What::Flowed { .. }
             | What::Stream(_)
             | What::Declared { .. }
             | What::Purged(_)
@@ -392,6 +393,7 @@ pub(crate) trait World: Sized {
             queue: short(link.queue),
             consumer_tag: short(&link.tag),
             no_ack,
+            has_link_credit: false,
             exclusive: false,
             arguments: Table::default(),
         });

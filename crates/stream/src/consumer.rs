@@ -63,7 +63,7 @@ impl Stream {
         let now_ms = self.services.time.unix_ms();
         let cursor = Cursor::open(self, &attach.arguments, now_ms);
         let cursor = cursor.map_err(AttachRefused::Unfit)?;
-        let prefetch = attach.checkout.prefetch.unwrap_or(0);
+        let prefetch = attach.checkout.credit_mode.prefetch().unwrap_or(0);
         let consumer = Arc::new(Consumer {
             stream: Arc::clone(self),
             follower: Follower::new(
@@ -100,7 +100,7 @@ fn check(stream: &Stream, attach: &Attach<'_>) -> Result<(), AttachRefused> {
         let text = format!("{resource} does not support global qos");
         return Err(AttachRefused::NotImplemented(text));
     }
-    if attach.checkout.prefetch.unwrap_or(0) == 0 {
+    if attach.checkout.credit_mode.prefetch().unwrap_or(0) == 0 {
         let text = format!("consumer prefetch count is not set for stream {resource}");
         return Err(AttachRefused::Unfit(text));
     }

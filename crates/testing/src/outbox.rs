@@ -3,9 +3,9 @@
 
 use message::{MessageRef, Refusal};
 use session::{
-    CHUNK_HEADER_BYTES, ChannelId, ChunkData, ChunkDelivery, Confirmation, Delivery, ErrorKind,
-    Event, LinkId, Outbox, Position, PublisherId, ReturnReason, Room, Sink, StreamRefusal,
-    UnsettledSince,
+    CHUNK_HEADER_BYTES, ChannelId, ChunkData, ChunkDelivery, Confirmation, ConsumerCredit,
+    Delivery, ErrorKind, Event, LinkId, Outbox, Position, PublisherId, ReturnReason, Room, Sink,
+    StreamRefusal, UnsettledSince,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -166,6 +166,10 @@ pub enum What {
     },
     Blocked(String),
     Unblocked,
+    Flowed {
+        link: u64,
+        credit: ConsumerCredit,
+    },
     Confirm {
         channel: u16,
         first: u64,
@@ -406,6 +410,10 @@ impl Sink for Locked<'_> {
             Confirmation::Refused(by) => OwnedConfirmation::Refused(by.queue.to_owned(), by.why),
         };
         self.recorder.note(What::Confirm { channel: channel.0, first, last, answer });
+    }
+
+    fn flowed(&mut self, link: LinkId, credit: ConsumerCredit) {
+        self.recorder.note(What::Flowed { link: link.0, credit });
     }
 
     fn readable(&mut self, link: LinkId) {

@@ -38,7 +38,10 @@ impl BlockedRequests {
         self.kept.extend(requests.map(|request| match request {
             Request::Publish(publish) => Request::Publish(owned(&publish, input)),
             Request::Append(append) => Request::Append(append.owned(input.bytes)),
-            other @ (Request::Settle(_) | Request::Credit(_) | Request::Control(_)) => other,
+            other @ (Request::Settle(_)
+            | Request::Credit(_)
+            | Request::Flow(_)
+            | Request::Control(_)) => other,
         }));
     }
 }

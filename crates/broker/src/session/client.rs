@@ -117,7 +117,9 @@ impl Client {
         match request {
             Request::Publish(_) => alarms.any(),
             Request::Append(_) => alarms.stops_streams(),
-            Request::Settle(_) | Request::Credit(_) | Request::Control(_) => false,
+            Request::Settle(_) | Request::Credit(_) | Request::Flow(_) | Request::Control(_) => {
+                false
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use super::{Handled, access, direct_reply_to, limits};
 use crate::broker::ConsumerName;
 use crate::direct_reply_to::ReplyTarget;
 use meta::{Permission, QueueDef};
-use queue::{AckMode, Checkout};
+use queue::{AckMode, Checkout, CreditMode};
 use queue_type::{AfterDetach, Attach, AttachRefused, Got, Taker};
 use queues::{LinkRef, QueueRef};
 use session::{
@@ -41,7 +41,11 @@ impl Links {
         let priority = consume.arguments.get(b"x-priority");
         let checkout = Checkout {
             settling: ack_mode(consume.no_ack),
-            prefetch: client.channels.prefetch(channel),
+            credit_mode: if consume.has_link_credit {
+                CreditMode::Link
+            } else {
+                CreditMode::of_prefetch(client.channels.prefetch(channel))
+            },
             priority: priority.and_then(Value::as_i64).unwrap_or(0),
         };
         let link = self.next_id();
@@ -71,12 +75,12 @@ impl Links {
                 facts
                     .flag("exclusive", consume.exclusive)
                     .flag("ack_required", !consume.no_ack)
-                    .number("prefetch_count", checkout.prefetch.unwrap_or(0))
+                    .number("prefetch_count", checkout.credit_mode.prefetch().unwrap_or(0))
                     .table("arguments", &consume.arguments)
             },
         );
         self.insert(link, consumer, tally);
-        self.note_prefetch(link, checkout.prefetch);
+        self.note_prefetch(link, checkout.credit_mode.prefetch());
         if let Some(channel) = client.channels.get_mut(channel) {
             let before = channel.consumers.insert(consumer_tag, link);
             channel.links.insert(link);

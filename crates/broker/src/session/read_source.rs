@@ -20,7 +20,11 @@ impl Source for ReadSource<'_> {
         match self.requests.get(index as usize) {
             Some(Request::Publish(publish)) => message_of(publish, self.input),
             Some(
-                Request::Settle(_) | Request::Append(_) | Request::Credit(_) | Request::Control(_),
+                Request::Settle(_)
+                | Request::Append(_)
+                | Request::Credit(_)
+                | Request::Flow(_)
+                | Request::Control(_),
             )
             | None => unreachable!("only publishes are gathered"),
         }

@@ -6,11 +6,11 @@ use message::Properties;
 use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
 use segments::Disk;
 use session::{
-    Attachment, ChannelId, Content, Control, ExchangeDeclaration, LinkId, MethodTag, Op, Outbox,
-    Outcome, Position, Publish, QueueBinding, QueueDeclaration, Request, ReturnReason, Settle,
-    ShortString, Span, Table, Value,
+    Attachment, ChannelId, ConsumerCredit, Content, Control, CreditRequest, ExchangeDeclaration,
+    LinkId, MethodTag, Op, Outbox, Outcome, Position, Publish, QueueBinding, QueueDeclaration,
+    Request, ReturnReason, Settle, ShortString, Span, Table, Value,
 };
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -36,19 +36,28 @@ struct Told {
     last: Option<Given>,
     /// Answers to publishes, by the number of the first.
     answers: Vec<(u64, OwnedConfirmation)>,
+    /// Deliveries by link; of each consumer that there ever was.
+    n_delivered: BTreeMap<u64, u32>,
+    /// Credit that was told, by link.
+    credits: Vec<(u64, ConsumerCredit)>,
 }
 
 impl Told {
     fn take_in(&mut self, what: What) {
         self.lines.push(line(&what));
+        if let What::Consuming { link, .. } = &what {
+            self.n_delivered.insert(*link, 0);
+        }
         match what {
             What::Consuming { link, no_ack: true, .. } => drop(self.no_ack.insert(link)),
             What::Deliver { given, .. } => {
                 let no_ack = self.no_ack.contains(&given.link);
+                *self.n_delivered.entry(given.link).or_default() += 1;
                 self.note(given, no_ack);
             }
             What::Got { given, no_ack, .. } => self.note(given, no_ack),
             What::Confirm { first, answer, .. } => self.answers.push((first, answer)),
+            What::Flowed { link, credit } => self.credits.push((link, credit)),
             _ => {}
         }
     }
@@ -70,6 +79,11 @@ fn line(what: &What) -> String {
         What::Deliver { given, .. } => format!("deliver {}", body(given)),
         What::Got { given, n_ready, .. } => format!("got {} left {n_ready}", body(given)),
         What::GetEmpty => "get empty".to_owned(),
+        What::Flowed { credit, .. } => {
+            let drained = if credit.drain { " drained" } else { "" };
+            let ConsumerCredit { delivery_count, credit, available, .. } = credit;
+            format!("credit {delivery_count}+{credit} of {available}{drained}")
+        }
         What::Consuming { .. } => "consuming".to_owned(),
         What::Cancelled { .. } => "cancelled".to_owned(),
         What::ConsumerCancelled { .. } => "consumer lost".to_owned(),
@@ -315,9 +329,57 @@ impl Client {
             queue: short(queue),
             consumer_tag: short(tag),
             no_ack: false,
+            has_link_credit: false,
             exclusive,
             arguments: table(arguments),
         }))
+    }
+
+    /// Consumes by link credit; returns the link.
+    pub(crate) fn consume_by_credit(&mut self, queue: &str, tag: &str, no_ack: bool) -> u64 {
+        self.consume_by_credit_with(queue, tag, no_ack, &[])
+    }
+
+    /// As [`Client::consume_by_credit`], with arguments.
+    pub(crate) fn consume_by_credit_with(
+        &mut self,
+        queue: &str,
+        tag: &str,
+        no_ack: bool,
+        arguments: &[(&'static str, Value)],
+    ) -> u64 {
+        self.ask(Op::Attach(Attachment {
+            queue: short(queue),
+            consumer_tag: short(tag),
+            no_ack,
+            has_link_credit: true,
+            exclusive: false,
+            arguments: table(arguments),
+        }));
+        *self.told().n_delivered.last_key_value().unwrap().0
+    }
+
+    /// Gives a link credit.
+    pub(crate) fn flow(&mut self, link: u64, seen: u32, credit: u32, how: &str) -> Vec<String> {
+        let (channel, link) = (ChannelId(1), LinkId(link));
+        let (drain, echo) = (how.contains("drain"), how.contains("echo"));
+        let request = CreditRequest { channel, link, delivery_count: seen, credit, drain, echo };
+        self.submit(&[], vec![Request::Flow(request)])
+    }
+
+    /// Deliveries on a link since this was last asked.
+    pub(crate) fn take_n_delivered(&self, link: u64) -> u32 {
+        self.told().n_delivered.get_mut(&link).map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Credit that was told since this was last asked, by link.
+    pub(crate) fn credits(&self) -> Vec<(u64, ConsumerCredit)> {
+        std::mem::take(&mut self.told().credits)
+    }
+
+    /// Whether a link waits until the client has read.
+    pub(crate) fn is_full(&self, link: u64) -> bool {
+        self.recorder.is_full(link)
     }
 
     pub(crate) fn consume(&mut self, queue: &str, no_ack: bool) -> Vec<String> {
@@ -325,6 +387,7 @@ impl Client {
             queue: short(queue),
             consumer_tag: short(""),
             no_ack,
+            has_link_credit: false,
             exclusive: false,
             arguments: Table::default(),
         }))
@@ -525,6 +588,11 @@ impl Client {
     /// From now on every delivery finds the outbox full.
     pub(crate) fn fill_up(&self, full: bool) {
         self.recorder.set_space(if full { Space::Bytes(0) } else { Space::default() });
+    }
+
+    /// From now on there is room for so many deliveries until the client reads.
+    pub(crate) fn make_room(&self, n: usize) {
+        self.recorder.set_space(Space::Deliveries(n));
     }
 
     pub(crate) fn resume(&mut self) -> Vec<String> {

@@ -4,7 +4,7 @@ use super::Queue;
 use super::deliveries::Get;
 use queue::{AckMode, ConsumerKey};
 use queue_type::{AfterDetach, AttachRefused, ChannelLimit, Got, Settled, Taker, Wakes};
-use session::{ChannelId, Settle};
+use session::{ChannelId, CreditRequest, Settle};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -92,6 +92,20 @@ impl Consumer {
         self.queue.with(|state, wakes| {
             state.membership().set_prefetch(self.key, prefetch);
             state.deliveries().dispatch(&self.queue, wakes);
+        });
+    }
+
+    /// Takes the consumer's link credit as its client sees it. The client is told what is left, if it wishes,
+    /// behind the messages that this gives to the consumer.
+    pub fn flow(&self, request: &CreditRequest) {
+        let queue = &*self.queue;
+        queue.with(|state, wakes| {
+            state.membership().flow(self.key, request);
+            state.leaving().look_at_time(queue);
+            state.deliveries().dispatch(queue, wakes);
+            if request.echo && !request.drain {
+                state.membership().tell_credit(self.key, false, wakes);
+            }
         });
     }
 

@@ -17,9 +17,11 @@ pub(super) struct Consumers {
     /// Channels of the consumers, also of those that only hold messages.
     owners: Vec<Option<Owner>>,
     /// Consumers that share a limit with others of their channel.
-    n_limited: usize,
-    /// Consumers that are exclusive: one at most.
-    n_exclusive: usize,
+    n_limited: u32,
+    /// Whether a consumer is exclusive.
+    has_exclusive: bool,
+    /// Consumers whose link credit is to be used up, by what is there first.
+    draining: Box<[ConsumerKey]>,
     had_any: bool,
     /// Whether new messages are not given out yet: the publisher is about to say that it has no more for now,
     /// by [waking](std::task::Wake) the queue.
@@ -29,9 +31,9 @@ pub(super) struct Consumers {
 impl Consumers {
     /// Adds a consumer.
     pub(super) fn add(&mut self, key: ConsumerKey, consumer: ConsumerChannel) {
-        assert!(self.n_exclusive == 0, "an exclusive consumer is the only one");
-        self.n_limited += usize::from(consumer.limit.is_some());
-        self.n_exclusive += usize::from(consumer.exclusive);
+        assert!(!self.has_exclusive, "an exclusive consumer is the only one");
+        self.n_limited += u32::from(consumer.limit.is_some());
+        self.has_exclusive = consumer.exclusive;
         self.add_owner(key, consumer.owner());
         put_at(&mut self.channels, key, consumer);
         self.had_any = true;
@@ -53,7 +55,7 @@ impl Consumers {
         self.channels.get_mut(key.0 as usize)?.as_mut()
     }
 
-    /// Changes something about a consumer that gets messages, and its credit as far as that follows.
+    /// Changes something about a consumer that gets messages, and whether it is open as far as that follows.
     #[inline]
     pub(super) fn change(
         &mut self,
@@ -62,10 +64,10 @@ impl Consumers {
         change: impl FnOnce(&mut ConsumerChannel),
     ) {
         let Some(consumer) = self.get_mut(key) else { return };
-        let credit = consumer.credit();
+        let was_open = consumer.is_open();
         change(consumer);
-        if consumer.credit() != credit {
-            core.consumers_mut().set_credit(key, consumer.credit());
+        if consumer.is_open() != was_open {
+            core.consumers_mut().change(key).set_open(!was_open);
         }
     }
 
@@ -78,8 +80,9 @@ impl Consumers {
     pub(super) fn remove(&mut self, key: ConsumerKey) {
         let place = self.channels.get_mut(key.0 as usize);
         let Some(left) = place.and_then(Option::take) else { return };
-        self.n_limited -= usize::from(left.limit.is_some());
-        self.n_exclusive -= usize::from(left.exclusive);
+        self.n_limited -= u32::from(left.limit.is_some());
+        self.has_exclusive &= !left.exclusive;
+        self.set_draining(key, false);
     }
 
     /// Forgets the channel of a consumer that gets no messages and holds none.
@@ -89,11 +92,27 @@ impl Consumers {
         }
     }
 
+    /// Sets whether a consumer's link credit is to be used up.
+    pub(super) fn set_draining(&mut self, key: ConsumerKey, is_draining: bool) {
+        if is_draining || !self.draining.is_empty() {
+            let mut draining = std::mem::take(&mut self.draining).into_vec();
+            draining.retain(|other| *other != key);
+            draining.extend(is_draining.then_some(key));
+            self.draining = draining.into_boxed_slice();
+        }
+    }
+
+    /// Consumers whose link credit is to be used up.
+    #[inline]
+    pub(super) fn draining(&self) -> &[ConsumerKey] {
+        &self.draining
+    }
+
     /// Adds a consumer to those that share `limit`.
     pub(super) fn limit(&mut self, key: ConsumerKey, limit: &Arc<ChannelLimit>) {
         let place = self.channels.get_mut(key.0 as usize);
         if let Some(consumer) = place.and_then(Option::as_mut) {
-            self.n_limited += usize::from(consumer.limit.is_none());
+            self.n_limited += u32::from(consumer.limit.is_none());
             consumer.limit = Some(Arc::clone(limit));
         }
     }
@@ -125,7 +144,7 @@ impl Consumers {
 
     /// Whether a consumer is exclusive.
     pub(super) const fn is_exclusive(&self) -> bool {
-        self.n_exclusive > 0
+        self.has_exclusive
     }
 
     /// Whether any consumer ever got messages.

@@ -59,7 +59,7 @@ impl HandOver {
         if let Some(host) = consumers.get_mut(consumer)
             && host.room.take((size_bytes + DELIVERY_BYTES) as u64)
         {
-            fifo.consumers_mut().set_credit(consumer, 0);
+            fifo.consumers_mut().change(consumer).set_open(false);
         }
         self.0.push(assignment);
     }
@@ -84,9 +84,12 @@ impl Handing<'_> {
         wakes: &mut Wakes,
     ) -> usize {
         let taker = if self.consumers.any_limited() { None } else { self.fifo.sole_taker() };
-        let Some(consumer) = taker else { return 0 };
+        let Some(taker) = taker else { return 0 };
+        let consumer = taker.consumer;
         let Some(host) = self.consumers.get_mut(consumer) else { return 0 };
         let link = host.link;
+        let n_room = usize::try_from(taker.n_room).unwrap_or(usize::MAX);
+        let messages = messages.get(..n_room).unwrap_or(messages);
         let first = self.fifo.messages().next_position();
         let (mut n_passed, mut room) = (0, Room::Full);
         let waker = host.outbox.batch(&mut |sink: &mut dyn Sink| {
@@ -119,7 +122,7 @@ impl Handing<'_> {
                 self.consumers.trace(queue, consumer, given, &incoming.message);
             }
         }
-        self.fifo.pass_on(n_passed as u64);
+        self.fifo.pass_on(&taker, n_passed as u64);
         self.consumers.change(self.fifo, consumer, |it| it.room.note(room));
         queue.counters.tally.add(Count::DeliveredAuto, n_passed as u64);
         n_passed

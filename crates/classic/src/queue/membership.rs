@@ -3,7 +3,7 @@
 use super::consumer_timeout::UnackedAges;
 use super::consumers::Consumers;
 use delivery::{ConsumerChannel, OutboxRoom};
-use queue::{ConsumerKey, Detached, Fifo, Gone, NotHeld, Return};
+use queue::{ConsumerKey, CreditMode, Detached, Fifo, Gone, NotHeld, Return};
 use queue_type::{
     Activity, Attach, AttachRefused, ChannelLimit, ConsumerView, Holder, Owner, Wakes,
 };
@@ -181,7 +181,11 @@ impl Membership<'_> {
 
     /// Changes a consumer's prefetch limit.
     pub(super) fn set_prefetch(&mut self, consumer: ConsumerKey, prefetch: Option<u32>) {
-        self.consumers.change(self.fifo, consumer, |it| it.checkout.prefetch = prefetch);
+        let Some(host) = self.consumers.get_mut(consumer) else { return };
+        if host.checkout.credit_mode != CreditMode::Link {
+            host.checkout.credit_mode = CreditMode::of_prefetch(prefetch);
+            self.fifo.consumers_mut().change(consumer).set_prefetch(prefetch);
+        }
     }
 
     /// The limit that a consumer shares has room again.

@@ -32,7 +32,9 @@ pub(crate) fn describe(request: &Request, input: &[u8]) -> String {
             "{:?} ch{} link{} at{}",
             settle.outcome, settle.channel.0, settle.link.0, settle.position.0
         ),
-        Request::Append(_) | Request::Credit(_) => unreachable!("of another protocol"),
+        Request::Append(_) | Request::Credit(_) | Request::Flow(_) => {
+            unreachable!("of another protocol")
+        }
         Request::Control(control) => {
             let nowait = if control.nowait { " nowait" } else { "" };
             format!("ch{} {:?}{nowait}", control.channel.0, control.op)

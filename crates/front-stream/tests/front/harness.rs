@@ -165,6 +165,8 @@ fn describe(request: &Request, input: &[u8]) -> String {
         }
         Request::Credit(credit) => format!("credit {} {}", credit.subscription.0, credit.n_chunks),
         Request::Control(control) => format!("{:x} {:?}", control.origin.0, control.op),
-        Request::Publish(_) | Request::Settle(_) => unreachable!("of another protocol"),
+        Request::Publish(_) | Request::Settle(_) | Request::Flow(_) => {
+            unreachable!("of another protocol")
+        }
     }
 }

@@ -1,6 +1,7 @@
-//! A consumer of a queue: its credit, and the messages it holds.
+//! A consumer of a queue: its room for deliveries, and the messages it holds.
 
 use super::{AckMode, Checkout, UnackedTracking};
+use crate::room::{DeliveryRoom, LinkCredit};
 use crate::round::{Round, Turn};
 use crate::unacked::Unacked;
 use std::collections::HashSet;
@@ -26,14 +27,18 @@ pub(super) enum Move {
 /// Whether a message is held by being given to a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
+    /// The delivery settles the message, and nothing limits the number of deliveries.
     No,
+    /// The delivery settles the message, and takes link credit.
+    Limited,
     Recorded,
     Counted,
 }
 
 impl Held {
-    const fn by(settling: AckMode, tracking: UnackedTracking) -> Self {
+    const fn by(settling: AckMode, room: DeliveryRoom, tracking: UnackedTracking) -> Self {
         match (settling, tracking) {
+            (AckMode::Auto, UnackedTracking::Settled) if room.is_of_link() => Self::Limited,
             (AckMode::Auto, UnackedTracking::Settled) => Self::No,
             (AckMode::Manual, UnackedTracking::Unrecorded) => Self::Counted,
             (_, _) => Self::Recorded,
@@ -41,19 +46,20 @@ impl Held {
     }
 }
 
-/// A consumer: its credit, and the messages it holds.
+/// A consumer: its room for deliveries, and the messages it holds.
 #[derive(Clone, Debug)]
 pub struct Consumer {
     settling: AckMode,
     priority: i64,
-    /// Messages the consumer may hold at a time.
-    credit: u32,
+    pub(super) room: DeliveryRoom,
     unacked: Unacked<u64>,
     /// Whether messages are held when they are given to the consumer.
     by_giving: Held,
     /// Messages the consumer holds without a record of which they are, beside `unacked`.
     n_unrecorded: usize,
     role: Role,
+    /// Whether deliveries can be taken from the consumer: its outbox has room.
+    pub(super) is_open: bool,
     /// Whether the consumer stands in line for its turn.
     in_line: bool,
     /// The last turn of the consumer in a round.
@@ -62,14 +68,16 @@ pub struct Consumer {
 
 impl Consumer {
     pub(super) fn new(checkout: Checkout, role: Role, tracking: UnackedTracking) -> Self {
+        let room = DeliveryRoom::new(checkout.mode());
         Self {
             settling: checkout.settling,
             priority: checkout.priority,
-            credit: checkout.credit(),
+            room,
             unacked: Unacked::default(),
-            by_giving: Held::by(checkout.settling, tracking),
+            by_giving: Held::by(checkout.settling, room, tracking),
             n_unrecorded: 0,
             role,
+            is_open: true,
             in_line: false,
             turn: Turn::default(),
         }
@@ -108,7 +116,10 @@ impl Consumer {
 
     /// Whether being given a message settles it.
     pub(crate) fn settling(&self) -> AckMode {
-        if self.by_giving == Held::No { AckMode::Auto } else { AckMode::Manual }
+        match self.by_giving {
+            Held::No | Held::Limited => AckMode::Auto,
+            Held::Recorded | Held::Counted => AckMode::Manual,
+        }
     }
 
     /// Settlement that the consumer asked for.
@@ -119,25 +130,51 @@ impl Consumer {
     #[inline(always)]
     pub(super) fn give(&mut self, position: u64) -> AckMode {
         debug_assert!(self.in_line && self.wants_more(), "it has credit");
+        let mut settling = AckMode::Manual;
         match self.by_giving {
             Held::Recorded => self.unacked.hold(position),
             Held::No => return AckMode::Auto,
             Held::Counted => self.n_unrecorded += 1,
+            Held::Limited => settling = AckMode::Auto,
         }
-        AckMode::Manual
+        self.room.take(1);
+        settling
+    }
+
+    /// Whether deliveries use up nothing.
+    #[inline]
+    pub(super) fn is_unlimited(&self) -> bool {
+        self.by_giving == Held::No
+    }
+
+    /// Number of messages that may be given to the consumer one after the other, if it settles none.
+    pub(crate) fn n_room(&self) -> u64 {
+        if self.is_unlimited() { u64::MAX } else { self.room.n_left() }
+    }
+
+    /// The link credit; none with a prefetch limit.
+    #[must_use]
+    pub fn link_credit(&self) -> Option<LinkCredit> {
+        self.room.link_credit()
+    }
+
+    /// Whether the consumer would be given more messages, were there any and could they be taken from it.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.role == Role::Active && self.room.any()
     }
 
     pub(super) fn goes_on(&mut self, round: &Round) -> bool {
-        if self.by_giving == Held::No {
+        if self.settling() == AckMode::Auto {
             self.turn.forget_shown();
         }
-        let n_held = self.n_held() as u64;
-        let n_room = u64::from(self.credit).saturating_sub(n_held);
+        let (n_held, n_room) = (self.n_held() as u64, self.n_room());
         self.turn.goes_on(n_held, n_room, round)
     }
 
     pub(super) fn hold(&mut self, position: u64) {
         self.unacked.hold(position);
+        self.room.take(1);
     }
 
     /// Releases `position`; of messages without a record, it may be any. Returns how many messages were
@@ -165,11 +202,7 @@ impl Consumer {
     }
 
     pub(super) const fn set_tracking(&mut self, tracking: UnackedTracking) {
-        self.by_giving = Held::by(self.settling, tracking);
-    }
-
-    pub(super) const fn set_credit(&mut self, credit: u32) {
-        self.credit = credit;
+        self.by_giving = Held::by(self.settling, self.room, tracking);
     }
 
     pub(super) const fn role(&self) -> Role {
@@ -182,7 +215,7 @@ impl Consumer {
 
     #[inline]
     fn wants_more(&self) -> bool {
-        self.role == Role::Active && self.n_held() < self.credit as usize
+        self.is_open && self.has_room()
     }
 
     #[inline]

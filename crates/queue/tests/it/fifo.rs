@@ -2,17 +2,19 @@
 
 use proptest::prelude::*;
 use queue::{
-    AckMode, Checkout, ConsumerKey, Detached, Fifo, NotHeld, Return, Round, UnackedTracking,
+    AckMode, Checkout, ConsumerKey, CreditMode, Detached, Fifo, LinkCredit, NotHeld, Return, Round,
+    UnackedTracking,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use stdx::{MonotonicMs, UnixMs};
 
 const fn acking(prefetch: Option<u32>) -> Checkout {
-    Checkout { settling: AckMode::Manual, prefetch, priority: 0 }
+    let credit_mode = CreditMode::of_prefetch(prefetch);
+    Checkout { settling: AckMode::Manual, credit_mode, priority: 0 }
 }
 
 const fn auto_ack() -> Checkout {
-    Checkout { settling: AckMode::Auto, prefetch: None, priority: 0 }
+    Checkout { settling: AckMode::Auto, credit_mode: CreditMode::Unlimited, priority: 0 }
 }
 
 fn deliver_all(fifo: &mut Fifo) -> Vec<(u32, u64, bool)> {
@@ -183,11 +185,11 @@ fn consumers_take_turns_of_one_message_if_they_are_few_or_the_backlog_is_shallow
 #[test]
 fn a_turn_ends_with_the_consumer_s_credit_and_the_next_one_has_a_whole_turn() {
     let mut fifo = many(64, Some(10));
-    fifo.consumers_mut().set_credit(ConsumerKey(0), 3);
+    fifo.consumers_mut().change(ConsumerKey(0)).set_prefetch(Some(3));
     fifo.enqueue(64 * 8);
     let round = fifo.round(MonotonicMs::from_raw(0));
     assert_eq!(takers(&mut fifo, &round, 12), [vec![0; 3], vec![1; 8], vec![2]].concat());
-    fifo.consumers_mut().set_credit(ConsumerKey(2), 0);
+    fifo.consumers_mut().change(ConsumerKey(2)).set_open(false);
     assert_eq!(takers(&mut fifo, &round, 9), [vec![3; 8], vec![4]].concat());
     fifo.settle(ConsumerKey(0), 0).unwrap();
     assert_eq!(fifo.consumers().n_held(), 20);
@@ -283,14 +285,33 @@ fn a_cancelled_consumer_may_still_settle() {
 }
 
 #[test]
-fn a_consumer_without_credit_gets_nothing_until_it_has_some() {
+fn a_closed_consumer_gets_nothing_until_it_is_open() {
     let mut fifo = Fifo::new();
     let consumer = fifo.consumers_mut().attach(auto_ack());
-    fifo.consumers_mut().set_credit(consumer, 0);
+    fifo.consumers_mut().change(consumer).set_open(false);
     fifo.enqueue(2);
     assert!(fifo.is_waiting());
-    fifo.consumers_mut().set_credit(consumer, 1);
-    assert_eq!(deliver_all(&mut fifo), [(0, 0, false), (0, 1, false)], "it holds nothing");
+    fifo.consumers_mut().change(consumer).set_open(true);
+    assert_eq!(deliver_all(&mut fifo), [(0, 0, false), (0, 1, false)]);
+}
+
+#[test]
+fn link_credit_is_used_up_by_deliveries_whatever_is_settled() {
+    for settling in [AckMode::Manual, AckMode::Auto] {
+        let mut fifo = Fifo::new();
+        let checkout = Checkout { settling, credit_mode: CreditMode::Link, priority: 0 };
+        let consumer = fifo.consumers_mut().attach(checkout);
+        fifo.enqueue(5);
+        assert!(fifo.is_waiting(), "no credit came yet");
+        fifo.consumers_mut().change(consumer).flow(LinkCredit { delivery_count: 0, credit: 2 });
+        assert_eq!(deliver_all(&mut fifo), [(0, 0, false), (0, 1, false)]);
+        let _is_held = fifo.settle(consumer, 0);
+        assert!(fifo.is_waiting(), "settling gives no credit");
+        fifo.consumers_mut().change(consumer).flow(LinkCredit { delivery_count: 1, credit: 2 });
+        assert_eq!(deliver_all(&mut fifo), [(0, 2, false)]);
+        let credit = fifo.consumers().get(consumer).and_then(queue::Consumer::link_credit);
+        assert_eq!(credit, Some(LinkCredit { delivery_count: 3, credit: 0 }));
+    }
 }
 
 #[test]
@@ -329,6 +350,7 @@ enum Step {
     Enqueue(u64),
     Attach(Option<u32>),
     AttachAuto,
+    AttachLink(AckMode),
     AttachPassive,
     Deliver,
     Take(usize, bool),
@@ -338,7 +360,12 @@ enum Step {
     Detach(usize),
     DetachUntold(usize),
     Cancel(usize),
-    SetCredit(usize, u32),
+    SetPrefetch(usize, Option<u32>),
+    SetOpen(usize, bool),
+    /// With the number of deliveries that the client has not seen.
+    Flow(usize, u32, u32),
+    Drain(usize),
+    PassOn(u64),
     Purge,
     Hold(UnackedTracking),
     Record(usize),
@@ -347,10 +374,6 @@ enum Step {
 
 fn prefetch() -> impl Strategy<Value = Option<u32>> {
     prop::option::of(1..4_u32)
-}
-
-fn credit() -> impl Strategy<Value = u32> {
-    prop_oneof![0..4_u32, Just(u32::MAX)]
 }
 
 fn holding() -> impl Strategy<Value = UnackedTracking> {
@@ -366,6 +389,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (1..5_u64).prop_map(Step::Enqueue),
         1 => prefetch().prop_map(Step::Attach),
         1 => Just(Step::AttachAuto),
+        2 => prop_oneof![Just(AckMode::Manual), Just(AckMode::Auto)].prop_map(Step::AttachLink),
         1 => Just(Step::AttachPassive),
         6 => Just(Step::Deliver),
         2 => (any::<usize>(), any::<bool>()).prop_map(|(n, settles)| Step::Take(n, settles)),
@@ -375,7 +399,12 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<usize>().prop_map(Step::Detach),
         1 => any::<usize>().prop_map(Step::DetachUntold),
         1 => any::<usize>().prop_map(Step::Cancel),
-        3 => (any::<usize>(), credit()).prop_map(|(n, credit)| Step::SetCredit(n, credit)),
+        1 => (any::<usize>(), prefetch()).prop_map(|(n, limit)| Step::SetPrefetch(n, limit)),
+        2 => (any::<usize>(), any::<bool>()).prop_map(|(n, is)| Step::SetOpen(n, is)),
+        4 => (any::<usize>(), 0..3_u32, 0..5_u32)
+            .prop_map(|(n, n_unseen, credit)| Step::Flow(n, n_unseen, credit)),
+        1 => any::<usize>().prop_map(Step::Drain),
+        2 => (1..4_u64).prop_map(Step::PassOn),
         1 => Just(Step::Purge),
         2 => holding().prop_map(Step::Hold),
         1 => any::<usize>().prop_map(Step::Record),
@@ -385,10 +414,22 @@ fn step() -> impl Strategy<Value = Step> {
 
 struct Consumer {
     settling: AckMode,
-    credit: u32,
+    /// Messages that it may hold at a time.
+    limit: u32,
+    /// With link credit.
+    link: Option<LinkCredit>,
+    is_open: bool,
     is_active: bool,
     /// Gets what it takes.
     takes: bool,
+}
+
+impl Consumer {
+    fn note_given(&mut self) {
+        if let Some(link) = &mut self.link {
+            (link.delivery_count, link.credit) = (link.delivery_count + 1, link.credit - 1);
+        }
+    }
 }
 
 #[derive(Default)]
@@ -409,7 +450,11 @@ impl Model {
 
     fn wants_more(&self, key: ConsumerKey) -> bool {
         let Some(consumer) = self.consumers.get(&key) else { return false };
-        consumer.is_active && self.held_by(key).len() < consumer.credit as usize
+        let has_room = match consumer.link {
+            Some(link) => link.credit > 0,
+            None => self.held_by(key).len() < consumer.limit as usize,
+        };
+        consumer.is_active && consumer.is_open && has_room
     }
 
     fn n_active(&self) -> usize {
@@ -464,6 +509,10 @@ impl Pair {
             }
             Step::Attach(prefetch) => self.attach(acking(prefetch)),
             Step::AttachAuto => self.attach(auto_ack()),
+            Step::AttachLink(settling) => {
+                let credit_mode = CreditMode::Link;
+                self.attach(Checkout { settling, credit_mode, priority: 0 });
+            }
             Step::AttachPassive => {
                 let key = self.fifo.consumers_mut().attach_passive();
                 self.note_attached(key, acking(None), false);
@@ -484,10 +533,23 @@ impl Pair {
                 self.fifo.consumers_mut().cancel(key);
                 self.change(key, |consumer| consumer.is_active = false);
             }),
-            Step::SetCredit(n, credit) => pick(n).into_iter().for_each(|key| {
-                self.fifo.consumers_mut().set_credit(key, credit);
-                self.change(key, |consumer| consumer.credit = credit);
+            Step::SetPrefetch(n, limit) => pick(n).into_iter().for_each(|key| {
+                self.fifo.consumers_mut().change(key).set_prefetch(limit);
+                self.change(key, |it| {
+                    if it.settling == AckMode::Manual {
+                        it.limit = limit.unwrap_or(u32::MAX);
+                    }
+                });
             }),
+            Step::SetOpen(n, is_open) => pick(n).into_iter().for_each(|key| {
+                self.fifo.consumers_mut().change(key).set_open(is_open);
+                self.change(key, |consumer| consumer.is_open = is_open);
+            }),
+            Step::Flow(n, n_unseen, credit) => {
+                pick(n).into_iter().for_each(|key| self.flow(key, n_unseen, credit));
+            }
+            Step::Drain(n) => pick(n).into_iter().for_each(|key| self.drain(key)),
+            Step::PassOn(n) => self.pass_on(n),
             Step::Purge => {
                 let mut gone = Vec::new();
                 assert_eq!(
@@ -517,8 +579,16 @@ impl Pair {
     }
 
     fn note_attached(&mut self, key: ConsumerKey, checkout: Checkout, is_active: bool) {
-        let (settling, credit) = (checkout.settling, checkout.credit());
-        let new = Consumer { settling, credit, is_active, takes: !is_active };
+        let limit = checkout.mode().prefetch().unwrap_or(u32::MAX);
+        let has_link_credit = checkout.credit_mode == CreditMode::Link;
+        let new = Consumer {
+            settling: checkout.settling,
+            limit,
+            link: has_link_credit.then_some(LinkCredit { delivery_count: 0, credit: 0 }),
+            is_open: true,
+            is_active,
+            takes: !is_active,
+        };
         assert!(self.model.consumers.insert(key, new).is_none());
     }
 
@@ -531,7 +601,9 @@ impl Pair {
         assert!(model.wants_more(given.consumer));
         assert_eq!(Some(given.position), model.ready.pop_first());
         assert_eq!(given.redelivered, model.seen.contains(&given.position));
-        let wished = model.consumers.get(&given.consumer).expect("it is known").settling;
+        let consumer = model.consumers.get_mut(&given.consumer).expect("it is known");
+        let wished = consumer.settling;
+        consumer.note_given();
         assert_eq!(given.settling, model.settling(wished));
         if given.settling == AckMode::Manual {
             model.hold(given.position, given.consumer);
@@ -539,6 +611,38 @@ impl Pair {
                 model.untold.insert(given.position);
             }
         }
+    }
+
+    /// The client has not seen some of the last deliveries, and allows `credit` from the others on.
+    fn flow(&mut self, key: ConsumerKey, n_unseen: u32, credit: u32) {
+        let link = self.model.consumers.get(&key).and_then(|it| it.link);
+        let count = link.map_or(0, |link| link.delivery_count);
+        let seen = LinkCredit { delivery_count: count - n_unseen.min(count), credit };
+        self.fifo.consumers_mut().change(key).flow(seen);
+        self.change(key, |consumer| {
+            if let Some(link) = &mut consumer.link {
+                link.credit = (seen.delivery_count + credit).saturating_sub(link.delivery_count);
+            }
+        });
+    }
+
+    fn drain(&mut self, key: ConsumerKey) {
+        self.fifo.consumers_mut().change(key).drain();
+        self.change(key, |consumer| {
+            if let Some(link) = &mut consumer.link {
+                link.delivery_count += std::mem::take(&mut link.credit);
+            }
+        });
+    }
+
+    /// Messages that come while one consumer takes everything.
+    fn pass_on(&mut self, n: u64) {
+        let Self { fifo, model } = self;
+        let Some(taker) = fifo.sole_taker() else { return };
+        let n = n.min(taker.n_room);
+        fifo.pass_on(&taker, n);
+        let consumer = model.consumers.get_mut(&taker.consumer).expect("it is known");
+        (0..n).for_each(|_| consumer.note_given());
     }
 
     fn take(&mut self, key: ConsumerKey, wished: AckMode) {
@@ -637,7 +741,9 @@ impl Pair {
         let ready: Vec<u64> =
             fifo.messages().ready().flat_map(|range| range.start..range.end).collect();
         assert!(ready.iter().eq(&model.ready));
-        for key in model.consumers.keys() {
+        for (key, consumer) in &model.consumers {
+            let known = fifo.consumers().get(*key);
+            assert_eq!(known.and_then(queue::Consumer::link_credit), consumer.link);
             let held = model.held_by(*key);
             assert_eq!(fifo.consumers().get(*key).map_or(0, queue::Consumer::n_held), held.len());
             let untold = held.iter().any(|at| model.untold.contains(at));

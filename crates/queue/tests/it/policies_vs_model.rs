@@ -5,8 +5,8 @@ mod model;
 use model::{Message, Model, State};
 use proptest::prelude::*;
 use queue::{
-    AckMode, Assigned, Checkout, Consumer, ConsumerKey, DeliveryCounts, Fifo, Gone, Limits,
-    MessageAttrs, PolicyState, PositionRange, QueuePolicy, Reason, Retry, RetryOn, Return,
+    AckMode, Assigned, Checkout, Consumer, ConsumerKey, CreditMode, DeliveryCounts, Fifo, Gone,
+    Limits, MessageAttrs, PolicyState, PositionRange, QueuePolicy, Reason, Retry, RetryOn, Return,
     UnackedTracking,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -171,7 +171,11 @@ impl Pair {
     fn attach(&mut self, priority: i64) {
         let Self { fifo, model, .. } = self;
         let settling = AckMode::Manual;
-        let key = fifo.consumers_mut().attach(Checkout { settling, prefetch: None, priority });
+        let key = fifo.consumers_mut().attach(Checkout {
+            settling,
+            credit_mode: CreditMode::Unlimited,
+            priority,
+        });
         model.line.push((key, priority));
         model.known.insert(key);
         model.active = model.active.or(Some(key)).filter(|_| model.is_single);

@@ -1,14 +1,14 @@
 //! Queues with rules, by example.
 
 use queue::{
-    AckMode, Assigned, Checkout, Consumer, ConsumerKey, DeliveryCounts, Fifo, Gone, Limits,
-    MessageAttrs, NotHeld, PolicyState, PositionRange, PositionSet, QueuePolicy, Reason,
+    AckMode, Assigned, Checkout, Consumer, ConsumerKey, CreditMode, DeliveryCounts, Fifo, Gone,
+    Limits, MessageAttrs, NotHeld, PolicyState, PositionRange, PositionSet, QueuePolicy, Reason,
     RecoveredMessages, Retry, RetryOn, Return, SingleActive,
 };
 use stdx::UnixMs;
 
 const fn acking(priority: i64) -> Checkout {
-    Checkout { settling: AckMode::Manual, prefetch: None, priority }
+    Checkout { settling: AckMode::Manual, credit_mode: CreditMode::Unlimited, priority }
 }
 
 fn arrival(priority: u8, deadline_ms: Option<u64>) -> MessageAttrs {
@@ -224,7 +224,7 @@ fn only_the_single_active_consumer_gets_deliveries() {
     assert_eq!((fifo.consumers().n_active(), active(&fifo)), (3, Some(first)));
     fifo.enqueue(3);
     assert_eq!(fifo.next_delivery().map(|given| given.consumer), Some(first));
-    fifo.consumers_mut().set_credit(first, 1);
+    fifo.consumers_mut().change(first).set_prefetch(Some(1));
     assert!(fifo.is_waiting(), "the others get nothing while the first is at its limit");
     fifo.consumers_mut().cancel(first);
     assert_eq!(active(&fifo), Some(third));
@@ -240,7 +240,7 @@ fn only_the_single_active_consumer_gets_deliveries() {
 #[test]
 fn a_queue_without_rules_is_plain_again_when_it_is_empty() {
     let mut fifo = Fifo::new();
-    fifo.consumers_mut().attach(Checkout { settling: AckMode::Auto, prefetch: None, priority: 0 });
+    fifo.consumers_mut().attach(Checkout { settling: AckMode::Auto, ..acking(0) });
     fifo.put(&arrival(0, Some(1_000)), UnixMs::from_raw(0));
     assert_eq!(
         fifo.messages().policy().and_then(PolicyState::next_deadline),

@@ -1,8 +1,8 @@
 //! A consumer as its session holds it: everything it says to its queue.
 
 use super::QuorumQueue;
-use queue::Return;
 use queue::machine::{Command, Outcome};
+use queue::{CreditMode, Return};
 use queue_type::{AfterDetach, AttachRefused, Count, Got, Settled, Taker, Wakes};
 use session::{ChannelId, Settle};
 use std::future::poll_fn;
@@ -106,7 +106,8 @@ impl Consumer {
         let prefetch = prefetch.unwrap_or(0);
         self.queue.with(|turn| {
             if let Some(feed) = turn.state.members.feed_mut(self.id) {
-                feed.channel.checkout.prefetch = Some(prefetch).filter(|it| *it > 0);
+                let limit = Some(prefetch).filter(|it| *it > 0);
+                feed.channel.checkout.credit_mode = CreditMode::of_prefetch(limit);
                 turn.apply(&Command::Prefetch { consumer: self.id, prefetch });
             }
         });

@@ -8,7 +8,7 @@ use message::MessageRef;
 use queue::machine::{
     Answer, Assigned, Attach as Terms, Command, Get as Take, Items, NumberRange, Outcome,
 };
-use queue::{AckMode, DeliveryCounts, Return};
+use queue::{AckMode, CreditMode, DeliveryCounts, Return};
 use queue_type::{Attach, AttachRefused, Count, Given, Got, Taker};
 use session::{
     Delivery, Event, LinkId, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Position, Room, Sink,
@@ -30,6 +30,10 @@ impl Turn<'_> {
         if self.state.is_deleted {
             return Err(AttachRefused::Gone);
         }
+        if attach.checkout.credit_mode == CreditMode::Link {
+            let text = format!("link credit not supported by {}", self.queue.def().resource());
+            return Err(AttachRefused::NotImplemented(text));
+        }
         let consumer = self.state.members.next_id();
         let of_consumer = own_timeout_ms(&attach.arguments);
         let of_others = self.state.terms.consumer_timeout_ms.or(attach.node_timeout_ms);
@@ -37,7 +41,7 @@ impl Turn<'_> {
         self.apply(&Command::Attach(Terms {
             consumer,
             node: THIS_NODE,
-            prefetch: attach.checkout.prefetch.unwrap_or(0),
+            prefetch: attach.checkout.credit_mode.prefetch().unwrap_or(0),
             priority: attach.checkout.priority,
             timeout_ms,
         }));

@@ -67,6 +67,7 @@ impl LogQueues {
             | What::ConnectionFailed { .. }
             | What::Blocked(_)
             | What::Unblocked
+            | What::Flowed { .. }
             | What::Stream(_) => {}
         }
     }

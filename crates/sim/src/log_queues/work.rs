@@ -307,7 +307,14 @@ impl LogQueues {
         let consumer_tag = short(&link.tag);
         self.asking = Some(Asking::Consume(link));
         let (queue, no_ack, exclusive) = (short(queue), false, false);
-        let attachment = Attachment { queue, consumer_tag, no_ack, exclusive, arguments };
+        let attachment = Attachment {
+            queue,
+            consumer_tag,
+            no_ack,
+            has_link_credit: false,
+            exclusive,
+            arguments,
+        };
         self.control(peer, Op::Attach(attachment));
     }
 

@@ -226,6 +226,7 @@ impl PlainQueues {
             queue: short(queue),
             consumer_tag: short(&tag),
             no_ack,
+            has_link_credit: false,
             exclusive,
             arguments,
         });

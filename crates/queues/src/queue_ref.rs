@@ -358,7 +358,11 @@ impl LinkRef {
 
     /// Takes the link's credit as its client sees it.
     pub fn flow(&self, request: &CreditRequest) {
-        classic!(self, consumer => consumer.flow(request), {})
+        match self {
+            Self::Classic(consumer) => consumer.flow(request),
+            Self::Stream(consumer) => consumer.flow(request),
+            Self::Quorum(_) => {}
+        }
     }
 
     /// Makes the link one of those that share `limit`.

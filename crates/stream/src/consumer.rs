@@ -7,11 +7,11 @@ use crate::listed::SubscriptionView;
 use crate::readers::{Ended, Reader};
 use crate::source::Lent;
 use crate::stream::{Stream, check_open};
-use queue::AckMode;
+use queue::{AckMode, CreditMode, DeliveryRoom, LinkCredit};
 use queue_type::{
     Activity, AfterDetach, Attach, AttachRefused, ConsumerView, Count, Settled, Tally, Wakes,
 };
-use session::{ChannelId, Event, Settle, ShortString, Table};
+use session::{ChannelId, ConsumerCredit, CreditRequest, Event, Settle, ShortString, Table};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
@@ -34,16 +34,24 @@ struct Facts {
 
 struct State {
     cursor: Cursor,
+    room: DeliveryRoom,
     prefetch: u32,
     /// Deliveries that are not settled.
     n_unacked: u64,
+    /// Whether link credit is to be used up: by what is committed, and what is left by being counted as used.
+    is_draining: bool,
     /// Whether the consumer has ended: it is given nothing any more.
     has_ended: bool,
 }
 
 impl State {
+    fn new(cursor: Cursor, mode: CreditMode) -> Self {
+        let (room, prefetch) = (DeliveryRoom::new(mode), mode.prefetch().unwrap_or(0));
+        Self { cursor, room, prefetch, n_unacked: 0, is_draining: false, has_ended: false }
+    }
+
     fn credit(&self) -> u64 {
-        if self.has_ended { 0 } else { u64::from(self.prefetch).saturating_sub(self.n_unacked) }
+        if self.has_ended { 0 } else { self.room.n_left() }
     }
 }
 
@@ -63,7 +71,6 @@ impl Stream {
         let now_ms = self.services.time.unix_ms();
         let cursor = Cursor::open(self, &attach.arguments, now_ms);
         let cursor = cursor.map_err(AttachRefused::Unfit)?;
-        let prefetch = attach.checkout.credit_mode.prefetch().unwrap_or(0);
         let consumer = Arc::new(Consumer {
             stream: Arc::clone(self),
             follower: Follower::new(
@@ -73,7 +80,7 @@ impl Stream {
                 attach.outbox,
             ),
             facts: Facts { consumer_tag: attach.consumer_tag.clone(), arguments: attach.arguments },
-            state: Mutex::new(State { cursor, prefetch, n_unacked: 0, has_ended: false }),
+            state: Mutex::new(State::new(cursor, attach.checkout.credit_mode)),
             tally: attach.tally,
         });
         if self.is_deleted() || !self.readers.add(Arc::<Consumer>::clone(&consumer)) {
@@ -100,7 +107,7 @@ fn check(stream: &Stream, attach: &Attach<'_>) -> Result<(), AttachRefused> {
         let text = format!("{resource} does not support global qos");
         return Err(AttachRefused::NotImplemented(text));
     }
-    if attach.checkout.credit_mode.prefetch().unwrap_or(0) == 0 {
+    if matches!(attach.checkout.credit_mode, CreditMode::Unlimited | CreditMode::Prefetch(0)) {
         let text = format!("consumer prefetch count is not set for stream {resource}");
         return Err(AttachRefused::Unfit(text));
     }
@@ -131,6 +138,7 @@ impl Consumer {
             let mut state = stdx::lock(&self.state);
             let n = state.n_unacked.min(settles.len() as u64);
             state.n_unacked -= n;
+            state.room.note_settled(n);
             self.stream.readers.remove_unacked(n);
             self.stream.readers.note_acked(n);
         }
@@ -145,14 +153,54 @@ impl Consumer {
     }
 
     fn forget_unacked(&self) {
-        let n = std::mem::take(&mut stdx::lock(&self.state).n_unacked);
+        let mut state = stdx::lock(&self.state);
+        let n = std::mem::take(&mut state.n_unacked);
+        state.room.note_settled(n);
         self.stream.readers.remove_unacked(n);
     }
 
     /// Changes the prefetch limit. COMPAT: without a limit the consumer is given nothing.
     pub fn set_prefetch(self: &Arc<Self>, prefetch: Option<u32>) {
-        stdx::lock(&self.state).prefetch = prefetch.unwrap_or(0);
+        {
+            let mut state = stdx::lock(&self.state);
+            state.prefetch = prefetch.unwrap_or(0);
+            let State { room, prefetch, n_unacked, .. } = &mut *state;
+            room.set_prefetch(Some(*prefetch), *n_unacked);
+        }
         self.resume();
+    }
+
+    /// Takes the link's credit as its client sees it. The client is told what is left, if it wishes, behind
+    /// the messages that this delivers; for a drain once nothing is left that is committed.
+    pub fn flow(self: &Arc<Self>, request: &CreditRequest) {
+        {
+            let mut state = stdx::lock(&self.state);
+            let CreditRequest { delivery_count, credit, drain, .. } = *request;
+            state.room.flow(LinkCredit { delivery_count, credit });
+            state.is_draining = drain && state.room.is_of_link();
+        }
+        self.resume();
+        if request.echo && !request.drain {
+            let told = self.tell_credit(&stdx::lock(&self.state), false);
+            told.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Uses up the credit that is left of a drain.
+    fn end_drain(&self, state: &mut State) -> Option<Waker> {
+        if !std::mem::take(&mut state.is_draining) || state.has_ended {
+            return None;
+        }
+        state.room.drain();
+        self.tell_credit(state, true)
+    }
+
+    fn tell_credit(&self, state: &State, drain: bool) -> Option<Waker> {
+        let LinkCredit { delivery_count, credit } = state.room.link_credit()?;
+        let n_available = state.cursor.n_available(&self.stream);
+        let available = u32::try_from(n_available).unwrap_or(u32::MAX);
+        let credit = ConsumerCredit { delivery_count, credit, available, drain };
+        self.follower.batch(&mut |sink| sink.flowed(self.follower.link, credit))
     }
 
     /// Delivers what there is: the connection can take deliveries again, or more is to be read.
@@ -201,7 +249,7 @@ impl Consumer {
         loop {
             let credit = state.credit();
             if credit == 0 {
-                return waker;
+                return self.end_drain(&mut state).or(waker);
             }
             let (mut pause, mut n_delivered) = (Pause::ChunkEnds, 0);
             let told = self.follower.batch(&mut |sink| {
@@ -210,9 +258,11 @@ impl Consumer {
             });
             waker = told.or(waker);
             state.n_unacked += n_delivered;
+            state.room.take(n_delivered);
             self.stream.readers.add_unacked(n_delivered);
             match pause {
-                Pause::NoCredit | Pause::NoRoom => return waker,
+                Pause::NoRoom => return waker,
+                Pause::NoCredit => return self.end_drain(&mut state).or(waker),
                 Pause::ChunkEnds => {}
                 Pause::Damaged(damaged) => return self.fail(&mut state, &damaged.0).or(waker),
             }
@@ -226,7 +276,7 @@ impl Consumer {
                 Ok(Read::End) if self.follower.begins_to_wait() => {
                     self.stream.readers.wait(Arc::<Self>::clone(self));
                 }
-                Ok(Read::End) => return waker,
+                Ok(Read::End) => return self.end_drain(&mut state).or(waker),
                 Err(damaged) => return self.fail(&mut state, &damaged.0).or(waker),
             }
         }

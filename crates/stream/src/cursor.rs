@@ -166,6 +166,12 @@ impl Cursor {
         self.source.next_offset()
     }
 
+    /// About the number of committed messages behind the last that was delivered; entries that hold several
+    /// count as one.
+    pub(crate) fn n_available(&self, stream: &Stream) -> u64 {
+        stream.view.next_offset().saturating_sub(self.next_offset()) + self.messages.n_left()
+    }
+
     /// Takes back what [`Read::Waits`] gave.
     pub(crate) fn give_back(&mut self, lent: Lent, next: Result<Next, ChunkLogError>) {
         self.source.give_back(lent, next);

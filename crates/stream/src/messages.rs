@@ -96,6 +96,11 @@ impl Messages {
         self.sub_batch = Run::default();
     }
 
+    /// Number of entries of the chunk that are not read.
+    pub(crate) fn n_left(&self) -> u64 {
+        u64::from(self.chunk.n_left) + u64::from(self.sub_batch.n_left)
+    }
+
     /// The next message with its offset.
     ///
     /// # Errors

@@ -76,6 +76,26 @@ fn an_outbox_without_room_is_given_the_rest_later() {
 }
 
 #[test]
+fn link_credit_is_used_up_by_deliveries_and_by_a_drain() {
+    let disk = Arc::new(MemoryDisk::new());
+    let broker = start(&disk);
+    let mut consumer = client(&broker);
+    consumer.publish("s", &["a", "b", "c", "d"], Kind::Transient);
+    let from = [("x-stream-offset", text("first"))];
+    let link = consumer.consume_by_credit_with("s", "c", false, &from);
+    assert_eq!(consumer.flow(link, 0, 2, "echo"), ["deliver a", "deliver b", "credit 2+0 of 2"]);
+    assert_eq!(consumer.settle(2, Outcome::Accepted), [""; 0], "settling gives no credit");
+    consumer.fill_up(true);
+    assert_eq!(consumer.flow(link, 2, 5, "drain"), ["deliver c"]);
+    consumer.fill_up(false);
+    assert_eq!(consumer.resume(), ["deliver d", "credit 7+0 of 0 drained"]);
+    consumer.publish("s", &["e"], Kind::Transient);
+    assert_eq!(consumer.resume(), [""; 0]);
+    assert_eq!(consumer.flow(link, 6, 2, ""), ["deliver e"], "one was not seen");
+    assert_eq!(consumer.flow(link, 8, 0, "drain"), ["credit 8+0 of 0 drained"]);
+}
+
+#[test]
 fn readers_begin_where_they_say() {
     let disk = Arc::new(MemoryDisk::new());
     let broker = start(&disk);

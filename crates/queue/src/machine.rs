@@ -84,8 +84,8 @@ mod waiting;
 
 pub use backlog::Bytes;
 pub use bounds::{
-    CONSUMERS_MAX, DUE_MAX, MESSAGES_MAX, NAME_BYTES_MAX, NAMED_PUBLISHERS_MAX, PREFETCH_UNLIMITED,
-    PRIORITY_DEFAULT, PRIORITY_MAX, PUBLISHERS_MAX,
+    CONSUMERS_MAX, DUE_MAX, LINK_UNSETTLED_MAX, MESSAGES_MAX, NAME_BYTES_MAX, NAMED_PUBLISHERS_MAX,
+    PREFETCH_UNLIMITED, PRIORITY_DEFAULT, PRIORITY_MAX, PUBLISHERS_MAX,
 };
 pub use codec::VERSION;
 pub use command::{Arrival, Attach, Command, Get, Named, NumberRange, Outcome, Put};
@@ -94,10 +94,10 @@ pub use facts::{ConsumerFacts, Facts, WaitingPublish};
 pub use items::{Item, Items};
 pub use settings::{DeadLetters, PendingLimits, Settings};
 
-use crate::{PositionRange, Reason, Return};
+use crate::{DeliveryRoom, LinkCredit, PositionRange, Reason, Return};
 use backlog::Backlog;
 use effects::Kind;
-use holders::Holders;
+use holders::{Holder, Holders};
 use message::Refusal;
 use publishers::{Numbers, Publishers, Waiter};
 use stdx::UnixMs;
@@ -172,6 +172,7 @@ impl Machine {
             Command::Prefetch { consumer, prefetch } => {
                 self.consumers.set_prefetch(consumer, prefetch);
             }
+            Command::Flow { consumer, seen, drain } => self.flow(consumer, seen, drain, effects),
             Command::Cancel { consumer } => self.consumers.cancel(consumer),
             Command::Detach { consumer, how } => self.detach(consumer, how, effects),
             Command::Settle { consumer, outcome, numbers } => {
@@ -411,7 +412,14 @@ impl Machine {
             self.settle(&mut vec![position], Outcome::Accepted, effects);
             self.consumers.next_number - 1
         } else {
-            let terms = Attach { consumer, node, prefetch: 0, priority: 0, timeout_ms };
+            let terms = Attach {
+                consumer,
+                node,
+                prefetch: 0,
+                has_link_credit: false,
+                priority: 0,
+                timeout_ms,
+            };
             self.consumers.take(terms, position, self.clock_ms)
         };
         let assigned = Assigned { consumer, number, position, counts };
@@ -452,6 +460,20 @@ impl Machine {
             let Some((position, counts)) = self.backlog.pop() else { return };
             let number = self.consumers.give(consumer, position, self.clock_ms);
             effects.assigned.push(Assigned { consumer, number, position, counts });
+        }
+    }
+
+    /// Takes a consumer's link credit, which is used up at once: also what is given out is in no outbox yet.
+    fn flow(&mut self, consumer: u64, seen: LinkCredit, drain: bool, effects: &mut Effects) {
+        self.consumers.change_link(consumer, |link| link.flow(seen));
+        self.give_out(effects);
+        if drain {
+            self.consumers.change_link(consumer, DeliveryRoom::drain);
+        }
+        let holder = self.consumers.table.get(&consumer);
+        if let Some(credit) = holder.and_then(Holder::link_credit) {
+            let n_ready = self.backlog.ready.len();
+            effects.answers.push(Answer::Flowed { consumer, credit, n_ready });
         }
     }
 

@@ -358,11 +358,7 @@ impl LinkRef {
 
     /// Takes the link's credit as its client sees it.
     pub fn flow(&self, request: &CreditRequest) {
-        match self {
-            Self::Classic(consumer) => consumer.flow(request),
-            Self::Stream(consumer) => consumer.flow(request),
-            Self::Quorum(_) => {}
-        }
+        each!(self, consumer => consumer.flow(request))
     }
 
     /// Makes the link one of those that share `limit`.

@@ -81,6 +81,22 @@ fn a_drain_waits_for_messages_on_disk_and_for_room() {
     assert_eq!(heard, ["credit 606+0 of 0 drained", "purged 1"]);
 }
 
+#[test]
+fn a_quorum_queue_tells_the_credit_behind_what_waits_for_room() {
+    let broker = start(&Arc::new(MemoryDisk::new()));
+    let mut client = Client::connect(&broker);
+    client.declare_with("q", true, &[("x-queue-type", text("quorum"))]);
+    let link = client.consume_by_credit("q", "c", false);
+    client.publish("q", &["a", "b", "c", "d"], Kind::Persistent);
+    assert_eq!(client.flow(link, 0, 1, "echo"), ["deliver a", "credit 1+0 of 3"]);
+    assert_eq!(client.settle(1, Outcome::Accepted), [""; 0], "settling gives no credit");
+    client.fill_up(true);
+    assert_eq!(client.flow(link, 1, 9, "drain"), ["deliver b"]);
+    assert_eq!(client.resume(), ["deliver c"]);
+    client.fill_up(false);
+    assert_eq!(client.resume(), ["deliver d", "credit 10+0 of 0 drained"]);
+}
+
 /// A consumer as its client knows it.
 #[derive(Debug)]
 struct Link {
@@ -231,5 +247,6 @@ proptest! {
     #[test]
     fn link_credit_agrees_with_a_naive_model(steps in prop::collection::vec(step(), 0..60)) {
         run("classic", 7, &steps);
+        run("quorum", 10_000, &steps);
     }
 }

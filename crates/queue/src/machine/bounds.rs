@@ -6,6 +6,9 @@ pub const PRIORITY_MAX: u8 = 31;
 pub const PRIORITY_DEFAULT: u8 = 4;
 /// Messages that a consumer with a prefetch of 0 may hold.
 pub const PREFETCH_UNLIMITED: u32 = 2_000;
+/// Messages that a consumer with link credit and a prefetch of 0 may hold; it gets no more before it settles
+/// some.
+pub const LINK_UNSETTLED_MAX: u32 = 1 << 16;
 /// Messages of one queue; more are refused.
 pub const MESSAGES_MAX: u64 = 1 << 28;
 /// Consumers of one queue, those that are cancelled and hold something among them; more are not attached.

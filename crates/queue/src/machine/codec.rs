@@ -9,11 +9,11 @@ use super::bounds::NAME_BYTES_MAX;
 use super::command::{Attach, Command, Get, Named, Outcome, Put};
 use super::items::{Items, put_option, read_option};
 use super::settings::Settings;
-use crate::Return;
+use crate::{LinkCredit, Return};
 use stdx::UnixMs;
 use stdx::record::{Reader, RecordError, put_bool, put_bytes, put_i64, put_u8, put_u32, put_u64};
 
-/// The version of the written forms of commands and machines.
+/// The version of the written forms of commands, and of machines whose consumers have prefetch limits alone.
 pub const VERSION: u8 = 1;
 
 pub(super) fn read_version(reader: &mut Reader<'_>) -> Result<(), RecordError> {
@@ -28,7 +28,7 @@ impl<'a> Command<'a> {
         match self {
             Self::Put(put) => write_put(put, out),
             Self::Attach(terms) => {
-                put_u8(out, 2);
+                put_u8(out, if terms.has_link_credit { 20 } else { 2 });
                 write_attach(terms, out);
             }
             Self::Prefetch { consumer, prefetch } => {
@@ -79,6 +79,11 @@ impl<'a> Command<'a> {
                 put_kind(out, 18, until_ms.get());
                 positions.put(out);
             }
+            Self::Flow { consumer, seen, drain } => {
+                put_kind(out, 21, *consumer);
+                write_link_credit(*seen, out);
+                put_bool(out, *drain);
+            }
         }
     }
 
@@ -91,7 +96,7 @@ impl<'a> Command<'a> {
         let now_ms = UnixMs::from_raw(reader.u64()?);
         let command = match reader.u8()? {
             1 => Self::Put(read_put(reader, false)?),
-            2 => Self::Attach(read_attach(reader)?),
+            2 => Self::Attach(read_attach(reader, false)?),
             3 => Self::Prefetch { consumer: reader.u64()?, prefetch: reader.u32()? },
             4 => Self::Cancel { consumer: reader.u64()? },
             5 => Self::Detach { consumer: reader.u64()?, how: read_how(reader)? },
@@ -122,7 +127,13 @@ impl<'a> Command<'a> {
                 Self::Reschedule { until_ms, positions: Items::read(reader)? }
             }
             19 => Self::Put(read_put(reader, true)?),
-            0 | 20..=u8::MAX => return Err(RecordError::Invalid),
+            20 => Self::Attach(read_attach(reader, true)?),
+            21 => Self::Flow {
+                consumer: reader.u64()?,
+                seen: read_link_credit(reader)?,
+                drain: reader.bool()?,
+            },
+            0 | 22..=u8::MAX => return Err(RecordError::Invalid),
         };
         Ok((now_ms, command))
     }
@@ -168,11 +179,24 @@ pub(super) fn write_attach(terms: &Attach, out: &mut Vec<u8>) {
     put_option(out, terms.timeout_ms);
 }
 
-pub(super) fn read_attach(reader: &mut Reader<'_>) -> Result<Attach, RecordError> {
+pub(super) fn write_link_credit(credit: LinkCredit, out: &mut Vec<u8>) {
+    put_u32(out, credit.delivery_count);
+    put_u32(out, credit.credit);
+}
+
+pub(super) fn read_link_credit(reader: &mut Reader<'_>) -> Result<LinkCredit, RecordError> {
+    Ok(LinkCredit { delivery_count: reader.u32()?, credit: reader.u32()? })
+}
+
+pub(super) fn read_attach(
+    reader: &mut Reader<'_>,
+    has_link_credit: bool,
+) -> Result<Attach, RecordError> {
     Ok(Attach {
         consumer: reader.u64()?,
         node: reader.u32()?,
         prefetch: reader.u32()?,
+        has_link_credit,
         priority: reader.i64()?,
         timeout_ms: read_option(reader)?,
     })

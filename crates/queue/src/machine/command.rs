@@ -2,7 +2,7 @@
 
 use super::items::{Item, Items};
 use super::settings::Settings;
-use crate::Return;
+use crate::{LinkCredit, Return};
 use stdx::UnixMs;
 use stdx::record::{Reader, RecordError, put_u8, put_u32, put_u64};
 
@@ -20,6 +20,16 @@ pub enum Command<'a> {
         consumer: u64,
         /// Prefetch limit as in [`Attach::prefetch`].
         prefetch: u32,
+    },
+    /// Takes a consumer's link credit as its client sees it, and gives the consumer what it allows; answered
+    /// by [`Answer::Flowed`](super::Answer::Flowed).
+    Flow {
+        /// The consumer.
+        consumer: u64,
+        /// Credit, from the deliveries on that the client has seen.
+        seen: LinkCredit,
+        /// Whether credit that is left is used up.
+        drain: bool,
     },
     /// Ends a consumer's deliveries; messages that the consumer holds stay with it.
     Cancel {
@@ -144,8 +154,11 @@ pub struct Attach {
     pub consumer: u64,
     /// The node that the consumer's client is connected to.
     pub node: u32,
-    /// Messages the consumer may hold; 0 for [`PREFETCH_UNLIMITED`](super::PREFETCH_UNLIMITED).
+    /// Messages the consumer may hold; 0 for [`PREFETCH_UNLIMITED`](super::PREFETCH_UNLIMITED), or with link
+    /// credit for [`LINK_UNSETTLED_MAX`](super::LINK_UNSETTLED_MAX).
     pub prefetch: u32,
+    /// Whether deliveries are limited by [flows](Command::Flow) too; there are none before the first.
+    pub has_link_credit: bool,
     /// Consumers of a higher priority are served first (`x-priority`).
     pub priority: i64,
     /// Time for which the consumer may hold a message, in milliseconds (`x-consumer-timeout`), at least one.

@@ -1,6 +1,6 @@
 //! Effects of commands, for the host to carry out.
 
-use crate::{DeliveryCounts, PositionRange, Reason};
+use crate::{DeliveryCounts, LinkCredit, PositionRange, Reason};
 use message::Refusal;
 use stdx::UnixMs;
 
@@ -84,6 +84,15 @@ pub enum Answer {
     Empty {
         /// The request.
         request: u64,
+    },
+    /// A consumer's link credit, behind the deliveries that it allowed.
+    Flowed {
+        /// The consumer.
+        consumer: u64,
+        /// Credit that is left.
+        credit: LinkCredit,
+        /// Ready messages that are left.
+        n_ready: u64,
     },
     /// Messages of a queue with a single active consumer are not taken.
     SingleActive {

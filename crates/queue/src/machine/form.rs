@@ -1,7 +1,7 @@
 //! The written form of a machine: its exact state, without bodies.
 //!
 //! ```text
-//! version u8 | settings | clock ms u64 | last used ms u64 | closed u8
+//! version u8: 2 if a consumer has link credit | settings | clock ms u64 | last used ms u64 | closed u8
 //! next position u64 | fresh by priority, falling: priority u8, ranges | returned, in order: ranges
 //! delayed: (position, until ms) | departing: next number u64, (number, range, reason u8)
 //! deadlines: (due ms, ranges) | overdue: ranges | counts: (range, failed u32, acquired u32) | sizes
@@ -12,7 +12,7 @@
 use super::Machine;
 use super::backlog::Backlog;
 use super::bounds::{COUNTER_MAX, MESSAGES_MAX, NAME_BYTES_MAX, PRIORITY_MAX, REFUSED_RUNS_MAX};
-use super::codec::{VERSION, read_attach, read_version, write_attach};
+use super::codec::{VERSION, read_attach, read_link_credit, write_attach, write_link_credit};
 use super::held::Delivery;
 use super::holders::{Holder, Holders, Reach};
 use super::items::{put_option, read_option};
@@ -22,21 +22,25 @@ use super::sizes::Sizes;
 use crate::delivery_counts::LEVELS_MAX;
 use crate::positions::{PositionRange, PositionSet};
 use crate::unacked::Unacked;
-use crate::{DeliveryCounts, Reason};
+use crate::{DeliveryCounts, DeliveryRoom, Reason};
 use stdx::UnixMs;
 use stdx::record::{Reader, RecordError, put_bool, put_bytes, put_u8, put_u32, put_u64};
+
+/// The version of machines with consumers that have link credit.
+const VERSION_OF_LINKS: u8 = 2;
 
 impl Machine {
     /// Appends the written form: [restored](Machine::restore) it behaves like this one, and has the same
     /// written form.
     pub fn write(&self, out: &mut Vec<u8>) {
-        put_u8(out, VERSION);
+        let has_links = self.consumers.table.values().any(|it| it.link.is_some());
+        put_u8(out, if has_links { VERSION_OF_LINKS } else { VERSION });
         self.settings.write(out);
         put_u64(out, self.clock_ms.get());
         put_u64(out, self.last_used_ms.get());
         put_bool(out, self.is_closed);
         write_backlog(&self.backlog, out);
-        write_consumers(&self.consumers, out);
+        write_consumers(&self.consumers, has_links, out);
         write_publishers(&self.publishers, out);
         put_list(out, self.waiting.iter(), |out, (position, waiter)| {
             put_u64(out, *position);
@@ -61,13 +65,17 @@ impl Machine {
     pub fn restore(bytes: &[u8]) -> Result<Self, RecordError> {
         let mut reader = Reader::new(bytes);
         let reader = &mut reader;
-        read_version(reader)?;
+        let has_links = match reader.u8()? {
+            VERSION => false,
+            VERSION_OF_LINKS => true,
+            0 | 3..=u8::MAX => return Err(RecordError::Invalid),
+        };
         let settings = Settings::read(reader)?;
         let (clock_ms, last_used_ms) = (read_time(reader)?, read_time(reader)?);
         let is_closed = reader.bool()?;
         let mut machine = Self { last_used_ms, is_closed, ..Self::new(settings, clock_ms) };
         read_backlog(&mut machine.backlog, reader)?;
-        read_consumers(&mut machine.consumers, reader)?;
+        read_consumers(&mut machine.consumers, has_links, reader)?;
         read_publishers(&mut machine.publishers, reader)?;
         for _ in 0..reader.u64()? {
             let (position, waiter) = read_waiter(reader)?;
@@ -277,7 +285,7 @@ fn read_reason(reader: &mut Reader<'_>) -> Result<Reason, RecordError> {
     reasons.into_iter().find(|reason| *reason as u8 == code).ok_or(RecordError::Invalid)
 }
 
-fn write_consumers(consumers: &Holders, out: &mut Vec<u8>) {
+fn write_consumers(consumers: &Holders, has_links: bool, out: &mut Vec<u8>) {
     put_u64(out, consumers.next_number);
     put_u64(out, consumers.n_turns);
     put_u64(out, consumers.n_came);
@@ -302,17 +310,29 @@ fn write_consumers(consumers: &Holders, out: &mut Vec<u8>) {
             put_u64(out, delivery.at_ms.get());
         });
         put_list(out, consumer.timed_out.iter(), |out, number| put_u64(out, *number));
+        if has_links {
+            put_bool(out, consumer.link.is_some());
+            consumer.link_credit().into_iter().for_each(|it| write_link_credit(it, out));
+        }
     });
 }
 
-fn read_consumers(consumers: &mut Holders, reader: &mut Reader<'_>) -> Result<(), RecordError> {
+fn read_consumers(
+    consumers: &mut Holders,
+    has_links: bool,
+    reader: &mut Reader<'_>,
+) -> Result<(), RecordError> {
     consumers.next_number = read_counter(reader)?;
     consumers.n_turns = read_counter(reader)?;
     consumers.n_came = read_counter(reader)?;
     consumers.active = read_option(reader)?;
     let mut earlier = None;
     for _ in 0..reader.u64()? {
-        let consumer = read_consumer(reader, consumers.next_number)?;
+        let mut consumer = read_consumer(reader, consumers.next_number)?;
+        if has_links && reader.bool()? {
+            consumer.terms.has_link_credit = true;
+            consumer.link = Some(DeliveryRoom::of_link(read_link_credit(reader)?));
+        }
         valid(earlier < Some(consumer.terms.consumer))?;
         earlier = Some(consumer.terms.consumer);
         consumers.put_back(consumer);
@@ -321,7 +341,7 @@ fn read_consumers(consumers: &mut Holders, reader: &mut Reader<'_>) -> Result<()
 }
 
 fn read_consumer(reader: &mut Reader<'_>, next_number: u64) -> Result<Holder, RecordError> {
-    let terms = read_attach(reader)?;
+    let terms = read_attach(reader, false)?;
     let (came, is_cancelled) = (reader.u64()?, reader.bool()?);
     let reach = match reader.u8()? {
         0 => Reach::Up,
@@ -339,7 +359,8 @@ fn read_consumer(reader: &mut Reader<'_>, next_number: u64) -> Result<Holder, Re
         held.hold(Delivery { number, position, at_ms: read_time(reader)? });
     }
     let timed_out = (0..reader.u64()?).map(|_| reader.u64()).collect::<Result<_, _>>()?;
-    Ok(Holder { terms, came, is_cancelled, reach, held, timed_out, turn, alarm_ms })
+    let link = None;
+    Ok(Holder { terms, came, is_cancelled, reach, held, link, timed_out, turn, alarm_ms })
 }
 
 fn write_publishers(publishers: &Publishers, out: &mut Vec<u8>) {

@@ -1,11 +1,12 @@
 //! Holders of messages of a quorum queue: the messages each holds, the turns among them, and the deliveries
 //! held for too long.
 
-use super::bounds::{COUNTER_MAX, PREFETCH_UNLIMITED};
+use super::bounds::{COUNTER_MAX, LINK_UNSETTLED_MAX, PREFETCH_UNLIMITED};
 use super::command::Attach;
 use super::effects::{Activity, Effects, TimedOut};
 use super::held::Delivery;
 use crate::unacked::Unacked;
+use crate::{CreditMode, DeliveryRoom, LinkCredit};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::UnixMs;
@@ -29,6 +30,8 @@ pub(super) struct Holder {
     pub(super) is_cancelled: bool,
     pub(super) reach: Reach,
     pub(super) held: Unacked<Delivery>,
+    /// Room of a consumer with link credit.
+    pub(super) link: Option<DeliveryRoom>,
     /// Numbers of deliveries that timed out and that the holder has not settled since.
     pub(super) timed_out: BTreeSet<u64>,
     /// Place in line; none if the holder is in no line.
@@ -49,13 +52,20 @@ impl Holder {
 
     const fn credit(&self) -> u32 {
         match self.terms.prefetch {
+            0 if self.link.is_some() => LINK_UNSETTLED_MAX,
             0 => PREFETCH_UNLIMITED,
             prefetch => prefetch,
         }
     }
 
     fn has_credit(&self) -> bool {
-        self.held.len() < self.credit() as usize
+        let has_link_credit = self.link.as_ref().is_none_or(DeliveryRoom::any);
+        has_link_credit && self.held.len() < self.credit() as usize
+    }
+
+    /// The link credit; none with a prefetch limit.
+    pub(super) fn link_credit(&self) -> Option<LinkCredit> {
+        self.link.as_ref().and_then(DeliveryRoom::link_credit)
     }
 
     /// Time when a time-out of this holder is due.
@@ -67,6 +77,11 @@ impl Holder {
             }
         }
     }
+}
+
+/// The room of a new consumer with these terms, if it has link credit.
+fn link_of(terms: &Attach) -> Option<DeliveryRoom> {
+    terms.has_link_credit.then(|| DeliveryRoom::new(CreditMode::Link))
 }
 
 /// The consumers of a queue.
@@ -96,6 +111,9 @@ impl Holders {
     /// Adds a consumer, or gives a known one new terms.
     pub(super) fn attach(&mut self, terms: Attach) {
         let is_new = self.change(terms.consumer, |consumer| {
+            if consumer.terms.has_link_credit != terms.has_link_credit {
+                consumer.link = link_of(&terms);
+            }
             consumer.terms = terms;
             consumer.is_cancelled = false;
             consumer.reach = Reach::Up;
@@ -114,6 +132,7 @@ impl Holders {
             is_cancelled,
             reach: Reach::Up,
             held: Unacked::default(),
+            link: link_of(&terms),
             timed_out: BTreeSet::new(),
             turn: None,
             alarm_ms: None,
@@ -234,11 +253,19 @@ impl Holders {
     /// Gives a message to the first in line; returns the delivery's number.
     #[inline]
     pub(super) fn give(&mut self, id: u64, position: u64, at_ms: UnixMs) -> u64 {
+        self.hold(id, position, at_ms, true)
+    }
+
+    #[inline]
+    fn hold(&mut self, id: u64, position: u64, at_ms: UnixMs, takes_credit: bool) -> u64 {
         let number = self.next_number;
         debug_assert!(number < COUNTER_MAX, "numbers are never used up");
         self.next_number += 1;
         let Some(consumer) = self.table.get_mut(&id) else { return number };
         consumer.held.hold(Delivery { number, position, at_ms });
+        if let Some(link) = consumer.link.as_mut().filter(|_| takes_credit) {
+            link.take(1);
+        }
         let (has_credit, turn) = (consumer.has_credit(), consumer.turn);
         if consumer.alarm_ms.is_none() && consumer.terms.timeout_ms.is_some() {
             self.set_alarm(id, 0);
@@ -267,7 +294,7 @@ impl Holders {
         if !self.table.contains_key(&terms.consumer) {
             self.insert(terms, true);
         }
-        self.give(terms.consumer, position, at_ms)
+        self.hold(terms.consumer, position, at_ms, false)
     }
 
     /// Releases the deliveries of a consumer with numbers in `start..end`, also those that timed out;
@@ -307,6 +334,14 @@ impl Holders {
     pub(super) fn set_prefetch(&mut self, id: u64, prefetch: u32) {
         if let Some(consumer) = self.table.get_mut(&id) {
             consumer.terms.prefetch = prefetch;
+            self.refresh(id);
+        }
+    }
+
+    /// Changes the room of a consumer that has link credit.
+    pub(super) fn change_link(&mut self, id: u64, change: impl FnOnce(&mut DeliveryRoom)) {
+        if let Some(link) = self.table.get_mut(&id).and_then(|consumer| consumer.link.as_mut()) {
+            change(link);
             self.refresh(id);
         }
     }

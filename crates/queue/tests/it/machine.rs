@@ -57,7 +57,14 @@ impl Queue {
     }
 
     fn attach(&mut self, consumer: u64, prefetch: u32) -> Vec<u64> {
-        let terms = Attach { consumer, node: 1, prefetch, priority: 0, timeout_ms: None };
+        let terms = Attach {
+            consumer,
+            node: 1,
+            prefetch,
+            has_link_credit: false,
+            priority: 0,
+            timeout_ms: None,
+        };
         positions(&self.apply(&Command::Attach(terms)))
     }
 

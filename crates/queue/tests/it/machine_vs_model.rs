@@ -10,7 +10,7 @@ use queue::machine::{
     Answer, Arrival, Attach, Command, DeadLetters, Effects, Get, Items, Named, NumberRange,
     Outcome, PendingLimits, Promise, Put, Run, Settings,
 };
-use queue::{Limits, Machine, PositionRange, Retry, RetryOn, Return};
+use queue::{Limits, LinkCredit, Machine, PositionRange, Retry, RetryOn, Return};
 use std::collections::BTreeMap;
 use stdx::UnixMs;
 use stdx::record::Reader;
@@ -96,11 +96,13 @@ prop_compose! {
 
 fn terms() -> impl Strategy<Value = Attach> {
     let timeout_ms = prop::option::weighted(0.4, 1..60_u64);
-    (0..4_u64, 0..2_u32, 0..4_u32, 0..3_i64, timeout_ms).prop_map(
-        |(consumer, node, prefetch, priority, timeout_ms)| Attach {
+    let has_link_credit = prop::bool::weighted(0.3);
+    (0..4_u64, 0..2_u32, 0..4_u32, has_link_credit, 0..3_i64, timeout_ms).prop_map(
+        |(consumer, node, prefetch, has_link_credit, priority, timeout_ms)| Attach {
             consumer,
             node,
             prefetch,
+            has_link_credit,
             priority,
             timeout_ms,
         },
@@ -111,6 +113,9 @@ fn plain() -> impl Strategy<Value = Command<'static>> {
     prop_oneof![
         8 => terms().prop_map(Command::Attach),
         1 => (0..4_u64, 0..4_u32).prop_map(|(consumer, prefetch)| Command::Prefetch { consumer, prefetch }),
+        4 => (0..4_u64, 0..6_u32, 0..5_u32, any::<bool>()).prop_map(|(consumer, delivery_count, credit, drain)| {
+            Command::Flow { consumer, seen: LinkCredit { delivery_count, credit }, drain }
+        }),
         2 => (0..5_u64).prop_map(|consumer| Command::Cancel { consumer }),
         2 => (0..6_u64, how()).prop_map(|(consumer, how)| Command::Detach { consumer, how }),
         3 => (any::<bool>(), 0..7_u64, prop::option::of(1..60_u64)).prop_map(|(settles, consumer, timeout_ms)| {
@@ -176,6 +181,10 @@ fn listed(effects: &Effects, is_purge: bool) -> Vec<Effect> {
             Effect::Got { request, number: assigned.number, position: assigned.position, n_ready }
         }
         Answer::Empty { request } => Effect::Empty(request),
+        Answer::Flowed { consumer, credit, n_ready } => {
+            let LinkCredit { delivery_count, credit } = credit;
+            Effect::Flowed { consumer, delivery_count, credit, n_ready }
+        }
         Answer::SingleActive { request } => Effect::SingleActive(request),
     }));
     let timed_out = effects.timed_out.iter();
@@ -235,6 +244,7 @@ fn sorted(mut effects: Vec<Effect>, is_purge: bool) -> Vec<Effect> {
         | Effect::NotAttached(_)
         | Effect::Got { .. }
         | Effect::Empty(_)
+        | Effect::Flowed { .. }
         | Effect::SingleActive(_) => (2, 0),
         Effect::TimedOut { .. } => (3, 0),
         Effect::Active { .. } => (4, 0),

@@ -1,10 +1,10 @@
 //! A consumer as its session holds it: everything it says to its queue.
 
 use super::QuorumQueue;
-use queue::machine::{Command, Outcome};
-use queue::{CreditMode, Return};
+use queue::machine::{Answer, Command, Outcome};
+use queue::{CreditMode, LinkCredit, Return};
 use queue_type::{AfterDetach, AttachRefused, Count, Got, Settled, Taker, Wakes};
-use session::{ChannelId, Settle};
+use session::{ChannelId, ConsumerCredit, CreditRequest, Settle};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -105,10 +105,35 @@ impl Consumer {
     pub fn set_prefetch(&self, prefetch: Option<u32>) {
         let prefetch = prefetch.unwrap_or(0);
         self.queue.with(|turn| {
-            if let Some(feed) = turn.state.members.feed_mut(self.id) {
+            let feed = turn.state.members.feed_mut(self.id);
+            if let Some(feed) =
+                feed.filter(|it| it.channel.checkout.credit_mode != CreditMode::Link)
+            {
                 let limit = Some(prefetch).filter(|it| *it > 0);
                 feed.channel.checkout.credit_mode = CreditMode::of_prefetch(limit);
                 turn.apply(&Command::Prefetch { consumer: self.id, prefetch });
+            }
+        });
+    }
+
+    /// Takes its link credit as its client sees it. The client is told what is left, if it wishes, behind
+    /// what this gives to the consumer.
+    pub fn flow(&self, request: &CreditRequest) {
+        let CreditRequest { delivery_count, credit, drain, echo, .. } = *request;
+        self.queue.with(|turn| {
+            if turn.state.members.feed_mut(self.id).is_none() {
+                return;
+            }
+            let seen = LinkCredit { delivery_count, credit };
+            turn.apply(&Command::Flow { consumer: self.id, seen, drain });
+            let Some(Answer::Flowed { credit, n_ready, .. }) = turn.take_answer() else { return };
+            turn.hand_over();
+            let feed = turn.state.members.feed_mut(self.id);
+            if let Some(feed) = feed.filter(|feed| drain || echo || feed.credit.is_some()) {
+                let LinkCredit { delivery_count, credit } = credit;
+                let available = u32::try_from(n_ready).unwrap_or(u32::MAX);
+                feed.credit = Some(ConsumerCredit { delivery_count, credit, available, drain });
+                turn.feed(self.id);
             }
         });
     }

@@ -30,10 +30,6 @@ impl Turn<'_> {
         if self.state.is_deleted {
             return Err(AttachRefused::Gone);
         }
-        if attach.checkout.credit_mode == CreditMode::Link {
-            let text = format!("link credit not supported by {}", self.queue.def().resource());
-            return Err(AttachRefused::NotImplemented(text));
-        }
         let consumer = self.state.members.next_id();
         let of_consumer = own_timeout_ms(&attach.arguments);
         let of_others = self.state.terms.consumer_timeout_ms.or(attach.node_timeout_ms);
@@ -42,6 +38,7 @@ impl Turn<'_> {
             consumer,
             node: THIS_NODE,
             prefetch: attach.checkout.credit_mode.prefetch().unwrap_or(0),
+            has_link_credit: attach.checkout.credit_mode == CreditMode::Link,
             priority: attach.checkout.priority,
             timeout_ms,
         }));
@@ -147,6 +144,9 @@ impl Turn<'_> {
                     channel.room.close();
                     return;
                 }
+            }
+            if let Some(credit) = feed.credit.take() {
+                sink.flowed(link, credit);
             }
         });
         self.wakes.extend(waker);

@@ -4,6 +4,7 @@
 use delivery::ConsumerChannel;
 use queue::machine::Assigned;
 use queue_type::{AckTimeout, Activity, ConsumerView, Owner};
+use session::ConsumerCredit;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,6 +36,8 @@ pub(crate) struct Feed {
     pub(crate) channel: ConsumerChannel,
     /// Messages that the consumer holds and that are not in its outbox yet.
     pub(crate) waiting: VecDeque<Assigned>,
+    /// Link credit that the client is to be told once nothing waits.
+    pub(crate) credit: Option<ConsumerCredit>,
     /// Whether the consumer gets deliveries, as its session sees it.
     pub(crate) is_active: Arc<AtomicBool>,
 }
@@ -60,7 +63,8 @@ impl Members {
         self.last += 1;
         self.n_consumers += 1;
         let owner = channel.owner();
-        let feed = Some(Box::new(Feed { channel, waiting: VecDeque::new(), is_active }));
+        let (waiting, credit) = (VecDeque::new(), None);
+        let feed = Some(Box::new(Feed { channel, waiting, credit, is_active }));
         let before =
             self.by_id.insert(self.last, Member { owner, timeout_ms, feed, knows_timeout: false });
         assert!(before.is_none(), "a number is that of one consumer");

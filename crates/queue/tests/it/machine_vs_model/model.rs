@@ -1,5 +1,6 @@
 //! A quorum queue, naively: a list of messages and one of consumers, looked through for every question.
 
+mod clients;
 mod operators;
 
 use super::numbers::{Numbers, keep, numbers};
@@ -7,7 +8,7 @@ use queue::machine::{
     Arrival, Attach, Bytes, Command, DeadLetters, Get, NumberRange, Outcome, PREFETCH_UNLIMITED,
     Put, Settings,
 };
-use queue::{DeliveryCounts, Reason, RetryOn, Return};
+use queue::{DeliveryCounts, LinkCredit, Reason, RetryOn, Return};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -72,6 +73,8 @@ struct Consumer {
     is_cancelled: bool,
     reach: Reach,
     timed_out: Vec<u64>,
+    /// With link credit.
+    link: LinkCredit,
 }
 
 impl Consumer {
@@ -90,6 +93,7 @@ pub(crate) enum Effect {
     Got { request: u64, number: u64, position: u64, n_ready: u64 },
     Empty(u64),
     SingleActive(u64),
+    Flowed { consumer: u64, delivery_count: u32, credit: u32, n_ready: u64 },
     TimedOut { consumer: u64, number: u64 },
     Active { consumer: u64, is_active: bool },
     Departing { number: u64, position: u64, reason: &'static str },
@@ -183,10 +187,9 @@ impl Model {
                     consumer.terms.prefetch = prefetch;
                 }
             }
+            Command::Flow { consumer, seen, drain } => self.flow(consumer, seen, drain),
             Command::Cancel { consumer } => {
-                if let Some(consumer) = self.consumer(consumer) {
-                    consumer.is_cancelled = true;
-                }
+                self.consumer(consumer).into_iter().for_each(|it| it.is_cancelled = true);
             }
             Command::Detach { consumer, how } => {
                 if let Some(consumer) = self.consumer(consumer) {
@@ -245,34 +248,6 @@ impl Model {
             Command::Reopen => self.is_closed = false,
         }
         self.update_line();
-    }
-
-    fn publishers_gone(&mut self, gone: &[u64]) {
-        self.publishers.retain(|(publisher, _)| !gone.contains(publisher));
-        for message in &mut self.messages {
-            if let Some((publisher, _)) = &mut message.waiter
-                && publisher.is_some_and(|publisher| gone.contains(&publisher))
-            {
-                *publisher = None;
-                message.waiter = message.waiter.filter(|_| message.named.is_some());
-            }
-        }
-    }
-
-    fn settle_numbers(&mut self, consumer: u64, outcome: Outcome, numbers: &[NumberRange]) {
-        let mut settled = Vec::new();
-        for range in numbers {
-            let is_named = |number: u64| (range.start..range.end).contains(&number);
-            for it in self.held(consumer) {
-                if is_named(it.0) && !settled.contains(&it) {
-                    settled.push(it);
-                }
-            }
-            if let Some(consumer) = self.consumer(consumer) {
-                consumer.timed_out.retain(|number| !is_named(*number));
-            }
-        }
-        self.settle(&settled, outcome);
     }
 
     fn close(&mut self, request: u64, (if_unused, if_empty): (bool, bool)) {
@@ -423,6 +398,9 @@ impl Model {
         }
         if let Some(known) = self.consumer(id) {
             let has_moved = known.terms.priority != terms.priority;
+            if known.terms.has_link_credit != terms.has_link_credit {
+                known.link = LinkCredit { delivery_count: 0, credit: 0 };
+            }
             (known.terms, known.is_cancelled, known.reach) = (terms, false, Reach::Up);
             if has_moved {
                 self.line.retain(|other| *other != id);
@@ -435,8 +413,9 @@ impl Model {
 
     fn insert(&mut self, terms: Attach, is_cancelled: bool) {
         let (came, reach, timed_out) = (self.n_came, Reach::Up, Vec::new());
+        let link = LinkCredit { delivery_count: 0, credit: 0 };
         self.n_came += 1;
-        self.consumers.push(Consumer { terms, came, is_cancelled, reach, timed_out });
+        self.consumers.push(Consumer { terms, came, is_cancelled, reach, timed_out, link });
         self.consumers.sort_by_key(|consumer| consumer.terms.consumer);
     }
 
@@ -559,7 +538,17 @@ impl Model {
             self.settle(&[(number, position)], Outcome::Accepted);
         } else if self.consumer(consumer).is_none() {
             let Get { node, timeout_ms, .. } = *get;
-            self.insert(Attach { consumer, node, prefetch: 0, priority: 0, timeout_ms }, true);
+            self.insert(
+                Attach {
+                    consumer,
+                    node,
+                    prefetch: 0,
+                    has_link_credit: false,
+                    priority: 0,
+                    timeout_ms,
+                },
+                true,
+            );
         } else {
             self.step_back(consumer);
         }
@@ -723,7 +712,8 @@ impl Model {
             0 => PREFETCH_UNLIMITED,
             prefetch => prefetch,
         };
-        is_served && consumer.is_up() && self.held(id).len() < prefetch as usize
+        let has_link_credit = !consumer.terms.has_link_credit || consumer.link.credit > 0;
+        is_served && consumer.is_up() && has_link_credit && self.held(id).len() < prefetch as usize
     }
 
     /// Those who want more are in line, new ones at its end; those of whom nothing is left are forgotten.
@@ -764,6 +754,9 @@ impl Model {
             let DeliveryCounts { n_failed, n_acquired } = message.counts;
             let given = Effect::Assigned { consumer, number, position, n_failed, n_acquired };
             self.effects.push(given);
+            let link = &mut self.consumer(consumer).expect("who is in line is there").link;
+            link.delivery_count += 1;
+            link.credit = link.credit.saturating_sub(1);
             self.step_back(consumer);
         }
     }

@@ -13,5 +13,7 @@ pub use error_code::ErrorCode;
 pub const SOCKET_FILE: &str = "ctl.sock";
 /// The header that names the node that an operator means; any other node refuses the request.
 pub const NODE_HEADER: &str = "leveret-node";
+/// The types of queue, as operators are told them.
+pub const QUEUE_TYPES: [&str; 3] = ["quorum", "stream", "classic"];
 /// The longest document of definitions that is imported, bytes: some two million queues.
 pub const DOCUMENT_BYTES_MAX: usize = 256 * 1024 * 1024;

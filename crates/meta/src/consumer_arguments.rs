@@ -5,7 +5,8 @@ use amqp091::Table;
 
 use crate::error::MetaError;
 use crate::queue::QueueDef;
-use crate::queue_type::{CLASSIC, QUORUM, QueueType, STREAM};
+use crate::queue_type::{QueueType, STREAM};
+use crate::setting::QUEUES;
 use crate::setting::argument::ArgumentRule;
 
 /// An argument, its values, and whose consumers know it.
@@ -14,8 +15,8 @@ type Known = (&'static str, ArgumentRule, &'static [&'static QueueType]);
 /// Classic queues have time-outs of consumers here, which RabbitMQ's have not. Where a consumer of a stream
 /// begins is checked as it is looked up.
 static KNOWN: [Known; 5] = [
-    ("x-priority", ArgumentRule::Integer, &[&CLASSIC, &QUORUM]),
-    ("x-consumer-timeout", ArgumentRule::NotNegative, &[&CLASSIC, &QUORUM]),
+    ("x-priority", ArgumentRule::Integer, QUEUES),
+    ("x-consumer-timeout", ArgumentRule::NotNegative, QUEUES),
     ("x-stream-offset", ArgumentRule::Any, &[&STREAM]),
     ("x-stream-filter", ArgumentRule::Any, &[&STREAM]),
     ("x-stream-match-unfiltered", ArgumentRule::Any, &[&STREAM]),

@@ -6,61 +6,10 @@ use serde_json::{Map, Value};
 use crate::error::MetaError;
 use crate::parameter::Json;
 use crate::pattern::Pattern;
+pub use crate::queue_type::ApplyTo;
 use crate::queue_type::QueueKind;
 use crate::setting::policy;
 pub use crate::setting::policy::PolicyScope;
-
-stdx::named! {
-    /// The kinds of object a policy applies to.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub enum ApplyTo {
-        /// Exchanges and queues.
-        #[default]
-        All = "all",
-        /// Exchanges.
-        Exchanges = "exchanges",
-        /// Queues of all types.
-        Queues = "queues",
-        /// Classic queues.
-        ClassicQueues = "classic_queues",
-        /// Quorum queues.
-        QuorumQueues = "quorum_queues",
-        /// Streams.
-        Streams = "streams",
-    }
-}
-
-impl ApplyTo {
-    /// The value of that word.
-    ///
-    /// # Errors
-    /// [`MetaError::Invalid`] naming the known words.
-    pub fn parse(word: &str) -> Result<Self, MetaError> {
-        Self::of_name(word).ok_or_else(|| {
-            MetaError::Invalid(format!(
-                "apply-to '{word}' unrecognised; should be one of: 'queues', 'classic_queues',  \
-                 'quorum_queues', 'streams', 'exchanges', or 'all'"
-            ))
-        })
-    }
-
-    const fn covers_exchanges(self) -> bool {
-        match self {
-            Self::All | Self::Exchanges => true,
-            Self::Queues | Self::ClassicQueues | Self::QuorumQueues | Self::Streams => false,
-        }
-    }
-
-    fn covers(self, kind: QueueKind) -> bool {
-        match self {
-            Self::All | Self::Queues => true,
-            Self::ClassicQueues | Self::QuorumQueues | Self::Streams => {
-                kind.apply_to() == self.as_str()
-            }
-            Self::Exchanges => false,
-        }
-    }
-}
 
 /// The longest name of a queue or exchange, in bytes.
 const NAME_BYTES_MAX: usize = 255;

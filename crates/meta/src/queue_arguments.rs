@@ -117,7 +117,7 @@ pub(crate) fn check_type(queue: &QueueDef) -> Result<(), MetaError> {
         None => return Ok(()),
         Some(Value::LongString(name)) => {
             let name = String::from_utf8_lossy(name);
-            if QueueType::find(&name).is_some() {
+            if QueueKind::of_name(&name).is_some() {
                 return Ok(());
             }
             format!("\"unsupported queue type '{name}'\"")

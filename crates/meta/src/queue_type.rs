@@ -1,15 +1,6 @@
 //! The types of queue and what they can do, the format one is stored in, the connection it may belong to.
 
-/// The types of queue that this node offers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum QueueKind {
-    /// A queue on one node.
-    Classic,
-    /// A state machine over a log that can be replicated.
-    Quorum,
-    /// A log that consumers read, each from where it likes.
-    Stream,
-}
+use crate::error::MetaError;
 
 /// A queue type of RabbitMQ and its capabilities. Which arguments and policies it knows is said by the rows
 /// of `setting::SETTINGS`.
@@ -17,22 +8,27 @@ pub enum QueueKind {
 pub(crate) struct QueueType {
     /// The type.
     pub(crate) kind: QueueKind,
-    /// The name used in `x-queue-type`.
-    pub(crate) name: &'static str,
     /// Its module, as RabbitMQ's texts name it.
     pub(crate) module: &'static str,
-    /// The word of policies that apply to this type alone.
-    apply_to: &'static str,
     /// Whether its queues may be exclusive, auto-delete, or not durable.
     pub(crate) is_for_temporary: bool,
     /// Whether the broker makes names for its queues.
     is_server_named: bool,
+    placement: Placement,
     /// Whether of an argument and a policy the policy counts, whatever the row of the setting says.
     pub(crate) policy_counts: bool,
     /// How its queues keep messages.
     keeping: Keeping,
     /// Failed deliveries after which a message is gone, where nothing else is asked for.
     pub(crate) delivery_limit_default: Option<u32>,
+}
+
+/// The nodes that hold a queue.
+#[derive(Debug)]
+enum Placement {
+    OneNode,
+    /// Those of its members.
+    Members,
 }
 
 /// How queues of a type keep messages.
@@ -46,80 +42,128 @@ struct Keeping {
     knows_publishers: bool,
 }
 
-pub(crate) static CLASSIC: QueueType = QueueType {
-    kind: QueueKind::Classic,
-    name: "classic",
-    module: "rabbit_classic_queue",
-    apply_to: "classic_queues",
-    is_for_temporary: true,
-    is_server_named: true,
-    policy_counts: false,
-    keeping: Keeping { is_logged: true, keeps_transient: false, knows_publishers: false },
-    delivery_limit_default: None,
-};
+/// The types: `VARIANT ROW = NAME, VARIANT of ApplyTo = WORD: COLUMNS`.
+macro_rules! queue_types {
+    ($(
+        $(#[$meta:meta])*
+        $kind:ident $row:ident = $name:literal, $policy:ident = $word:literal:
+        $($column:ident: $value:expr),*;
+    )*) => {
+        stdx::named! {
+            /// The types of queue that this node offers, by their names in `x-queue-type`.
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+            pub enum QueueKind { $($(#[$meta])* $kind = $name,)* }
+        }
 
-pub(crate) static QUORUM: QueueType = QueueType {
-    kind: QueueKind::Quorum,
-    name: "quorum",
-    module: "rabbit_quorum_queue",
-    apply_to: "quorum_queues",
-    is_for_temporary: false,
-    is_server_named: false,
-    policy_counts: false,
-    keeping: Keeping { is_logged: true, keeps_transient: true, knows_publishers: true },
-    delivery_limit_default: Some(20),
-};
+        stdx::named! {
+            /// The kinds of object a policy applies to.
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+            pub enum ApplyTo {
+                /// Exchanges and queues.
+                #[default]
+                All = "all",
+                /// Exchanges.
+                Exchanges = "exchanges",
+                /// Queues of all types.
+                Queues = "queues",
+                $(
+                    #[doc = concat!("Queues of the type `", $name, "`.")]
+                    $policy = $word,
+                )*
+            }
+        }
 
-pub(crate) static STREAM: QueueType = QueueType {
-    kind: QueueKind::Stream,
-    name: "stream",
-    module: "rabbit_stream_queue",
-    apply_to: "streams",
-    is_for_temporary: false,
-    is_server_named: false,
-    policy_counts: true,
-    keeping: Keeping { is_logged: false, keeps_transient: true, knows_publishers: false },
-    delivery_limit_default: None,
-};
+        $(pub(crate) static $row: QueueType = QueueType { kind: QueueKind::$kind, $($column: $value),* };)*
+
+        impl QueueKind {
+            pub(crate) const fn capabilities(self) -> &'static QueueType {
+                match self { $(Self::$kind => &$row,)* }
+            }
+        }
+
+        impl ApplyTo {
+            /// The words of policies that apply to one type of queue.
+            const OF_TYPES: [&str; QueueKind::ALL.len()] = [$($word),*];
+
+            pub(crate) const fn covers(self, kind: QueueKind) -> bool {
+                match self {
+                    Self::All | Self::Queues => true,
+                    Self::Exchanges => false,
+                    $(Self::$policy => matches!(kind, QueueKind::$kind),)*
+                }
+            }
+        }
+    };
+}
+
+queue_types! {
+    /// A queue on one node.
+    Classic CLASSIC = "classic", ClassicQueues = "classic_queues":
+        module: "rabbit_classic_queue",
+        is_for_temporary: true,
+        is_server_named: true,
+        placement: Placement::OneNode,
+        policy_counts: false,
+        keeping: Keeping { is_logged: true, keeps_transient: false, knows_publishers: false },
+        delivery_limit_default: None;
+    /// A state machine over a log that can be replicated.
+    Quorum QUORUM = "quorum", QuorumQueues = "quorum_queues":
+        module: "rabbit_quorum_queue",
+        is_for_temporary: false,
+        is_server_named: false,
+        placement: Placement::Members,
+        policy_counts: false,
+        keeping: Keeping { is_logged: true, keeps_transient: true, knows_publishers: true },
+        delivery_limit_default: Some(20);
+    /// A log that consumers read, each from where it likes.
+    Stream STREAM = "stream", Streams = "streams":
+        module: "rabbit_stream_queue",
+        is_for_temporary: false,
+        is_server_named: false,
+        placement: Placement::Members,
+        policy_counts: true,
+        keeping: Keeping { is_logged: false, keeps_transient: true, knows_publishers: false },
+        delivery_limit_default: None;
+}
 
 impl PartialEq for QueueType {
     fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
+        self.kind == other.kind
     }
 }
 
 impl Eq for QueueType {}
 
-impl QueueType {
-    /// The type of that name.
-    pub(crate) fn find(name: &str) -> Option<&'static Self> {
-        [&CLASSIC, &QUORUM, &STREAM].into_iter().find(|one| one.name == name)
+impl ApplyTo {
+    /// The value of that word.
+    ///
+    /// # Errors
+    /// [`MetaError::Invalid`] naming the known words.
+    pub fn parse(word: &str) -> Result<Self, MetaError> {
+        let [first, others @ ..] = Self::OF_TYPES;
+        Self::of_name(word).ok_or_else(|| {
+            let others = others.join("', '");
+            MetaError::Invalid(format!(
+                "apply-to '{word}' unrecognised; should be one of: 'queues', '{first}',  \
+                 '{others}', 'exchanges', or 'all'"
+            ))
+        })
+    }
+
+    pub(crate) const fn covers_exchanges(self) -> bool {
+        matches!(self, Self::All | Self::Exchanges)
     }
 }
 
 impl QueueKind {
-    pub(crate) const fn capabilities(self) -> &'static QueueType {
-        match self {
-            Self::Classic => &CLASSIC,
-            Self::Quorum => &QUORUM,
-            Self::Stream => &STREAM,
-        }
+    /// Its module, as RabbitMQ's texts and figures name it.
+    pub const fn module(self) -> &'static str {
+        self.capabilities().module
     }
 
-    /// The name used in `x-queue-type`.
-    pub const fn as_str(self) -> &'static str {
-        self.capabilities().name
-    }
-
-    /// The type of that name.
-    #[must_use]
-    pub fn of_name(name: &str) -> Option<Self> {
-        QueueType::find(name).map(|found| found.kind)
-    }
-
-    /// The word of policies that apply to this type alone.
-    pub(crate) const fn apply_to(self) -> &'static str {
-        self.capabilities().apply_to
+    /// Whether its queues have members, which nodes can hold.
+    pub const fn has_members(self) -> bool {
+        matches!(self.capabilities().placement, Placement::Members)
     }
 
     /// Whether the broker makes names for its queues.

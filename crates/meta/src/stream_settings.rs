@@ -78,7 +78,7 @@ pub fn stream_arguments<'a>(
     given: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Result<Table, MetaError> {
     let mut arguments = Table::new();
-    arguments.push(ShortString::from_static(QUEUE_TYPE_ARGUMENT), STREAM.name);
+    arguments.push(ShortString::from_static(QUEUE_TYPE_ARGUMENT), STREAM.kind.as_str());
     for (key, text) in given {
         let value = if NUMBERS.contains(&key) {
             let number: i64 = text

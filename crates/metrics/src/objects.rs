@@ -8,7 +8,7 @@ use crate::selection::Selection;
 use crate::snapshot::Snapshot;
 use crate::table::{
     COMMIT_LATENCY, LOGIN_FAMILY, LOGIN_SOURCES, NODE_FAMILIES, OLDEST, QUORUM_LOG,
-    commit_latency_seconds, logins, module, of_family,
+    commit_latency_seconds, logins, of_family,
 };
 use crate::text::{Kind, Writer};
 use auth::LoginThrottle;
@@ -179,7 +179,7 @@ impl Selection<'_> {
             let mut metric = writer.begin(QUEUE_INFO.0, Kind::Gauge, QUEUE_INFO.1);
             for queue in view.queues().filter(is_wanted) {
                 let [vhost, name] = labels(queue.def());
-                let module = ("queue_type", module(queue.def().kind));
+                let module = ("queue_type", queue.def().kind.module());
                 metric.value(&[vhost, name, module, ("membership", "leader")], 1);
             }
         }

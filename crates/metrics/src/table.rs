@@ -190,20 +190,8 @@ const DELIVERED: &str = "global_messages_delivered_total";
 /// The meaning of [`STREAM_ERRORS`].
 pub(crate) const STREAM_ERROR: &str = "Errors sent to stream clients";
 
-/// COMPAT: the modules of RabbitMQ that stand for types of queues.
-const TYPES: [(QueueKind, &str); 3] = [
-    (QueueKind::Classic, "rabbit_classic_queue"),
-    (QueueKind::Quorum, "rabbit_quorum_queue"),
-    (QueueKind::Stream, "rabbit_stream_queue"),
-];
-
 /// The protocols, in the order of [`ProtocolRow`].
 const PROTOCOLS: [&str; 2] = ["amqp091", "stream"];
-
-/// The module of a type of queue.
-pub(crate) fn module(kind: QueueKind) -> &'static str {
-    TYPES.iter().find(|(known, _)| *known == kind).map_or("", |(_, module)| module)
-}
 
 /// Messages that clients published, and who is connected, by protocol. COMPAT: of the stream protocol
 /// RabbitMQ counts neither what was routed nor what was not.
@@ -315,9 +303,9 @@ pub(crate) fn node(writer: &mut Writer<'_>, snapshot: &Snapshot, is_wanted: impl
     }
     if is_wanted(PUBLISHED.0) {
         let mut metric = writer.begin(PUBLISHED.0, Counter, PUBLISHED.1);
-        for (kind, module) in TYPES {
+        for kind in QueueKind::ALL {
             let n = snapshot.queues.of(kind).of(Count::Published);
-            metric.value(&[("queue_type", module)], n);
+            metric.value(&[("queue_type", kind.module())], n);
         }
     }
     distributions(writer, snapshot);
@@ -383,12 +371,12 @@ pub(crate) const LOGIN_FAMILY: &str = "auth_attempt_metrics";
 fn queue_types(writer: &mut Writer<'_>, snapshot: &Snapshot) {
     for (name, kind, of, help) in BY_QUEUE_TYPE {
         let mut metric = writer.begin(name, *kind, help);
-        for (queue_kind, module) in TYPES {
-            let labels = [("protocol", "amqp091"), ("queue_type", module)];
+        for queue_kind in QueueKind::ALL {
+            let labels = [("protocol", "amqp091"), ("queue_type", queue_kind.module())];
             metric.value(&labels, of(&snapshot.queues.of(queue_kind)));
         }
         if *name == DELIVERED {
-            let labels = [("protocol", "stream"), ("queue_type", "rabbit_stream_queue")];
+            let labels = [("protocol", "stream"), ("queue_type", QueueKind::Stream.module())];
             metric.value(&labels, snapshot.streams.n_delivered);
         }
     }
@@ -412,14 +400,14 @@ pub(crate) fn deaths(writer: &mut Writer<'_>, deaths: &Deaths) {
             // At-least-once dead-lettering rejects publishes to a full queue, so no message is dropped over
             // the limit.
             if reason != Reason::MaxLen || to != DeadLetters::AtLeastOnce {
-                let labels = [("queue_type", module(kind)), ("dead_letter_strategy", strategy)];
+                let labels = [("queue_type", kind.module()), ("dead_letter_strategy", strategy)];
                 metric.value(&labels, deaths.n(kind, to, reason));
             }
         }
     }
     let (name, help) = DEATHS_CONFIRMED;
     let labels =
-        [("queue_type", module(QueueKind::Quorum)), ("dead_letter_strategy", "at_least_once")];
+        [("queue_type", QueueKind::Quorum.module()), ("dead_letter_strategy", "at_least_once")];
     writer.begin(name, Counter, help).value(&labels, deaths.n_confirmed());
 }
 

@@ -2,7 +2,7 @@
 
 import { link } from './app.js';
 import { path } from './api.js';
-import { argumentsOf, dialog, vhostField } from './parts.js';
+import { QUEUE_TYPES, argumentsOf, dialog, vhostField } from './parts.js';
 
 /** Arguments of queues: name, types that know it, kind, what it does. @type {[string, string, string, string][]} */
 const QUEUE_ARGUMENTS = [
@@ -29,8 +29,6 @@ const QUEUE_ARGUMENTS = [
   ['x-stream-filter-size-bytes', 'stream', 'number', 'filter size of a chunk, bytes, 16 to 255'],
 ];
 
-const TYPES = [['classic', 'Classic: the default'], ['quorum', 'Quorum: with delivery limits'], ['stream', 'Stream: messages stay after they are read']];
-
 /** @param {string} [vhost] */
 export function createQueue(vhost) {
   const known = /** @type {import('./parts.js').Field[]} */ (QUEUE_ARGUMENTS.map(([key, types, kind, help]) => ({
@@ -42,7 +40,7 @@ export function createQueue(vhost) {
     fields: [
       vhostField(vhost),
       { name: 'name', label: 'Name', required: true },
-      { name: 'type', label: 'Type', type: 'select', options: TYPES, value: 'classic' },
+      { name: 'type', label: 'Type', type: 'select', options: QUEUE_TYPES.map((it) => [it.name, it.label]), value: 'classic' },
       { name: 'durable', label: 'Durable: survives a restart', type: 'checkbox', value: true, only: (values) => values.type === 'classic' },
       { name: 'auto_delete', label: 'Auto-delete: deleted with its last consumer', type: 'checkbox', only: (values) => values.type === 'classic' },
       { name: 'more', label: 'Show all arguments', type: 'checkbox' },

@@ -5,6 +5,13 @@ import { ask, root, sent } from './api.js';
 import { h } from './dom.js';
 import { bytes, duration, number, plain, quoted, time } from './format.js';
 
+/** Types of queues, and the word of policies for each. */
+export const QUEUE_TYPES = [
+  { name: 'classic', label: 'Classic: the default', policies: 'classic_queues' },
+  { name: 'quorum', label: 'Quorum: with delivery limits', policies: 'quorum_queues' },
+  { name: 'stream', label: 'Stream: messages stay after they are read', policies: 'streams' },
+];
+
 /** A name of somebody else's. @param {unknown} text @param {string} [empty] */
 export function name(text, empty = '(none)') {
   const shown = plain(text);

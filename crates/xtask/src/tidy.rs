@@ -7,7 +7,7 @@ use crate::{clients, doc_tests, glossary, layers, links, quotes, sizes, subjects
 const TOOLS: &[&str] = &["xtask"];
 
 /// The pages that say where things are.
-const MAPS: &[&str] = &["ARCHITECTURE.md", "docs/storage.md"];
+const MAPS: &[&str] = &["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/storage.md"];
 
 /// Everything that is not as it should be, a line each.
 pub(crate) fn all() -> anyhow::Result<Vec<String>> {
@@ -35,10 +35,26 @@ fn names(files: &[String]) -> Vec<String> {
     files.iter().filter(wrong).map(|file| format!("{file}: name it after its folder")).collect()
 }
 
-/// The sources that the map names and that are not there: `queue.rs`, `classic/src/queue.rs`.
+/// The endings of files that maps name.
+const SOURCES: [&str; 7] = ["rs", "md", "js", "py", "java", "txt", "toml"];
+
+/// The files and folders that the map names and that are not there: `queue.rs`, `classic/src/`. Capitals in a
+/// path stand for a name.
 fn misplaced(map: &str, text: &str, files: &[String]) -> Vec<String> {
-    let named = text.split('`').skip(1).step_by(2).filter(|quoted| quoted.ends_with(".rs"));
-    let is_there = |named: &str| files.iter().any(|file| file.ends_with(&format!("/{named}")));
+    let is_source = |path: &str| {
+        path.rsplit_once('.')
+            .is_some_and(|(name, ending)| !name.is_empty() && SOURCES.contains(&ending))
+    };
+    let is_folder =
+        |path: &str| path.ends_with('/') && path != "/" && !path.contains(char::is_uppercase);
+    let is_path = |path: &&str| !path.contains([' ', '*']) && (is_source(path) || is_folder(path));
+    let named = text.split('`').skip(1).step_by(2).filter(is_path);
+    let is_there = |named: &str| {
+        let inside = format!("/{named}");
+        let ends = |file: &String| file == named || file.ends_with(&inside);
+        let holds = |file: &String| file.starts_with(named) || file.contains(&inside);
+        files.iter().any(|file| if is_folder(named) { holds(file) } else { ends(file) })
+    };
     let missing = named.filter(|named| !is_there(named));
     missing.map(|named| format!("{map} names {named}, which is not there")).collect()
 }
@@ -103,9 +119,11 @@ mod tests {
 
     #[test]
     fn the_map_names_sources_that_are_there() {
-        let files = ["crates/a/src/model.rs"].map(str::to_owned);
-        let text = "`model.rs`, `src/model.rs`, `a.rs` and `Model`";
+        let files = ["crates/a/src/model.rs", "README.md"].map(str::to_owned);
+        let text =
+            "`model.rs`, `src/model.rs`, `a.rs`, `Model`, `README.md`, `crates/NAME/`, `a/src/`";
         assert_eq!(misplaced("MAP.md", text, &files), ["MAP.md names a.rs, which is not there"]);
+        assert_eq!(misplaced("MAP.md", "`b/`", &files), ["MAP.md names b/, which is not there"]);
     }
 
     #[test]

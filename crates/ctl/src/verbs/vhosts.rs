@@ -8,6 +8,7 @@ use crate::output::{Answer, Form, Format};
 use crate::render;
 use crate::verb::Banner::{Lines, Made};
 use crate::verb::{Action, Invocation, Section, VERB, Verb, Wording, verbs};
+use api::QUEUE_TYPES;
 
 const VHOSTS: Verb = Verb { section: Section::Vhosts, ..VERB };
 
@@ -107,12 +108,13 @@ pub(super) const VERBS: &[Verb] = verbs! {
 
 fn check_queue_type(invocation: &Invocation) -> Result<(), Invalid> {
     match invocation.text("default-queue-type") {
-        None | Some("quorum" | "stream" | "classic") => Ok(()),
         Some("") => {
             Err(Invalid::BadArgument("Default queue type must not be an empty string".to_owned()))
         }
-        Some(other) => Err(Invalid::BadArgument(format!(
-            "Default queue type must be one of: quorum, stream, classic. Provided: {other}"
+        Some(other) if !QUEUE_TYPES.contains(&other) => Err(Invalid::BadArgument(format!(
+            "Default queue type must be one of: {}. Provided: {other}",
+            QUEUE_TYPES.join(", ")
         ))),
+        Some(_) | None => Ok(()),
     }
 }

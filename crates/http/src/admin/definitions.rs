@@ -228,6 +228,9 @@ fn protection(now: &Present<'_>, request: &Request, protected_from_deletion: boo
     Ok(vec![Command::UpdateVhost { vhost: request.vhost()?, metadata }])
 }
 
+/// The tool knows as many types of queue as the node.
+const _: () = assert!(api::QUEUE_TYPES.len() == QueueKind::ALL.len());
+
 fn amended(mut metadata: VhostMetadata, request: &Request) -> Result<VhostMetadata, ApiError> {
     if let Some(description) = request.optional("description") {
         description.clone_into(&mut metadata.description);

@@ -202,10 +202,7 @@ impl QueueRow<'_> {
 
     /// The queue's only member: this node, for types that have members.
     fn member(&self) -> Option<&str> {
-        match self.def().kind {
-            QueueKind::Classic => None,
-            QueueKind::Quorum | QueueKind::Stream => Some(self.node()),
-        }
+        self.def().kind.has_members().then(|| self.node())
     }
 
     /// The name of the policy in force; empty without one.

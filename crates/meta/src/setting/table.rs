@@ -49,7 +49,7 @@ const STREAM_FILTER_REFUSAL: &str = "Invalid value for x-stream-filter-size-byte
 const CLASSIC_ALONE: &[&QueueType] = &[&CLASSIC];
 const QUORUM_ALONE: &[&QueueType] = &[&QUORUM];
 /// All queue types but streams.
-const QUEUES: &[&QueueType] = &[&CLASSIC, &QUORUM];
+pub(crate) const QUEUES: &[&QueueType] = &[&CLASSIC, &QUORUM];
 /// Every type of queue.
 const ALL: &[&QueueType] = &[&CLASSIC, &QUORUM, &STREAM];
 

@@ -40,7 +40,7 @@ fn table() -> String {
 
 /// The types of queue that know the argument.
 fn known(setting: &Setting) -> Vec<&'static str> {
-    setting.types.iter().map(|queues| queues.name).collect()
+    setting.types.iter().map(|queues| queues.kind.as_str()).collect()
 }
 
 fn queues(setting: &Setting) -> String {

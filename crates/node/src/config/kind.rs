@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use meta::Pattern;
+use meta::{Pattern, QueueKind};
 use net::ListenAddress;
 
 use super::Draft;
@@ -24,6 +24,8 @@ pub(super) enum Kind {
     Ratio(fn(&mut Draft, f64)),
     Flag(fn(&mut Draft, bool)),
     NamedFlag(fn(&mut Draft, &str, bool)),
+    /// A flag of a queue type.
+    QueueTypeFlag(fn(&mut Draft, QueueKind, bool)),
     Text(fn(&mut Draft, &str)),
     NamedText(fn(&mut Draft, &str, &str)),
     /// Words with commas between them.
@@ -82,6 +84,9 @@ impl Kind {
             Self::Ratio(set) => set(draft, units::ratio(value)?),
             Self::Flag(set) => set(draft, units::boolean(value)?),
             Self::NamedFlag(set) => set(draft, name, units::boolean(value)?),
+            Self::QueueTypeFlag(set) => {
+                set(draft, QueueKind::of_name(name)?, units::boolean(value)?);
+            }
             Self::Text(set) => set(draft, value),
             Self::NamedText(set) => set(draft, name, value),
             Self::Word(words, set) => words.contains(&value).then(|| set(draft, value))?,
@@ -137,6 +142,9 @@ impl Kind {
             }
             Self::Ratio(_) => "a share such as `0.6` or `60%`".to_owned(),
             Self::Flag(_) | Self::NamedFlag(_) => "`true` or `false`".to_owned(),
+            Self::QueueTypeFlag(_) => {
+                format!("`true` or `false`, for one of `{}`", QueueKind::NAMES.join("`, `"))
+            }
             Self::Text(_) | Self::NamedText(_) => "text".to_owned(),
             Self::Word([word], _) => format!("`{word}`"),
             Self::Word(words, _) | Self::NamedWord(words, _) => {

@@ -245,7 +245,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     ),
     row(
         "default_queue_type = classic",
-        Kind::Word(&["classic", "quorum", "stream"], |d, v| d.config.limits.queue_types.default = QueueKind::of_name(v).filter(|kind| *kind != QueueKind::Classic)),
+        Kind::Word(&QueueKind::NAMES, |d, v| d.config.limits.queue_types.default = QueueKind::of_name(v).filter(|kind| *kind != QueueKind::Classic)),
         "Default queue type where neither the queue nor its virtual host sets one. Exclusive, auto-delete \
          and non-durable queues are always classic.",
     ),
@@ -255,19 +255,10 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "Permit declaring `x-local-random` exchanges; existing ones are kept.",
     ),
     row(
-        "queue_types.classic.enabled = true",
-        Kind::Flag(|d, v| d.config.limits.queue_types.enable(QueueKind::Classic, v)),
-        "Permit declaring classic queues; existing ones are kept.",
-    ),
-    row(
-        "queue_types.quorum.enabled = true",
-        Kind::Flag(|d, v| d.config.limits.queue_types.enable(QueueKind::Quorum, v)),
-        "Permit declaring quorum queues; existing ones are kept.",
-    ),
-    row(
-        "queue_types.stream.enabled = true",
-        Kind::Flag(|d, v| d.config.limits.queue_types.enable(QueueKind::Stream, v)),
-        "Permit declaring streams over AMQP 0-9-1; existing ones are kept.",
+        "queue_types.$type.enabled",
+        Kind::QueueTypeFlag(|d, kind, v| d.config.limits.queue_types.enable(kind, v)),
+        "Permit declaring queues of a type, for example `classic`, unless `false`; existing ones are kept. \
+         Clients of the stream protocol may declare streams all the same.",
     ),
     row(
         "quorum_queue.property_equivalence.relaxed_checks_on_redeclaration = false",

@@ -1,6 +1,7 @@
 //! The categories of events, each with a level of its own, and which line goes where.
 
 use crate::config::{Category, Level, Logging};
+use meta::QueueKind;
 use tracing::level_filters::LevelFilter;
 
 impl Category {
@@ -10,7 +11,9 @@ impl Category {
         match krate {
             "net" | "edge" | "tls" | "front_amqp091" | "front_stream" => Self::Connection,
             "broker" if target.starts_with("broker::session") => Self::Channel,
-            "content" | "classic" | "quorum" | "stream" | "queue_type" | "chunk_log" => Self::Queue,
+            "content" | "queue_type" | "chunk_log" => Self::Queue,
+            // The crate of a queue type has its name.
+            krate if QueueKind::of_name(krate).is_some() => Self::Queue,
             _ => Self::Default,
         }
     }

@@ -4,9 +4,9 @@ import { isAdministrator, isPolicymaker, listPath, redraw } from '../app.js';
 import { ask, path } from '../api.js';
 import { h } from '../dom.js';
 import { count, number, plain } from '../format.js';
-import { ICONS, argumentsOf, button, dialog, fields, name, problem, section, table, tag, toExchange, toQueue, vhostField } from '../parts.js';
+import { ICONS, QUEUE_TYPES, argumentsOf, button, dialog, fields, name, problem, section, table, tag, toExchange, toQueue, vhostField } from '../parts.js';
 
-const APPLY_TO = ['all', 'queues', 'classic_queues', 'quorum_queues', 'streams', 'exchanges'];
+const APPLY_TO = ['all', 'queues', ...QUEUE_TYPES.map((it) => it.policies), 'exchanges'];
 const KEYS = 'max-length, max-length-bytes, overflow, message-ttl, expires, dead-letter-exchange, dead-letter-routing-key, delivery-limit, consumer-timeout, confirm-on, alternate-exchange, max-age';
 
 /** Asks what a policy would change, and shows it in the dialog. */

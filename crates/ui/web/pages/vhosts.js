@@ -5,7 +5,7 @@ import { path } from '../api.js';
 import { h } from '../dom.js';
 import { bytes, count, number, plain, rate } from '../format.js';
 import { listPage } from '../list.js';
-import { ICONS, button, dialog, name, tag, to } from '../parts.js';
+import { ICONS, QUEUE_TYPES, button, dialog, name, tag, to } from '../parts.js';
 
 /** @type {import('../list.js').Column[]} */
 const COLUMNS = [
@@ -26,7 +26,7 @@ function edit(row) {
     title: row ? ['Edit ', name(row.name)] : 'Add virtual host', act: row ? 'Save' : 'Add',
     fields: [
       { name: 'name', label: 'Name', required: true, value: row?.name, only: () => !row },
-      { name: 'description', label: 'Description', value: row?.description }, { name: 'type', label: 'Default queue type', type: 'select', options: ['classic', 'quorum', 'stream'], value: row?.default_queue_type ?? 'classic' },
+      { name: 'description', label: 'Description', value: row?.description }, { name: 'type', label: 'Default queue type', type: 'select', options: QUEUE_TYPES.map((it) => it.name), value: row?.default_queue_type ?? 'classic' },
       { name: 'tracing', label: 'Trace messages to amq.rabbitmq.trace', type: 'checkbox', value: row?.tracing },
     ],
     requests: (values) => [{ method: 'PUT', address: path`/vhosts/${values.name}`, body: { description: values.description, default_queue_type: values.type, tracing: values.tracing }, ctl: row ? null : ['add_vhost', values.name, '--description', values.description] }],

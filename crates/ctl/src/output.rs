@@ -55,6 +55,39 @@ pub(crate) enum Answer {
     Rows(Rows),
 }
 
+/// A column of a listing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ListingColumn {
+    pub(crate) title: &'static str,
+    /// The path to the value in what the node sent, with a dot between its steps.
+    pub(crate) source: &'static str,
+    /// Whether the value is shown as JSON text.
+    is_json: bool,
+}
+
+impl ListingColumn {
+    /// A column as tables of verbs write it: its title, or `title:source`, with `!` behind it for JSON text.
+    pub(crate) fn of(text: &'static str) -> Self {
+        let (text, is_json) = text.strip_suffix('!').map_or((text, false), |text| (text, true));
+        let (title, source) = text.split_once(':').unwrap_or((text, text));
+        Self { title, source, is_json }
+    }
+
+    /// Columns with commas between them.
+    pub(crate) fn all(text: &'static str) -> impl Iterator<Item = Self> {
+        words(text).map(Self::of)
+    }
+
+    /// The value of an object; empty if it has none.
+    fn value_of(&self, object: &Value) -> Value {
+        match self.source.split('.').try_fold(object, |value, step| value.get(step)) {
+            None | Some(Value::Null) => "".into(),
+            Some(value) if self.is_json => value.to_string().into(),
+            Some(value) => value.clone(),
+        }
+    }
+}
+
 /// A listing: every row has a value for every column.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Rows {
@@ -75,41 +108,17 @@ pub(crate) enum Form {
 }
 
 impl Rows {
-    /// Brings what the node sent into the order of the columns; missing values become empty. A column is its
-    /// title, or `title:source`: a path into what was sent, `a.b`, or one whose value is shown as JSON text,
-    /// `a!`.
-    pub(crate) fn new(columns: &[&'static str], objects: &Value, form: Form) -> Self {
-        let row = |object: &Value| columns.iter().map(|column| value_of(column, object)).collect();
+    /// Brings what the node sent into the order of the columns.
+    pub(crate) fn new(columns: &[ListingColumn], objects: &Value, form: Form) -> Self {
+        let row = |object: &Value| columns.iter().map(|column| column.value_of(object)).collect();
         let rows = objects.as_array().into_iter().flatten().map(row).collect();
-        Self { columns: columns.iter().map(|column| title(column)).collect(), rows, form }
+        Self { columns: columns.iter().map(|column| column.title).collect(), rows, form }
     }
 
     /// Makes a listing as [`Self::new`] does, of columns with commas between them.
     pub(crate) fn of(columns: &'static str, objects: &Value, form: Form) -> Self {
-        Self::new(&words(columns).collect::<Vec<_>>(), objects, form)
+        Self::new(&ListingColumn::all(columns).collect::<Vec<_>>(), objects, form)
     }
-}
-
-fn value_of(column: &str, object: &Value) -> Value {
-    let (source, is_text) = match column.strip_suffix('!') {
-        Some(column) => (source(column), true),
-        None => (source(column), false),
-    };
-    match source.split('.').try_fold(object, |value, step| value.get(step)) {
-        None | Some(Value::Null) => "".into(),
-        Some(value) if is_text => value.to_string().into(),
-        Some(value) => value.clone(),
-    }
-}
-
-/// The title of a column.
-pub(crate) fn title(column: &'static str) -> &'static str {
-    column.split_once(':').map_or(column, |(title, _)| title)
-}
-
-/// The source of a column's values.
-pub(crate) fn source(column: &str) -> &str {
-    column.split_once(':').map_or(column, |(_, source)| source)
 }
 
 /// The format of an answer and its details.

@@ -1,7 +1,7 @@
 //! `report`: what a node's operator would be asked for, one listing after the other.
 
 use crate::failure::Failure;
-use crate::output::{Answer, title};
+use crate::output::{Answer, ListingColumn};
 use crate::run::Terminal;
 use crate::verb::{Invocation, Verb};
 use crate::{run, run_with};
@@ -40,7 +40,8 @@ fn section(
     vhost: Option<&str>,
 ) -> Result<String, Failure> {
     let columns = invocation.tool.find(name).and_then(Verb::columns);
-    let columns = words(columns.map_or("", |columns| columns.known)).map(title);
+    let columns =
+        ListingColumn::all(columns.map_or("", |columns| columns.known)).map(|it| it.title);
     let mut given: Vec<String> = std::iter::once(name).chain(columns).map(str::to_owned).collect();
     let address = &invocation.address;
     given.extend(["--data-dir".to_owned(), address.data_dir.display().to_string()]);

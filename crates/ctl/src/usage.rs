@@ -2,11 +2,10 @@
 
 use crate::failure::{Failure, code};
 use crate::options::{GLOBAL, Kind, Switch, meaning};
-use crate::output::{emphasised, shows_bold, title};
+use crate::output::{ListingColumn, emphasised, shows_bold};
 use crate::verb::{Section, Tool, Verb};
 use command_help::{ArgumentHelp, CommandHelp, OptionHelp};
 use std::collections::BTreeMap;
-use stdx::words;
 
 fn heading(title: &str) -> String {
     emphasised(title, shows_bold())
@@ -25,7 +24,7 @@ pub(crate) fn base(tool: &Tool, verb: &Verb) -> String {
 pub(crate) fn of(tool: &Tool, verb: &Verb) -> String {
     let mut text = format!("{}\n\n{}.\n", base(tool, verb), verb.description);
     if let Some(columns) = verb.columns() {
-        let titles: Vec<&str> = words(columns.known).map(title).collect();
+        let titles: Vec<&str> = ListingColumn::all(columns.known).map(|it| it.title).collect();
         text.push_str(&format!("\nColumns: {}\n", titles.join(", ")));
     }
     if !verb.switches.is_empty() {
@@ -106,7 +105,7 @@ pub(crate) fn command_help(tool: &Tool) -> CommandHelp {
 
 fn arguments(tool: &Tool, verb: &Verb) -> Vec<ArgumentHelp> {
     if let Some(columns) = verb.columns() {
-        let values = words(columns.known).map(title).collect();
+        let values = ListingColumn::all(columns.known).map(|it| it.title).collect();
         return vec![ArgumentHelp { name: "column", is_many: true, is_required: false, values }];
     }
     let argument = |param: &&'static str| ArgumentHelp {

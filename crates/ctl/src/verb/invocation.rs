@@ -5,12 +5,11 @@ use crate::data_dir::default_data_dir;
 use crate::environment;
 use crate::failure::{Failure, Invalid, code};
 use crate::options::{self, Parsed, Setting};
-use crate::output::{self, Format};
+use crate::output::{Format, ListingColumn};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
-use stdx::words;
 
 /// Parameters that are JSON.
 const JSON: [&str; 2] = ["definition", "value"];
@@ -22,7 +21,7 @@ pub(crate) struct Invocation {
     /// Parameters by name; missing optional ones are absent.
     pub(crate) params: Map<String, Value>,
     /// Columns asked for, without repetitions.
-    pub(crate) columns: Vec<&'static str>,
+    pub(crate) columns: Vec<ListingColumn>,
     pub(crate) settings: BTreeMap<&'static str, Setting>,
     pub(crate) address: NodeAddress,
     pub(crate) format: Format,
@@ -71,7 +70,7 @@ impl Invocation {
         }
         match verb.columns() {
             Some(columns) if this.flag("verbose") => {
-                this.columns = words(columns.known).collect();
+                this.columns = ListingColumn::all(columns.known).collect();
             }
             Some(columns) => this.columns = choose_columns(&args, columns)?,
             None => this.params = name_params(args, verb.params)?,
@@ -143,7 +142,7 @@ impl Invocation {
             request.insert("vhost".to_owned(), self.vhost().into());
         }
         if self.verb.columns().is_some() {
-            let columns = self.columns.iter().map(|column| output::source(column));
+            let columns = self.columns.iter().map(|column| column.source);
             request.insert("columns".to_owned(), columns.collect::<Vec<_>>().into());
         }
         for switch in self.verb.switches {
@@ -190,11 +189,13 @@ fn timeout(verb: &Verb, settings: &BTreeMap<&'static str, Setting>) -> Option<Du
 }
 
 /// Chooses the columns that `args` name; a word may hold several names with commas between them.
-fn choose_columns(args: &[String], columns: Columns) -> Result<Vec<&'static str>, Invalid> {
-    let known: Vec<&'static str> = words(columns.known).collect();
-    let find = |name: &str| known.iter().copied().find(|column| output::title(column) == name);
+fn choose_columns(args: &[String], columns: Columns) -> Result<Vec<ListingColumn>, Invalid> {
+    let known: Vec<ListingColumn> = ListingColumn::all(columns.known).collect();
+    let find = |name: &str| known.iter().copied().find(|column| column.title == name);
     if args.is_empty() {
-        return Ok(words(columns.shown).filter_map(|column| find(output::title(column))).collect());
+        return Ok(ListingColumn::all(columns.shown)
+            .filter_map(|column| find(column.title))
+            .collect());
     }
     let mut chosen: Vec<&str> = Vec::new();
     for name in args.iter().flat_map(|word| word.split(',')).map(str::trim) {
@@ -271,9 +272,10 @@ mod tests {
 
     #[test]
     fn columns_are_split_and_defaulted() {
-        assert_eq!(invocation("list_queues").unwrap().columns, ["name", "messages"]);
+        let titles = |it: Invocation| it.columns.iter().map(|it| it.title).collect::<Vec<_>>();
+        assert_eq!(titles(invocation("list_queues").unwrap()), ["name", "messages"]);
         let invocation = invocation("list_queues name,consumers state name").unwrap();
-        assert_eq!(invocation.columns, ["name", "consumers", "state"]);
+        assert_eq!(titles(invocation), ["name", "consumers", "state"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::table;
 use crate::client::STATE;
 use crate::failure::{Failure, Invalid};
 use crate::options::{Switch, flag, text};
-use crate::output::{Answer, Form, Format, Rows};
+use crate::output::{Answer, Form, Format, ListingColumn, Rows};
 use crate::render;
 use crate::verb::Banner::{Lines, Made};
 use crate::verb::{Action, Invocation, Section, VERB, Verb, Wording, verbs};
@@ -173,5 +173,6 @@ fn rebalanced(_: &Invocation, answer: Value) -> Result<Answer, Failure> {
     let columns = ["Node name", "Number of quorum queues", "Number of streams"];
     let row = answer.get(0);
     let columns = columns.into_iter().filter(|name| row.is_some_and(|row| row.get(name).is_some()));
-    Ok(Answer::Rows(Rows::new(&columns.collect::<Vec<_>>(), &answer, Form::Pretty)))
+    let columns: Vec<ListingColumn> = columns.map(ListingColumn::of).collect();
+    Ok(Answer::Rows(Rows::new(&columns, &answer, Form::Pretty)))
 }

@@ -94,3 +94,10 @@ columns! {
     destination_type "destination_kind:destination_type", routing_key, arguments;
     properties_key, vhost;
 }
+
+columns! {
+    /// Columns of exchanges.
+    ExchangeColumn:
+    name, r#type "type", durable, auto_delete, internal, arguments, policy;
+    incoming, message_stats, messages_delayed, outgoing, user_who_performed_action, vhost;
+}

@@ -5,9 +5,13 @@
 
 mod columns;
 mod error_code;
+mod names;
 
-pub use columns::{BindingColumn, ChannelColumn, ConnectionColumn, ConsumerColumn, QueueColumn};
+pub use columns::{
+    BindingColumn, ChannelColumn, ConnectionColumn, ConsumerColumn, ExchangeColumn, QueueColumn,
+};
 pub use error_code::ErrorCode;
+pub use names::{PeriodUnit, protocol_name};
 
 /// The control socket's file inside the data directory.
 pub const SOCKET_FILE: &str = "ctl.sock";

@@ -9,16 +9,14 @@ use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::stats::Ranges;
 use crate::turns::Slices;
-use crate::typed_table::typed_table;
 use admission::TurnKey;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
-use meta::definitions::{is_flat, table_to_json};
+use meta::definitions::is_flat;
 use meta::{JSON_VALUES_MAX, JsonCount, MetaError, Name, State, Vhost};
 use mgmt::Course;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use session::Table;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
@@ -196,11 +194,6 @@ impl Call {
     /// Whether a list is for the command line tool: `typed=true` shows the types of arguments, and ids.
     pub(crate) fn is_typed(&self) -> bool {
         self.query.flag("typed")
-    }
-
-    /// Arguments as the request wants them.
-    pub(crate) fn table(&self, table: &Table) -> Value {
-        if self.is_typed() { typed_table(table) } else { table_to_json(table) }
     }
 
     /// Answers with an object, with the columns that the request wants.

@@ -8,7 +8,9 @@ use crate::recent;
 use crate::top;
 use crate::verb::Banner::{Lines, Made};
 use crate::verb::{Action, Section, VERB, Verb, verbs};
-use api::{BindingColumn, ChannelColumn, ConnectionColumn, ConsumerColumn, QueueColumn};
+use api::{
+    BindingColumn, ChannelColumn, ConnectionColumn, ConsumerColumn, ExchangeColumn, QueueColumn,
+};
 
 const MONITORING: Verb = Verb { section: Section::Monitoring, ..VERB };
 
@@ -57,7 +59,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
         action: choice(
             "GET /exchanges/{vhost}?typed=true",
             Form::Streamed,
-            "name, type, durable, auto_delete, internal, arguments, policy",
+            ExchangeColumn::OF_TOOL,
             "name, type",
         );
     MONITORING "list_bindings [--vhost <vhost>] [--no-table-headers] [<column> ...]",

@@ -8,15 +8,17 @@ const MEMORY: u8 = 1;
 const DISK: u8 = 2;
 const DESCRIPTORS: u8 = 4;
 
-/// The resource an alarm is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Alarm {
-    /// More memory in use than `vm_memory_high_watermark` allows.
-    Memory,
-    /// Less disk space free than `disk_free_limit` asks for.
-    Disk,
-    /// The system opens no more files for what is to be stored.
-    Descriptors,
+stdx::named! {
+    /// The resource an alarm is about.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Alarm {
+        /// More memory in use than `vm_memory_high_watermark` allows.
+        Memory = "memory",
+        /// Less disk space free than `disk_free_limit` asks for.
+        Disk = "disk",
+        /// The system opens no more files for what is to be stored.
+        Descriptors = "file_descriptor_limit",
+    }
 }
 
 impl Alarm {

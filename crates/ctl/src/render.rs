@@ -13,7 +13,7 @@ pub(crate) use health::{
 };
 pub(crate) use refused::refused;
 pub(crate) use status::{cluster_status, log_location, memory_breakdown, os_env, status};
-pub(crate) use tls::{check_certificate_expiration, lines, seconds_of};
+pub(crate) use tls::{check_certificate_expiration, lines};
 
 use crate::output::{Answer, Form, Rows};
 use crate::verb::Invocation;

@@ -15,8 +15,17 @@ pub(crate) mod resource_limits;
 pub(crate) mod streams;
 pub(crate) mod tail;
 
-use mgmt::ApiError;
-use serde_json::Value;
+use mgmt::{ApiError, Management};
+use serde_json::{Value, json};
 
 /// The JSON that answers a request; null where there is nothing to tell.
 pub(crate) type Reply = Result<Value, ApiError>;
+
+/// This node as the only member of a Raft group, which leads it and has applied all that is logged.
+fn sole_member(management: &Management, last_index: u64, machine_version: Option<u8>) -> Value {
+    json!({
+        "Node Name": management.node_info.name, "Raft State": "leader", "Membership": "voter",
+        "Last Log Index": last_index, "Last Written": last_index, "Last Applied": last_index,
+        "Commit Index": last_index, "Term": 1, "Machine Version": machine_version,
+    })
+}

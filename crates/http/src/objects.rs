@@ -53,13 +53,6 @@ pub(crate) fn put_field(object: &mut Value, name: &str, value: Value) {
     }
 }
 
-/// Refuses an object without one of the fields.
-fn check_keys(object: &Map<String, Value>, keys: &[&str]) -> Result<(), Refusal> {
-    let lacking: Vec<&str> =
-        keys.iter().copied().filter(|key| !object.contains_key(*key)).collect();
-    if lacking.is_empty() { Ok(()) } else { Err(Refusal::key_missing(&lacking)) }
-}
-
 /// A name, as AMQP 0-9-1 takes it.
 pub(crate) fn short(text: &str) -> Result<ShortString, Refusal> {
     ShortString::new(text).map_err(|_| Refusal::too_long(text))
@@ -77,24 +70,6 @@ pub(crate) fn flag(object: &Map<String, Value>, field: &str) -> Result<bool, Ref
             Err(Refusal::bad_request(format!("{field} must be true or false, not {other}")))
         }
     }
-}
-
-/// A text of a body, if it is there.
-pub(crate) fn optional_text<'o>(
-    object: &'o Map<String, Value>,
-    field: &str,
-) -> Result<Option<&'o str>, Refusal> {
-    match object.get(field) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(other) => Err(Refusal::bad_request(format!("{field} must be a string, not {other}"))),
-    }
-}
-
-/// A text of a body that has to be there.
-pub(crate) fn text<'o>(object: &'o Map<String, Value>, field: &str) -> Result<&'o str, Refusal> {
-    let found = object.get(field).and_then(Value::as_str);
-    found.ok_or_else(|| Refusal::key_missing(&[field]))
 }
 
 fn arguments(object: &Map<String, Value>) -> Result<Table, Refusal> {

@@ -31,13 +31,6 @@ impl Refusal {
         Self::bad_request(format!("{name:.32}... is longer than 255 bytes"))
     }
 
-    /// A request without fields that are required. COMPAT: their names come as a list of Erlang's.
-    pub(crate) fn key_missing(keys: &[&str]) -> Self {
-        let lacking: Vec<String> =
-            keys.iter().map(|key| format!("{{key_missing,{key}}}")).collect();
-        Self::bad_request(format!("[{}]", lacking.join(",")))
-    }
-
     /// An object that a change needs does not exist.
     pub(crate) fn lacks(reason: impl Into<String>) -> Self {
         Self::of_status(StatusCode::NOT_FOUND, "not_found", reason)

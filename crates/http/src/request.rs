@@ -36,17 +36,9 @@ impl Request {
         Ok(self.value(field).unwrap_or(&Value::Null))
     }
 
-    /// Fields that must be there: those that lack are named. COMPAT: RabbitMQ's words.
-    ///
-    /// # Errors
-    /// Fields are missing.
+    /// Fields that must be there, as [`require_all`] does.
     pub(crate) fn require_all(&self, fields: &[&str]) -> Result<(), ApiError> {
-        let lacking = fields.iter().filter(|field| self.value(field).is_none());
-        let lacking: Vec<String> = lacking.map(|it| format!("{{key_missing,{it}}}")).collect();
-        if lacking.is_empty() {
-            return Ok(());
-        }
-        Err(ApiError::new(ErrorCode::BadRequest, format!("[{}]", lacking.join(","))))
+        require_all(&self.fields, fields)
     }
 
     /// A text that must be there.
@@ -54,18 +46,12 @@ impl Request {
     /// # Errors
     /// The field is missing, or no text.
     pub(crate) fn text(&self, field: &str) -> Result<&str, ApiError> {
-        let text = self.require(field)?.as_str();
-        text.ok_or_else(|| {
-            ApiError::new(ErrorCode::BadRequest, format!("{field} must be a string"))
-        })
+        text(&self.fields, field)
     }
 
     /// A text, if it is there.
     pub(crate) fn optional_text(&self, field: &str) -> Result<Option<&str>, ApiError> {
-        match self.value(field) {
-            None | Some(Value::Null) => Ok(None),
-            Some(_) => self.text(field).map(Some),
-        }
+        optional_text(&self.fields, field)
     }
 
     /// A number, if it is there.
@@ -148,4 +134,35 @@ impl Request {
     pub(crate) fn names(&self, field: &str) -> Vec<Name> {
         self.words(field).map(Name::from).collect()
     }
+}
+
+/// Refuses an object without one of the fields. COMPAT: those that lack come as a list of Erlang's.
+pub(crate) fn require_all(object: &Map<String, Value>, fields: &[&str]) -> Result<(), ApiError> {
+    let lacking = fields.iter().filter(|field| !object.contains_key(**field));
+    let lacking: Vec<String> = lacking.map(|it| format!("{{key_missing,{it}}}")).collect();
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::new(ErrorCode::BadRequest, format!("[{}]", lacking.join(","))))
+}
+
+/// A text of an object, which must be there.
+pub(crate) fn text<'o>(object: &'o Map<String, Value>, field: &str) -> Result<&'o str, ApiError> {
+    require_all(object, &[field])?;
+    object.get(field).and_then(Value::as_str).ok_or_else(|| no_text(field))
+}
+
+/// A text of an object, if it is there.
+pub(crate) fn optional_text<'o>(
+    object: &'o Map<String, Value>,
+    field: &str,
+) -> Result<Option<&'o str>, ApiError> {
+    match object.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => value.as_str().map(Some).ok_or_else(|| no_text(field)),
+    }
+}
+
+fn no_text(field: &str) -> ApiError {
+    ApiError::new(ErrorCode::BadRequest, format!("{field} must be a string"))
 }

@@ -59,6 +59,9 @@ pub(crate) struct UserSession {
     inbox: Arc<Inbox>,
 }
 
+/// The protocol of a session, as lists of connections name it.
+pub(crate) const DIRECT: &str = "Direct 0-9-1";
+
 impl UserSession {
     pub(crate) async fn open(api: &Api, caller: &Caller, vhost: &str) -> Result<Self, Refusal> {
         if caller.is_local() {
@@ -70,7 +73,7 @@ impl UserSession {
             vhost: vhost.to_owned(),
             name: format!("HTTP API for {}", caller.peer.address.ip()),
             peer_host: caller.peer.address.ip().to_string(),
-            protocol: "Direct 0-9-1",
+            protocol: DIRECT,
             login: Login { mechanism: "PLAIN".to_owned(), tls: None },
             connected_at_ms: api.now().unix_ms.get(),
             ..Identity::default()

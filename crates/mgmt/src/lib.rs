@@ -31,7 +31,7 @@ pub use salt::{random, salt};
 pub use socket::{ControlSocket, SocketFile};
 
 use auth::Authenticator;
-use broker::Broker;
+use broker::{Alarm, Broker};
 use meta::HashAlgorithm;
 use session::StreamTotals;
 use std::sync::Arc;
@@ -68,6 +68,14 @@ pub struct Management {
 }
 
 impl Management {
+    /// The alarms that are on, that for file descriptors also before the system opens no more files.
+    pub fn alarms(&self) -> impl Iterator<Item = Alarm> {
+        let are_short = self.resources.descriptors().is_alarm_on;
+        Alarm::ALL.into_iter().filter(move |alarm| {
+            self.broker.alarms.is_on(*alarm) || are_short && *alarm == Alarm::Descriptors
+        })
+    }
+
     /// The listeners that clients can connect to.
     pub fn open_listeners(&self) -> &[ListenerInfo] {
         if *self.suspended.borrow() { &[] } else { &self.node_info.listeners }

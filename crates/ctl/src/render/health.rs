@@ -216,7 +216,7 @@ pub(crate) fn check_protocol_listener(
     listeners: Value,
 ) -> Result<Answer, Failure> {
     let node = invocation.node();
-    let protocol = known_protocol(invocation.param("protocol"));
+    let protocol = api::protocol_name(invocation.param("protocol"));
     let mut found: Vec<&str> =
         items(&listeners).map(|listener| text(listener, "protocol")).collect();
     if found.contains(&protocol.as_str()) {
@@ -237,24 +237,6 @@ pub(crate) fn check_protocol_listener(
         found.join(", ")
     );
     failed(invocation, &object, Failure::error(code::UNAVAILABLE, text))
-}
-
-/// The names people give to protocols, brought to those that listeners have.
-fn known_protocol(given: &str) -> String {
-    let given = given.to_ascii_lowercase();
-    let plain: String = given.chars().filter(char::is_ascii_alphanumeric).collect();
-    match plain.as_str() {
-        "amqp" | "amqp091" if !given.contains('/') => "amqp".to_owned(),
-        "amqps" | "amqpssl" | "amqptls" => "amqp/ssl".to_owned(),
-        "mqtt" | "mqtt31" | "mqtt311" | "mqtt5" | "mqtt50" => "mqtt".to_owned(),
-        "mqtts" | "mqttssl" | "mqtttls" => "mqtt/ssl".to_owned(),
-        "stomp" | "stomp10" | "stomp11" | "stomp12" => "stomp".to_owned(),
-        "stomps" | "stompssl" | "stomptls" => "stomp/ssl".to_owned(),
-        "http" | "http1" | "http11" | "httpapi" | "management" | "managementui" | "ui" => {
-            "http".to_owned()
-        }
-        _ => given,
-    }
 }
 
 pub(crate) fn check_virtual_hosts(invocation: &Invocation, down: Value) -> Result<Answer, Failure> {

@@ -4,32 +4,25 @@ use super::health::{failed, shown};
 use crate::failure::Failure;
 use crate::output::Answer;
 use crate::verb::Invocation;
+use api::PeriodUnit;
 use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// Units of time, seconds each. COMPAT: RabbitMQ's months have 30 days and its years 365.
-const UNITS: [(&str, i64); 4] =
-    [("days", 86_400), ("weeks", 604_800), ("months", 2_592_000), ("years", 31_536_000)];
-
-/// The seconds of a unit of time.
-pub(crate) fn seconds_of(unit: &str) -> Option<i64> {
-    UNITS.iter().find(|(name, _)| *name == unit).map(|(_, seconds)| *seconds)
-}
 
 /// Fails with the certificates that expire within so many of the units.
 pub(crate) fn check_certificate_expiration(
     invocation: &Invocation,
     certificates: &Value,
     within: i64,
-    unit: &str,
+    unit: PeriodUnit,
 ) -> Result<Answer, Failure> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let period = within.saturating_mul(seconds_of(unit).unwrap_or_default());
+    let period = within.saturating_mul(i64::from(unit.days()) * 24 * 3600);
     let end = i64::try_from(now).unwrap_or(i64::MAX).saturating_add(period);
     let expires = |it: &&Value| it.get("not_after").and_then(Value::as_i64) <= Some(end);
     let expiring: Vec<&Value> =
         certificates.as_array().into_iter().flatten().filter(expires).collect();
     if expiring.is_empty() {
+        let unit = unit.as_str();
         let unit = if within == 1 { unit.trim_end_matches('s') } else { unit };
         let text = format!("No certificates are expiring within {within} {unit}.");
         return shown(invocation, json!({"result": "ok"}), text);

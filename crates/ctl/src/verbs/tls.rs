@@ -7,6 +7,7 @@ use crate::output::Answer;
 use crate::render;
 use crate::verb::Banner::Lines;
 use crate::verb::{Action, Invocation, Section, VERB, Verb, verbs};
+use api::PeriodUnit;
 use std::fs::{File, create_dir_all};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -24,22 +25,12 @@ pub(super) const VERBS: &[Verb] = verbs! {
     TLS "check_certificate_expiration [--within <period>] [--unit <unit>]",
         "Checks the expiration date on the certificates for every listener configured to use TLS":
         switches: &[number("within", None), text("unit", None)],
-        check: Some(|invocation| match render::seconds_of(unit(invocation)) {
-            Some(_) => Ok(()),
-            None => Err(Invalid::Other(format!(
-                "unit '{}' is not supported. Please use one of: days, weeks, months, years",
-                unit(invocation)
-            ))),
-        }),
+        check: Some(|invocation| unit(invocation).map(drop)),
         banner: Lines("Checking certificate expiration on node {node} ..."),
         action: Action::Ask("GET /leveret/tls/certificates", |invocation, certificates| {
             let within = invocation.number("within").unwrap_or(4);
-            render::check_certificate_expiration(
-                invocation,
-                &certificates,
-                within,
-                unit(invocation),
-            )
+            let unit = unit(invocation).unwrap_or(PeriodUnit::Weeks);
+            render::check_certificate_expiration(invocation, &certificates, within, unit)
         });
     TLS "reload_certificates",
         "Reloads certificates, keys and revocation lists; on an error, the current ones stay in use":
@@ -71,8 +62,11 @@ pub(super) const VERBS: &[Verb] = verbs! {
         params: &["directory"], action: Action::Offline(generate);
 };
 
-fn unit(invocation: &Invocation) -> &str {
-    invocation.text("unit").unwrap_or("weeks")
+fn unit(invocation: &Invocation) -> Result<PeriodUnit, Invalid> {
+    let Some(unit) = invocation.text("unit") else { return Ok(PeriodUnit::Weeks) };
+    let units = PeriodUnit::NAMES.join(", ");
+    let text = || format!("unit '{unit}' is not supported. Please use one of: {units}");
+    PeriodUnit::of_name(unit).ok_or_else(|| Invalid::Other(text()))
 }
 
 fn generate(invocation: &Invocation) -> Result<Answer, Failure> {

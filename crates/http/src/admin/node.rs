@@ -1,6 +1,6 @@
 //! Questions about the node.
 
-use super::Reply;
+use super::{Reply, sole_member};
 use crate::request::Request;
 use broker::{Alarm, HEAVIEST_NAMED, HeavyConnection, HeavyQueue};
 use mgmt::{ListenerInfo, Management, memory_used_bytes};
@@ -40,22 +40,15 @@ fn open_listeners(management: &Management) -> Value {
 
 fn alarms(management: &Management) -> Value {
     let node = management.node_info.name.as_str();
-    let is_alarm_on = management.resources.descriptors().is_alarm_on
-        || management.broker.alarms.is_on(Alarm::Descriptors);
-    let descriptors = is_alarm_on.then(|| {
-        json!({
-            "resource": "file_descriptor_limit", "node": node, "type": "file_descriptor_limit",
-        })
-    });
-    [(Alarm::Memory, "memory"), (Alarm::Disk, "disk")]
-        .into_iter()
-        .filter(|&(alarm, _)| management.broker.alarms.is_on(alarm))
-        .map(|(_, resource)| {
-            let heaviest = heaviest(management);
-            json!({"resource": resource, "node": node, "type": "resource_limit", "heaviest": heaviest})
-        })
-        .chain(descriptors)
-        .collect()
+    let object = |alarm: Alarm| {
+        let resource = alarm.as_str();
+        if alarm == Alarm::Descriptors {
+            return json!({"resource": resource, "node": node, "type": resource});
+        }
+        let heaviest = heaviest(management);
+        json!({"resource": resource, "node": node, "type": "resource_limit", "heaviest": heaviest})
+    };
+    management.alarms().map(object).collect()
 }
 
 /// The heaviest users of the node, where an operator has to look first.
@@ -220,11 +213,7 @@ pub(crate) fn os_env(_: &Management, _: &Request) -> Reply {
 
 /// The store of definitions, as if it were a Raft group of one: what is logged is applied.
 pub(crate) fn metadata_store(management: &Management, _: &Request) -> Reply {
-    let n = management.broker.view().epoch;
-    Ok(json!([{
-        "Node Name": management.node_info.name, "Raft State": "leader", "Membership": "voter",
-        "Last Log Index": n, "Last Written": n, "Last Applied": n, "Commit Index": n,
-    }]))
+    Ok(json!([sole_member(management, management.broker.view().epoch, None)]))
 }
 
 /// The settings in force. COMPAT: by application, of which there is one.
@@ -240,18 +229,31 @@ const FEATURE_FLAGS: &str = "\
     classic_queue_type_delivery_support, direct_exchange_routing_v2, feature_flags_v2, \
     implicit_default_bindings, listener_records_in_ets, maintenance_mode_status, user_limits, \
     virtual_host_metadata";
+/// COMPAT: features that clients of the API look for besides.
+const LOOKED_FOR: &str = "detailed_queues_endpoint, khepri_db, rabbitmq_4.0.0";
 
-/// Feature flags, all of which are on.
-pub(crate) fn list_feature_flags(_: &Management, _: &Request) -> Reply {
-    Ok(feature_flags())
+/// The feature flags of the command line tool, all of which are on.
+pub(crate) fn feature_flags() -> Vec<Value> {
+    words(FEATURE_FLAGS).map(|name| feature_flag(name, "required")).collect()
 }
 
-fn feature_flags() -> Value {
-    let object = |name: &str| {
-        json!({
-            "name": name, "state": "enabled", "stability": "required", "provided_by": "rabbit",
-            "desc": "", "doc_url": "",
-        })
-    };
-    words(FEATURE_FLAGS).map(object).collect()
+fn feature_flag(name: &str, stability: &str) -> Value {
+    json!({
+        "name": name, "state": "enabled", "stability": stability, "provided_by": "rabbit",
+        "desc": "", "doc_url": "",
+    })
+}
+
+/// The flags as clients of the API see them, with those that they look for.
+pub(crate) fn api_feature_flags() -> impl Iterator<Item = Value> {
+    let required = words(FEATURE_FLAGS).chain(words(LOOKED_FOR)).map(|it| (it, "required", "hard"));
+    required.chain([("rabbitmq_4.3.0", "stable", "soft")]).map(|(name, stability, level)| {
+        let mut flag = feature_flag(name, stability);
+        if let Value::Object(fields) = &mut flag {
+            fields.insert("require_level".to_owned(), json!(level));
+            fields.insert("experiment_level".to_owned(), json!("supported"));
+            fields.insert("callbacks".to_owned(), json!([]));
+        }
+        flag
+    })
 }

@@ -1,7 +1,7 @@
 //! Quorum queues and their members, of which there is one: their status, what is done to them, and messages
 //! that are looked at.
 
-use super::Reply;
+use super::{Reply, sole_member};
 use crate::properties;
 use crate::request::Request;
 use crate::typed_table;
@@ -122,8 +122,8 @@ fn replicated(management: &Management, request: &Request) -> Result<Arc<QuorumQu
         return Err(ApiError::new(ErrorCode::NotFound, text));
     };
     queue.as_quorum().cloned().ok_or_else(|| {
-        let kind = queue.def().kind.as_str();
-        ApiError::new(ErrorCode::NotReplicated, format!("{{:unsupported, :rabbit_{kind}_queue}}"))
+        let module = queue.def().kind.module();
+        ApiError::new(ErrorCode::NotReplicated, format!("{{:unsupported, :{module}}}"))
     })
 }
 
@@ -166,17 +166,7 @@ fn matching(management: &Management, request: &Request) -> Result<Vec<QueueRef>,
 /// what is counted are the messages that were put in.
 pub(crate) fn status(management: &Management, request: &Request) -> Reply {
     let figures = QuorumInspection::of(&*replicated(management, request)?).figures();
-    Ok(json!([{
-        "Node Name": management.node_info.name,
-        "Raft State": "leader",
-        "Membership": "voter",
-        "Last Log Index": figures.n_put,
-        "Last Written": figures.n_put,
-        "Last Applied": figures.n_put,
-        "Commit Index": figures.n_put,
-        "Term": 1,
-        "Machine Version": figures.machine_version,
-    }]))
+    Ok(json!([sole_member(management, figures.n_put, Some(figures.machine_version))]))
 }
 
 /// The message at a position of a queue. It may have to be read first.

@@ -1,6 +1,6 @@
 //! Streams: who publishes to them and consumes them, their groups, what they track, and what is done to them.
 
-use super::Reply;
+use super::{Reply, sole_member};
 use crate::request::Request;
 use api::ErrorCode;
 use meta::{ConnectionId, SuperStream, SuperStreamError};
@@ -310,15 +310,5 @@ pub(crate) fn status(management: &Management, request: &Request) -> Reply {
 /// The status of the stream coordinator. COMPAT: RabbitMQ has a Raft group for its streams. Here the node
 /// decides alone, and the index is the number of changes of its definitions.
 pub(crate) fn coordinator(management: &Management, _: &Request) -> Reply {
-    let last = management.broker.view().epoch;
-    Ok(json!([{
-        "Node Name": management.node_info.name,
-        "Raft State": "leader",
-        "Membership": "voter",
-        "Last Log Index": last,
-        "Last Written": last,
-        "Last Applied": last,
-        "Commit Index": last,
-        "Term": 1,
-    }]))
+    Ok(json!([sole_member(management, management.broker.view().epoch, None)]))
 }

@@ -2,8 +2,9 @@
 
 use super::shown::Shown;
 use crate::call::Call;
-use crate::objects::{flag, optional_text, permitted};
+use crate::objects::{flag, permitted};
 use crate::refusal::Refusal;
+use crate::request::optional_text;
 use crate::settings::MessageAccess;
 use axum::http::StatusCode;
 use inspect::{Browser, LookFrom, LookedAt};

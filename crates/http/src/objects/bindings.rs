@@ -1,11 +1,12 @@
 //! Bindings, by what they bind; one by its key of properties.
 
 use super::queues::as_client;
-use super::{arguments, optional_text, short, vhosts};
+use super::{arguments, short, vhosts};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::columns::{Column, LIST, columns, find, shown, some};
 use crate::list::{Row, RowSet};
 use crate::refusal::Refusal;
+use crate::request::optional_text;
 use crate::typed_table::typed_table;
 use api::BindingColumn;
 use control::View;

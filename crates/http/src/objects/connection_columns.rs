@@ -6,6 +6,7 @@ use crate::columns::{Column, LIST, OR_NULL, columns, find, shown, some};
 use crate::list::Row;
 use crate::stats::Ranges;
 use crate::typed_table::typed_table;
+use crate::user_session::DIRECT;
 use api::ConnectionColumn;
 use broker::{Connection, Identity, PeerCertificate, TlsPeer};
 use meta::definitions::table_to_json;
@@ -67,7 +68,7 @@ const COLUMNS: &[Column<Read>] = columns! { ConnectionColumn:
     state [LIST] |it| some(if it.connection.blocked.load(Ordering::Relaxed) { "blocked" } else { "running" });
     subscriptions [OR_NULL] |_| None, tool |it| some(it.typed?);
     timeout [LIST] |it| Some(json!(it.identity().negotiated.heartbeat_s));
-    r#type [LIST NOT_OF_TOOL] |it| some(if it.identity().protocol.starts_with("Direct") { "direct" } else { "network" });
+    r#type [LIST NOT_OF_TOOL] |it| some(if it.identity().protocol == DIRECT { "direct" } else { "network" });
     user [LIST] |it| Some(json!(it.identity().user));
     user_provided_name [LIST NOT_OF_TOOL] |it| given_name(it.identity());
     user_who_performed_action [LIST NOT_OF_TOOL] |it| Some(json!(it.identity().user));

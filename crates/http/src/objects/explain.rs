@@ -1,10 +1,11 @@
 //! Reasons: settings, policies and permissions, each with where it comes from.
 
 use super::messages::properties_of;
-use super::{put_field, text};
+use super::put_field;
 use crate::admin::definitions::{self, Define};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::refusal::Refusal;
+use crate::request::text;
 use broker::Alarm;
 use control::View;
 use exchanges::Forecast;
@@ -194,8 +195,7 @@ pub(crate) fn publish(call: &Call) -> Outcome {
 /// The alarms that publishers wait for.
 pub(super) fn alarms(call: &Call) -> Value {
     let alarms = &call.api.management.broker.alarms;
-    let all = [("memory", Alarm::Memory), ("disk", Alarm::Disk)].into_iter();
-    all.filter(|(_, alarm)| alarms.is_on(*alarm)).map(|(name, _)| name).collect()
+    Alarm::ALL.into_iter().filter(|alarm| alarms.is_on(*alarm)).map(Alarm::as_str).collect()
 }
 
 /// The routing key, and those that headers add.

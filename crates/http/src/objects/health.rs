@@ -3,6 +3,7 @@
 use crate::admin::certificates;
 use crate::call::{Answer, Call, Outcome};
 use crate::refusal::Refusal;
+use api::PeriodUnit;
 use axum::http::StatusCode;
 use broker::Alarm;
 use serde_json::{Value, json};
@@ -38,14 +39,8 @@ pub(crate) fn alarms(call: &Call) -> Outcome {
     }
     let management = &call.api.management;
     let node = &management.node_info.name;
-    let descriptors = management.resources.descriptors().is_alarm_on;
-    let on = [(Alarm::Memory, "memory"), (Alarm::Disk, "disk")]
-        .into_iter()
-        .filter(|(alarm, _)| management.broker.alarms.is_on(*alarm))
-        .map(|(_, resource)| resource)
-        .chain(descriptors.then_some("file_descriptor_limit"));
-    let alarms: Vec<Value> =
-        on.map(|resource| json!({"node": node, "resource": resource})).collect();
+    let object = |alarm: Alarm| json!({"node": node, "resource": alarm.as_str()});
+    let alarms: Vec<Value> = management.alarms().map(object).collect();
     if alarms.is_empty() {
         return ok();
     }
@@ -66,8 +61,7 @@ pub(crate) fn protocol_listener(call: &Call) -> Outcome {
     let listeners = call.api.management.open_listeners();
     let open: Vec<&str> = listeners.iter().map(|listener| listener.protocol).collect();
     let wanted = call.param("protocols").split(',').map(|word| word.trim().to_lowercase());
-    let mut missing: Vec<String> =
-        wanted.map(|protocol| protocol_name(&protocol).to_owned()).collect();
+    let mut missing: Vec<String> = wanted.map(|protocol| protocol_name(&protocol)).collect();
     missing.retain(|protocol| !open.contains(&protocol.as_str()));
     if missing.is_empty() {
         return Ok(Answer::Json(json!({"status": "ok", "protocols": open})));
@@ -75,12 +69,11 @@ pub(crate) fn protocol_listener(call: &Call) -> Outcome {
     failed("No active listener", json!({"missing": missing, "protocols": open}))
 }
 
-/// RabbitMQ's name of a protocol. COMPAT: other names of the protocol mean the same.
-fn protocol_name(word: &str) -> &str {
+/// RabbitMQ's name of a protocol. COMPAT: its listeners of AMQP serve version 1.0 too.
+fn protocol_name(word: &str) -> String {
     match word {
-        "amqp091" | "amqp0.9.1" | "amqp0-9-1" | "amqp10" | "amqp1.0" | "amqp1-0" => "amqp",
-        "amqps" | "amqp091/ssl" | "amqp+ssl" => "amqp/ssl",
-        other => other,
+        "amqp10" | "amqp1.0" | "amqp1-0" => "amqp".to_owned(),
+        other => api::protocol_name(other),
     }
 }
 
@@ -89,17 +82,11 @@ pub(crate) fn certificates(call: &Call) -> Outcome {
         .param("within")
         .parse()
         .map_err(|_| Refusal::bad_request("Invalid expiration value."))?;
-    let days = match call.param("unit") {
-        "days" => 1,
-        "weeks" => 7,
-        "months" => 30,
-        "years" => 365,
-        _ => {
-            let text = "Time unit not recognised. Supported units: days, weeks, months, years.";
-            return Err(Refusal::bad_request(text));
-        }
-    };
-    let span = Duration::from_secs(within.saturating_mul(days * 24 * 3600));
+    let days = PeriodUnit::of_name(call.param("unit")).map(PeriodUnit::days).ok_or_else(|| {
+        let units = PeriodUnit::NAMES.join(", ");
+        Refusal::bad_request(format!("Time unit not recognised. Supported units: {units}."))
+    })?;
+    let span = Duration::from_secs(within.saturating_mul(u64::from(days) * 24 * 3600));
     let expired = call.api.management.certificates_expiring_within(span);
     if expired.is_empty() {
         return ok();

@@ -1,9 +1,9 @@
 //! Jobs, as requests see and steer them.
 
-use super::text;
 use crate::call::{Answer, Call, Outcome};
 use crate::jobs::{Job, JobState};
 use crate::refusal::Refusal;
+use crate::request::text;
 use serde_json::Value;
 use std::sync::Arc;
 

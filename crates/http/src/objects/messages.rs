@@ -1,10 +1,10 @@
 //! Messages: published to an exchange, fetched from a queue. Properties and bodies as JSON has them.
 
-use super::{check_keys, text};
 use crate::call::{Answer, Call, Outcome as Answered, parsed};
 use crate::list;
 use crate::properties;
 use crate::refusal::Refusal;
+use crate::request::{require_all, text};
 use crate::user_session::{Got, Told, UserSession, unexpected};
 use axum::body::Bytes;
 use base64::Engine as _;
@@ -92,8 +92,8 @@ pub(crate) async fn publish(call: &Call) -> Answered {
         return Err(Refusal::lacks("exchange_not_found"));
     }
     let (body, payload) = parts(call)?;
-    check_keys(&body, &["routing_key", "properties", "payload", "payload_encoding"])?;
-    let payload = payload.ok_or_else(|| Refusal::key_missing(&["payload"]))?;
+    require_all(&body, &["routing_key", "properties", "payload", "payload_encoding"])?;
+    let payload = payload.ok_or_else(|| Refusal::bad_request("payload must be a string"))?;
     let payload = match text(&body, "payload_encoding")? {
         "string" => match payload {
             // A payload that is most of the body shares the body's memory.
@@ -171,7 +171,7 @@ pub(crate) async fn get(call: &Call) -> Answered {
     let view = call.view();
     let vhost = crate::call::vhost(&view.meta, call)?;
     vhost.queue(call.param("name")).ok_or_else(|| Refusal::lacks("queue_not_found"))?;
-    check_keys(&body, &["ackmode", "count", "encoding"])?;
+    require_all(&body, &["ackmode", "count", "encoding"])?;
     let mode = AckMode::of(text(&body, "ackmode")?)?;
     let number = |field: &str| match body.get(field) {
         None | Some(Value::Null) => Ok(None),

@@ -1,6 +1,7 @@
 //! The node and the whole of it: overview, nodes, names, flags.
 
 use super::put_field;
+use crate::admin::node::{api_feature_flags, feature_flags as tool_feature_flags};
 use crate::call::{Answer, Call, Outcome};
 use crate::refusal::Refusal;
 use broker::Alarm;
@@ -261,41 +262,14 @@ pub(crate) fn effective_config(call: &Call) -> Outcome {
     Ok(Answer::Text(settings.map(|(key, value)| format!("{key} = {value}\n")).collect()))
 }
 
-/// The flags of the command line tool, and COMPAT those that clients of the API look for.
-fn flags(call: &Call) -> Result<Vec<Value>, Refusal> {
-    let flags = crate::admin::node::list_feature_flags(&call.api.management, &call.address())?;
-    let mut flags = flags.as_array().cloned().unwrap_or_default();
-    if call.caller.is_local() {
-        return Ok(flags);
-    }
-    let looked_for = [
-        ("detailed_queues_endpoint", "required"),
-        ("khepri_db", "required"),
-        ("rabbitmq_4.0.0", "required"),
-        ("rabbitmq_4.3.0", "stable"),
-    ];
-    for (name, stability) in looked_for {
-        flags.push(json!({
-            "name": name, "state": "enabled", "stability": stability, "provided_by": "rabbit",
-            "desc": "", "doc_url": "",
-        }));
-    }
-    for flag in &mut flags {
-        let level = if flag["stability"] == "required" { "hard" } else { "soft" };
-        put_field(flag, "require_level", json!(level));
-        put_field(flag, "experiment_level", json!("supported"));
-        put_field(flag, "callbacks", json!([]));
-    }
-    Ok(flags)
-}
-
 pub(crate) fn feature_flags(call: &Call) -> Outcome {
-    call.list(flags(call)?)
+    let is_local = call.caller.is_local();
+    call.list(if is_local { tool_feature_flags() } else { api_feature_flags().collect() })
 }
 
 /// Enables a feature flag. COMPAT: all known flags are enabled already.
 pub(crate) async fn enable_feature_flag(call: &Call) -> Outcome {
-    if flags(call)?.iter().any(|flag| flag["name"] == call.param("name")) {
+    if api_feature_flags().any(|flag| flag.get("name").is_some_and(|it| it == call.param("name"))) {
         return Ok(Answer::NoContent);
     }
     Err(Refusal::bad_request("unsupported"))

@@ -2,7 +2,7 @@
 
 use super::queue_columns::{QueueContext, QueueRow};
 use super::removal::{Removal, is_confirmed, removed};
-use super::{arguments, flag, optional_text, put_field, short, text, undo, vhosts};
+use super::{arguments, flag, put_field, short, undo, vhosts};
 use crate::Clock;
 use crate::admin::{operations, quorum};
 use crate::call::{Answer, Call, Outcome, vhost};
@@ -13,6 +13,7 @@ use crate::query::Query;
 use crate::recent::Recent;
 use crate::refusal::Refusal;
 use crate::request::Request;
+use crate::request::{optional_text, text};
 use crate::user_session::UserSession;
 use ::undo::{TakenAway, UndoEntry};
 use api::ErrorCode;

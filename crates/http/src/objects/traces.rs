@@ -1,9 +1,10 @@
 //! Traces to files, and the files.
 
-use super::{check_keys, optional_text, short, text};
+use super::short;
 use crate::call::{Answer, Call, Outcome, Take};
 use crate::caller::log_in;
 use crate::refusal::Refusal;
+use crate::request::{optional_text, require_all, text};
 use crate::stream::PIECE_BYTES;
 use crate::tracer::{self, TraceKey, Wanted};
 use axum::body::Bytes;
@@ -53,7 +54,7 @@ pub(crate) async fn start(call: &Call) -> Outcome {
         return Err(Refusal::lacks("vhost_not_found"));
     }
     let body = call.object()?;
-    check_keys(&body, &["format", "pattern"])?;
+    require_all(&body, &["format", "pattern"])?;
     let limit = body.get("max_payload_bytes").map(|it| it.as_u64().map(usize::try_from));
     let payload_bytes_max = match limit {
         None => usize::MAX,

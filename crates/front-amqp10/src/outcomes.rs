@@ -84,16 +84,20 @@ pub(crate) fn put_settled(
     Performative::Disposition(disposition).encode_frame(channel, out);
 }
 
-/// Appends the rejection of a delivery. COMPAT: queue and reason are in the error's info, as with RabbitMQ.
+/// Appends the rejection of a delivery. COMPAT: queue and reason are in the error's info, as with RabbitMQ;
+/// what RabbitMQ refuses, too, has its condition and words.
 pub(crate) fn put_rejected(channel: u16, id: SerialNumber, by: RefusedBy<'_>, out: &mut Vec<u8>) {
     let mut info = Vec::new();
     put_map(&mut info, |items| {
         items.put_symbol("queue", ValueRef::Str(by.queue));
         items.put_symbol("reason", ValueRef::Symbol(by.why.as_str()));
     });
-    let description = format!("queue '{}': {}", by.queue, in_words(by.why));
+    let is_limit = matches!(by.why, Refusal::MaxLen | Refusal::MaxPending);
+    let condition =
+        if is_limit { Condition::ResourceLimitExceeded } else { Condition::PreconditionFailed };
+    let description = format!("queue '{}' {}", by.queue, in_words(by.why));
     let error = AmqpError {
-        condition: Symbol(Condition::PreconditionFailed.as_str()),
+        condition: Symbol(condition.as_str()),
         description: Some(&description),
         info: match ValueRef::decode(&info) {
             Ok((ValueRef::Map(map), _)) => map,
@@ -107,17 +111,17 @@ pub(crate) fn put_rejected(channel: u16, id: SerialNumber, by: RefusedBy<'_>, ou
 
 const fn in_words(why: Refusal) -> &'static str {
     match why {
-        Refusal::MaxLen => "the maximum length is reached",
-        Refusal::Unavailable => "not available",
-        Refusal::Rejected => "a consumer rejected the message",
-        Refusal::Expired => "the message expired",
-        Refusal::DeliveryLimit => "the delivery limit is reached",
-        Refusal::Purged => "the message was purged",
-        Refusal::Damaged => "the message is damaged",
-        Refusal::Deleted => "the queue was deleted",
-        Refusal::NoConsumer => "there is no consumer",
-        Refusal::MaxPending => "too many messages wait for consumers",
-        Refusal::Timeout => "no consumer had the message in time",
+        Refusal::MaxLen => "exceeded maximum length",
+        Refusal::Unavailable => "is unavailable",
+        Refusal::Rejected => "has a consumer that rejected the message",
+        Refusal::Expired => "let the message expire",
+        Refusal::DeliveryLimit => "reached the delivery limit of the message",
+        Refusal::Purged => "was purged",
+        Refusal::Damaged => "has the message damaged",
+        Refusal::Deleted => "was deleted",
+        Refusal::NoConsumer => "has no consumer",
+        Refusal::MaxPending => "has too many messages that wait for consumers",
+        Refusal::Timeout => "had no consumer for the message in time",
     }
 }
 

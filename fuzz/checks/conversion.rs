@@ -2,8 +2,11 @@
 //! AMQP 0-9-1. Shared by the fuzz target and by an ordinary test of the crate, which needs no fuzzer.
 
 use amqp091::{PropertiesRef, ValueRef};
-use conversion::{DecodeBuffer, Origin, decode_amqp10, encode_amqp10};
-use message::MessageRef;
+use conversion::{
+    DecodeBuffer, DeliveryAttempt, Origin, ReceivedBody, decode_amqp10, receive, to_amqp10,
+    to_amqp091,
+};
+use message::{Annotations, Body, BodyForm, MessageRef};
 
 /// Names fit AMQP 0-9-1, properties are well formed and have the offset once, nothing is larger than what is
 /// stored; and what is delivered can be stored again, and has the same body then.
@@ -20,11 +23,41 @@ pub(crate) fn stored(input: &[u8]) {
         return;
     }
     let (mut out, mut buffer) = (Vec::new(), DecodeBuffer::default());
-    encode_amqp10(&delivered, &mut out);
+    to_amqp10(&delivered, DeliveryAttempt::FIRST, &mut out);
     assert!(amqp10::MessageRef::parse(&out).is_ok());
     let again = decode(&out, &mut buffer);
     assert_eq!(again.body.bytes(), delivered.body.bytes());
     assert_eq!((again.exchange, again.routing_key), (delivered.exchange, delivered.routing_key));
+}
+
+/// A message that is received has a well formed index, goes to clients of AMQP 0-9-1 with well formed properties,
+/// and to those of AMQP 1.0 as what it was, with exchange and routing key.
+pub(crate) fn received(input: &[u8]) {
+    let mut index = Vec::new();
+    let Ok(received) = receive(input, &mut index) else { return };
+    assert!(PropertiesRef::parse(&index).is_ok());
+    let sections = match &received.body {
+        ReceivedBody::From(at) => input.get(*at..).expect("a place in the input"),
+        ReceivedBody::Rewritten(sections) => sections,
+    };
+    let message = MessageRef {
+        exchange: b"exchange",
+        routing_key: b"key",
+        properties: &index,
+        body: Body::Borrowed(sections),
+        persistent: received.persistent,
+        annotations: Annotations::NONE,
+        form: BodyForm::Amqp10,
+    };
+    let (mut out, mut buffer) = (Vec::new(), Vec::new());
+    let converted = to_amqp091(&message, &mut buffer);
+    assert!(PropertiesRef::parse(converted.properties).is_ok() && converted.form.is_plain());
+    to_amqp10(&message, DeliveryAttempt::FIRST, &mut out);
+    let parsed = amqp10::MessageRef::parse(&out).expect("well formed sections");
+    let before = amqp10::MessageRef::parse(sections).expect("well formed sections");
+    assert_eq!(parsed.message_annotations.len(), before.message_annotations.len() + 2);
+    assert_eq!(parsed.body, before.body);
+    assert_eq!(parsed.application_properties, before.application_properties);
 }
 
 fn decode<'a>(input: &'a [u8], buffer: &'a mut DecodeBuffer) -> MessageRef<'a> {

@@ -1,7 +1,7 @@
 //! Values to bytes, each in the shortest form its type has.
 
 use crate::code;
-use crate::value::{Descriptor, ListRef, ValueRef};
+use crate::value::{Descriptor, ListRef, MapRef, ValueRef};
 
 /// The bytes of a list or map in front of its items, in the longer form: constructor, size, count.
 const LONG_HEADER_BYTES: usize = 9;
@@ -32,6 +32,12 @@ impl Items<'_> {
     pub fn put_symbol(&mut self, key: &str, value: ValueRef<'_>) {
         self.put(ValueRef::Symbol(key));
         self.put(value);
+    }
+
+    /// Appends the keys and values of a map that was read, as they are.
+    pub fn put_entries(&mut self, map: MapRef<'_>) {
+        self.n_items += len_u32(map.0.n_items);
+        self.out.extend_from_slice(map.0.items);
     }
 
     /// Appends what `put` appends, as one item.

@@ -42,7 +42,7 @@ pub use frame::{
 };
 pub use message::{
     Body, Header, MessageRef, Section, Sections, put_application_properties,
-    put_message_annotations, sole_data,
+    put_message_annotations, sole_data, split_message_annotations,
 };
 pub use message_head::MessageHead;
 pub use percent::{percent_decoded, put_percent_encoded};

@@ -19,6 +19,8 @@ const MESSAGE_ANNOTATIONS: u64 = 0x72;
 const PROPERTIES: u64 = 0x73;
 const APPLICATION_PROPERTIES: u64 = 0x74;
 const DATA: u64 = 0x75;
+/// The descriptor of a `MESSAGE_ANNOTATIONS` section as one byte.
+const MESSAGE_ANNOTATIONS_SMALL: u8 = 0x72;
 /// The descriptor of a `DATA` section as one byte.
 const DATA_SMALL: u8 = 0x75;
 const SEQUENCE: u64 = 0x76;
@@ -248,6 +250,27 @@ pub fn sole_data(sections: &[u8]) -> Option<&[u8]> {
     let mut reader = ValueCursor(bytes);
     let bytes = reader.counted(width).ok()?;
     reader.is_empty().then_some(bytes)
+}
+
+/// The message annotations that sections begin with, and the sections behind them. The annotations are not
+/// validated.
+#[must_use]
+pub fn split_message_annotations(sections: &[u8]) -> (MapRef<'_>, &[u8]) {
+    if let [code::DESCRIBED, code::U64_SMALL, MESSAGE_ANNOTATIONS_SMALL, map, rest @ ..] = sections
+    {
+        let width = if *map == code::MAP8 { Width::One } else { Width::Four };
+        let mut reader = ValueCursor(rest);
+        if matches!(*map, code::MAP8 | code::MAP32)
+            && let Ok(map) = MapRef::read(&mut reader, width)
+        {
+            return (map, reader.0);
+        }
+    }
+    let mut rest = Sections::new(sections);
+    match rest.next() {
+        Some(Ok(Section::MessageAnnotations(map))) => (map, rest.rest()),
+        _ => (MapRef::EMPTY, sections),
+    }
 }
 
 /// A message's body, and the sections that it consists of.

@@ -3,22 +3,23 @@
 //! COMPAT: text that is not UTF-8, which AMQP 0-9-1 lets pass, has no place in AMQP 1.0's strings. RabbitMQ
 //! stores it in one all the same; here it is binary, in an annotation of the same kind as `x-basic-type`.
 
-use amqp10::{MapRef, ValueRef};
+use amqp10::{Items, MapRef, ValueRef};
+use message::MessageRef;
 
 pub(crate) const EXCHANGE: &str = "x-exchange";
 pub(crate) const ROUTING_KEY: &str = "x-routing-key";
 pub(crate) const CC: &str = "x-cc";
 pub(crate) const DEATHS: &str = "x-opt-deaths";
 pub(crate) const RECEIVED_TIME: &str = "x-opt-rabbitmq-received-time";
+pub(crate) const SENT_TIME: &str = "x-opt-rabbitmq-sent-time";
+pub(crate) const OFFSET: &str = "x-stream-offset";
 pub(crate) const BASIC: &str = "x-basic-";
 pub(crate) const APP_ID: &str = "x-basic-app-id";
 pub(crate) const CONTENT_ENCODING: &str = "x-basic-content-encoding";
 pub(crate) const CONTENT_TYPE: &str = "x-basic-content-type";
 pub(crate) const CORRELATION_ID: &str = "x-basic-correlation-id";
-pub(crate) const DELIVERY_MODE: &str = "x-basic-delivery-mode";
 pub(crate) const EXPIRATION: &str = "x-basic-expiration";
 pub(crate) const MESSAGE_ID: &str = "x-basic-message-id";
-pub(crate) const PRIORITY: &str = "x-basic-priority";
 pub(crate) const TIMESTAMP: &str = "x-basic-timestamp";
 pub(crate) const TYPE: &str = "x-basic-type";
 
@@ -27,8 +28,6 @@ pub(crate) const TYPE: &str = "x-basic-type";
 pub(crate) struct Annotated<'a> {
     pub(crate) exchange: Option<&'a [u8]>,
     pub(crate) routing_key: Option<&'a [u8]>,
-    pub(crate) delivery_mode: Option<u8>,
-    pub(crate) priority: Option<u8>,
     pub(crate) expiration: Option<&'a [u8]>,
     pub(crate) timestamp: Option<u64>,
     pub(crate) kind: Option<&'a [u8]>,
@@ -60,7 +59,6 @@ impl<'a> Annotated<'a> {
 
     /// Takes over one annotation; of several with one name the first counts.
     fn take(&mut self, name: &str, value: ValueRef<'a>) {
-        let number = || if let ValueRef::U8(n) = value { Some(n) } else { None };
         let field = match name {
             EXCHANGE => &mut self.exchange,
             ROUTING_KEY => &mut self.routing_key,
@@ -71,8 +69,6 @@ impl<'a> Annotated<'a> {
             CORRELATION_ID => &mut self.other.correlation_id,
             MESSAGE_ID => &mut self.other.message_id,
             APP_ID => &mut self.other.app_id,
-            DELIVERY_MODE => return self.delivery_mode = self.delivery_mode.or_else(number),
-            PRIORITY => return self.priority = self.priority.or_else(number),
             TIMESTAMP => {
                 let ValueRef::U64(seconds) = value else { return };
                 return self.timestamp = self.timestamp.or(Some(seconds));
@@ -81,6 +77,17 @@ impl<'a> Annotated<'a> {
         };
         *field = field.or_else(|| short(value));
     }
+}
+
+/// Puts in exchange and routing key.
+pub(crate) fn put_envelope(items: &mut Items<'_>, message: &MessageRef<'_>) {
+    put_text(items, EXCHANGE, message.exchange);
+    put_text(items, ROUTING_KEY, message.routing_key);
+}
+
+/// Puts in an annotation that is text as a rule.
+pub(crate) fn put_text(items: &mut Items<'_>, name: &str, bytes: &[u8]) {
+    items.put_symbol(name, str::from_utf8(bytes).map_or(ValueRef::Binary(bytes), ValueRef::Str));
 }
 
 /// The text that a value or a map's key is.

@@ -1,8 +1,8 @@
 //! From AMQP 1.0 to AMQP 0-9-1.
 
-use crate::annotations::{self, Annotated, short, text};
+use crate::annotations::{self, Annotated, OFFSET, short, text};
 use crate::deaths;
-use crate::encode::TYPE_AMQP10;
+use crate::encode::{TYPE_AMQP10, ttl_ms};
 use crate::head::{ConvertedHead, LastHead, Origin};
 use crate::ids::{NO_TEXT, decimal, id_header, id_text, reply_queue};
 use crate::values::{put_entry, seconds};
@@ -10,10 +10,11 @@ use amqp10::{Header, MapRef, Properties, Section, Sections, ValueRef};
 use amqp091::content::PropertiesWriter;
 use amqp091::spec::DELIVERY_MODE_PERSISTENT;
 use amqp091::table::put_name;
+use amqp091::{PropertiesRef, TableRef};
 use message::{Annotations, Body, BodyForm, MessageRef};
+use std::borrow::Cow;
 
 const DELIVERY_MODE_TRANSIENT: u8 = 1;
-const OFFSET: &str = "x-stream-offset";
 
 /// The memory of conversions of a stream's messages, one after the other.
 #[derive(Debug, Default)]
@@ -49,29 +50,90 @@ fn convert<'a>(
     out.clear();
     let stored = Stored::read(stored).unwrap_or_else(|| Stored::bytes(stored));
     let annotated = Annotated::read(stored.annotations);
-    let delivery_mode = stored.delivery_mode(&annotated);
-    let offset_at = stored.put_properties(&annotated, delivery_mode, origin.offset, out);
+    let delivery_mode = stored.delivery_mode();
+    let offset_at = stored.put_properties(
+        &annotated,
+        delivery_mode,
+        BesideSections::Offset(origin.offset),
+        out,
+    );
     let properties_bytes = out.len();
-    if let StoredBody::Parts(sections) = stored.body {
-        amqp10::Body::Data(sections).data().for_each(|part| out.extend_from_slice(part));
-    }
+    let body = stored.join_body(out);
     let persistent = delivery_mode == Some(DELIVERY_MODE_PERSISTENT);
     let exchange = annotated.exchange.unwrap_or_default();
     let routing_key = annotated.routing_key;
     head.remember(stored.head, ConvertedHead { exchange, routing_key, offset_at, persistent });
     let (properties, joined) = out.split_at(properties_bytes);
-    let body = match stored.body {
-        StoredBody::Data(bytes) | StoredBody::Sections(bytes) => bytes,
-        StoredBody::Parts(_) => joined,
-    };
     MessageRef {
         exchange,
         routing_key: routing_key.unwrap_or(origin.stream),
         properties,
-        body: Body::Borrowed(body),
+        body: Body::Borrowed(body.unwrap_or(joined)),
         persistent,
         annotations: Annotations::NONE,
         form: BodyForm::Plain,
+    }
+}
+
+/// The message as it is to AMQP 0-9-1. What its properties do not say already is written to `out`, which is
+/// emptied before; all else is borrowed.
+#[inline]
+#[must_use]
+pub fn to_amqp091<'a>(message: &MessageRef<'a>, out: &'a mut Vec<u8>) -> MessageRef<'a> {
+    match message.form {
+        BodyForm::Plain => *message,
+        BodyForm::Amqp10 => convert_sections(message, out),
+    }
+}
+
+#[inline(never)]
+fn convert_sections<'a>(message: &MessageRef<'a>, out: &'a mut Vec<u8>) -> MessageRef<'a> {
+    out.clear();
+    let (index, sections) = (PropertiesRef::trusted(message.properties), message.body.bytes());
+    let mut stored = Stored::read(sections).unwrap_or_else(|| Stored::bytes(sections));
+    stored.header =
+        Header { priority: index.priority(), ttl_ms: ttl_ms(index), ..Header::default() };
+    let mut annotated = Annotated::read(stored.annotations);
+    annotated.expiration = None;
+    stored.put_properties(&annotated, index.delivery_mode(), BesideSections::Index(index), out);
+    let properties_bytes = out.len();
+    let body = stored.join_body(out);
+    let (properties, joined) = out.split_at(properties_bytes);
+    let body = Body::Borrowed(body.unwrap_or(joined));
+    MessageRef { properties, body, form: BodyForm::Plain, ..*message }
+}
+
+/// The source of a message's last headers, which its sections do not have.
+#[derive(Clone, Copy)]
+enum BesideSections<'a> {
+    /// Its offset in a stream.
+    Offset(u64),
+    /// The broker's index of the message, which counts for more than the sections do.
+    Index(PropertiesRef<'a>),
+}
+
+impl<'a> BesideSections<'a> {
+    const fn index(self) -> Option<PropertiesRef<'a>> {
+        if let Self::Index(index) = self { Some(index) } else { None }
+    }
+
+    fn headers(self) -> TableRef<'a> {
+        self.index().and_then(|index| index.headers()).unwrap_or(TableRef::EMPTY)
+    }
+
+    /// Whether the sections' value of this header does not count. Keys of copies are the index's alone.
+    fn replaces(self, header: &[u8]) -> bool {
+        self.headers().get(header).is_some() || (header == b"CC" && self.index().is_some())
+    }
+
+    fn put(self, out: &mut Vec<u8>) {
+        match self {
+            Self::Offset(offset) => {
+                put_name(out, OFFSET.as_bytes());
+                amqp091::ValueRef::I64(offset.cast_signed()).encode(out);
+            }
+            Self::Index(_) => out.extend_from_slice(self.headers().as_bytes()),
+        }
     }
 }
 
@@ -139,11 +201,22 @@ impl<'a> Stored<'a> {
         }
     }
 
-    fn delivery_mode(&self, annotated: &Annotated<'_>) -> Option<u8> {
+    const fn delivery_mode(&self) -> Option<u8> {
         match self.header.durable {
             Some(true) => Some(DELIVERY_MODE_PERSISTENT),
             Some(false) => Some(DELIVERY_MODE_TRANSIENT),
-            None => annotated.delivery_mode,
+            None => None,
+        }
+    }
+
+    /// The body, unless it is in several parts: then those are appended.
+    fn join_body(&self, out: &mut Vec<u8>) -> Option<&'a [u8]> {
+        match self.body {
+            StoredBody::Data(bytes) | StoredBody::Sections(bytes) => Some(bytes),
+            StoredBody::Parts(sections) => {
+                amqp10::Body::Data(sections).data().for_each(|part| out.extend_from_slice(part));
+                None
+            }
         }
     }
 
@@ -152,7 +225,7 @@ impl<'a> Stored<'a> {
         &self,
         annotated: &Annotated<'_>,
         delivery_mode: Option<u8>,
-        offset: u64,
+        added: BesideSections<'_>,
         out: &mut Vec<u8>,
     ) -> usize {
         let Self { header, properties, .. } = self;
@@ -162,19 +235,22 @@ impl<'a> Stored<'a> {
         writer.content_type(or(properties.content_type, annotated.other.content_type));
         writer.content_encoding(or(properties.content_encoding, annotated.other.content_encoding));
         writer.headers(|out| {
-            self.put_headers(annotated.has_headers, offset, out);
-            offset_at = out.len() - size_of_val(&offset);
+            self.put_headers(annotated.has_headers, added, out);
+            offset_at = out.len().saturating_sub(size_of::<u64>());
         });
         writer.delivery_mode(delivery_mode);
-        writer.priority(header.priority.or(annotated.priority));
+        writer.priority(header.priority);
         let correlation_id = id_text(properties.correlation_id, &mut room);
         writer.correlation_id(correlation_id.or(annotated.other.correlation_id));
-        writer.reply_to(reply_queue(properties.reply_to).as_deref());
+        let said = added.index();
+        let reply_to = said.and_then(|index| index.reply_to()).map(Cow::Borrowed);
+        writer.reply_to(reply_to.or_else(|| reply_queue(properties.reply_to)).as_deref());
         let ttl = header.ttl_ms.map(|ttl_ms| decimal(ttl_ms.into(), &mut room));
         writer.expiration(ttl.or(annotated.expiration));
         let message_id = id_text(properties.message_id, &mut room);
         writer.message_id(message_id.or(annotated.other.message_id));
-        writer.timestamp(properties.creation_time_ms.map(seconds).or(annotated.timestamp));
+        let sent = properties.creation_time_ms.map(seconds).or(annotated.timestamp);
+        writer.timestamp(said.and_then(|index| index.timestamp()).or(sent));
         writer.kind(match self.body {
             StoredBody::Sections(_) => Some(TYPE_AMQP10),
             StoredBody::Data(_) | StoredBody::Parts(_) => annotated.kind,
@@ -187,11 +263,12 @@ impl<'a> Stored<'a> {
 
     /// Appends the headers. COMPAT: RabbitMQ sorts them by name; here those that begin with `x-` are last,
     /// and the others in the order they were published in.
-    fn put_headers(&self, has_annotated: bool, offset: u64, out: &mut Vec<u8>) {
+    fn put_headers(&self, has_annotated: bool, added: BesideSections<'_>, out: &mut Vec<u8>) {
         for (name, value) in self.application_properties.iter() {
             if let ValueRef::Str(name) = name
                 && name != OFFSET
                 && !(name.starts_with("x-") && self.annotations.get(name).is_some())
+                && !added.replaces(name.as_bytes())
             {
                 put_entry(out, name, value);
             }
@@ -208,12 +285,23 @@ impl<'a> Stored<'a> {
         }
         let annotations = if has_annotated { self.annotations } else { MapRef::EMPTY };
         for (name, value) in annotations.iter() {
-            if let Some(name) = text(name) {
+            if let Some(name) = text(name)
+                && !added.replaces(header_of(name).as_bytes())
+            {
                 put_annotation(out, name, value);
             }
         }
-        put_name(out, OFFSET.as_bytes());
-        amqp091::ValueRef::I64(offset.cast_signed()).encode(out);
+        added.put(out);
+    }
+}
+
+/// The name of the header that an annotation becomes.
+fn header_of(annotation: &str) -> &str {
+    match annotation {
+        annotations::CC => "CC",
+        annotations::RECEIVED_TIME => "timestamp_in_ms",
+        annotations::DEATHS => "x-death",
+        _ => annotation,
     }
 }
 
@@ -221,9 +309,9 @@ impl<'a> Stored<'a> {
 fn put_annotation(out: &mut Vec<u8>, name: &str, value: ValueRef<'_>) {
     match (name, value) {
         (annotations::EXCHANGE | annotations::ROUTING_KEY | OFFSET | "x-death", _) => {}
-        (annotations::CC, value) => put_entry(out, "CC", value),
+        (annotations::CC, value) => put_entry(out, header_of(name), value),
         (annotations::RECEIVED_TIME, ValueRef::Timestamp(ms)) => {
-            put_entry(out, "timestamp_in_ms", ValueRef::I64(ms));
+            put_entry(out, header_of(name), ValueRef::I64(ms));
         }
         (annotations::DEATHS, ValueRef::Array(deaths)) => deaths::put_header(out, deaths),
         (annotations::DEATHS, _) => {}

@@ -1,12 +1,13 @@
 //! From AMQP 0-9-1 to AMQP 1.0.
 
-use crate::annotations;
+use crate::annotations::{self, put_envelope, put_text};
 use crate::deaths;
 use crate::ids::{id_of, reply_address};
+use crate::sections::put_received;
 use crate::values::{milliseconds, put_amqp10, put_key};
 use amqp10::{Group, Header, Items, Properties, Section, Sections, ValueRef};
 use amqp091::{PropertiesRef, TableRef};
-use message::MessageRef;
+use message::{BodyForm, MessageRef};
 
 /// Bytes beside exchange, key, properties and body that most messages need.
 const SPARE_BYTES: usize = 96;
@@ -24,21 +25,47 @@ pub fn stream_filter_value<'a>(message: &MessageRef<'a>) -> Option<&'a [u8]> {
     PropertiesRef::trusted(message.properties).headers()?.get(FILTER_VALUE)?.as_bytes()
 }
 
-/// Appends the message in AMQP 1.0's encoding, as RabbitMQ 4 stores in a stream what was published over
-/// AMQP 0-9-1.
-pub fn encode_amqp10(message: &MessageRef<'_>, out: &mut Vec<u8>) {
+/// How often a message was delivered before, as its header in AMQP 1.0 says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeliveryAttempt {
+    /// Whether nobody acquired the message before.
+    pub first_acquirer: bool,
+    /// Deliveries before this one that failed.
+    pub delivery_count: u32,
+}
+
+impl DeliveryAttempt {
+    /// No deliveries before.
+    pub const FIRST: Self = Self { first_acquirer: true, delivery_count: 0 };
+}
+
+/// Appends the message in AMQP 1.0's encoding, as RabbitMQ 4 stores it in a stream, and delivers it. Sections
+/// that its publisher sent stay as they are.
+pub fn to_amqp10(message: &MessageRef<'_>, attempt: DeliveryAttempt, out: &mut Vec<u8>) {
     out.reserve(message.size_bytes() + SPARE_BYTES);
     let source = PropertiesRef::trusted(message.properties);
-    let headers = source.headers().unwrap_or(TableRef::EMPTY);
-    let ttl_ms = source.expiration().and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
     let header = Header {
         durable: Some(message.persistent),
         priority: source.priority(),
-        ttl_ms,
-        first_acquirer: true,
-        delivery_count: 0,
+        ttl_ms: ttl_ms(source),
+        first_acquirer: attempt.first_acquirer,
+        delivery_count: attempt.delivery_count,
     };
     Section::Header(header).encode(out);
+    match message.form {
+        BodyForm::Plain => put_plain(message, source, out),
+        BodyForm::Amqp10 => put_received(message, source, out),
+    }
+}
+
+/// The time to live that properties state, if it is one of AMQP 1.0.
+pub(crate) fn ttl_ms(source: PropertiesRef<'_>) -> Option<u32> {
+    std::str::from_utf8(source.expiration()?).ok()?.parse().ok()
+}
+
+/// Appends the sections behind the header of a message that is not one of AMQP 1.0.
+fn put_plain(message: &MessageRef<'_>, source: PropertiesRef<'_>, out: &mut Vec<u8>) {
+    let headers = source.headers().unwrap_or(TableRef::EMPTY);
     amqp10::put_message_annotations(out, |items| {
         put_annotations(items, message, source, headers);
     });
@@ -72,8 +99,7 @@ fn put_annotations(
     source: PropertiesRef<'_>,
     headers: TableRef<'_>,
 ) {
-    put_text(items, annotations::EXCHANGE, message.exchange);
-    put_text(items, annotations::ROUTING_KEY, message.routing_key);
+    put_envelope(items, message);
     if let Some(kind) = source.kind() {
         put_text(items, annotations::TYPE, kind);
     }
@@ -126,11 +152,6 @@ fn put_what_does_not_fit(items: &mut Items<'_>, source: PropertiesRef<'_>) {
     }
 }
 
-/// Puts in an annotation that is text as a rule.
-fn put_text(items: &mut Items<'_>, name: &str, bytes: &[u8]) {
-    items.put_symbol(name, str::from_utf8(bytes).map_or(ValueRef::Binary(bytes), ValueRef::Str));
-}
-
 fn put_properties(source: PropertiesRef<'_>, out: &mut Vec<u8>) {
     let reply_to = source.reply_to().map(reply_address);
     let properties = Properties {
@@ -147,7 +168,17 @@ fn put_properties(source: PropertiesRef<'_>, out: &mut Vec<u8>) {
         },
         ..Properties::default()
     };
-    if properties != Properties::default() {
+    let Properties { message_id, user_id, reply_to, correlation_id, .. } = properties;
+    let Properties { content_type, content_encoding, creation_time_ms, group, .. } = properties;
+    let is_any = message_id.is_some()
+        || user_id.is_some()
+        || reply_to.is_some()
+        || correlation_id.is_some()
+        || content_type.is_some()
+        || content_encoding.is_some()
+        || creation_time_ms.is_some()
+        || group.id.is_some();
+    if is_any {
         Section::Properties(properties).encode(out);
     }
 }

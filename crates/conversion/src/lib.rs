@@ -1,7 +1,7 @@
-//! Messages in AMQP 1.0's encoding, which streams store, from those of AMQP 0-9-1, and back, as RabbitMQ 4
-//! converts them (its page "Message Conversions").
+//! Messages of AMQP 0-9-1 as AMQP 1.0 has them, and back, as RabbitMQ 4 converts them (its page "Message
+//! Conversions"), for streams, which store the former's in the latter's encoding, and for clients.
 //! Must never know sockets, clocks, streams, chunks.
-//! Start reading at [`encode_amqp10`], then [`decode_amqp10`].
+//! Start reading at [`to_amqp10`] and [`to_amqp091`], then [`receive`] and [`decode_amqp10`].
 //!
 //! | AMQP 0-9-1 | AMQP 1.0 |
 //! |---|---|
@@ -21,9 +21,11 @@ mod decode;
 mod encode;
 mod head;
 mod ids;
+mod sections;
 mod values;
 
-pub use decode::{DecodeBuffer, decode_amqp10};
-pub use encode::{encode_amqp10, stream_filter_value};
+pub use decode::{DecodeBuffer, decode_amqp10, to_amqp091};
+pub use encode::{DeliveryAttempt, stream_filter_value, to_amqp10};
 pub use head::Origin;
+pub use sections::{ReceivedBody, ReceivedSections, receive};
 pub use values::{arguments_of, put_arguments};

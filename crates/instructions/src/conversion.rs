@@ -3,7 +3,7 @@
 use crate::record::MESSAGE;
 use crate::{N_OPERATIONS, Piece, Work};
 use amqp091::{Properties, ShortString};
-use conversion::{DecodeBuffer, Origin, decode_amqp10, encode_amqp10};
+use conversion::{DecodeBuffer, DeliveryAttempt, Origin, decode_amqp10};
 use message::MessageRef;
 use std::hint::black_box;
 
@@ -19,7 +19,7 @@ fn to_amqp10() -> Work {
     Box::new(move || {
         out.clear();
         for _ in 0..N_OPERATIONS {
-            encode_amqp10(black_box(&MESSAGE), &mut out);
+            conversion::to_amqp10(black_box(&MESSAGE), DeliveryAttempt::FIRST, &mut out);
         }
         black_box(&out);
     })
@@ -27,7 +27,7 @@ fn to_amqp10() -> Work {
 
 fn encode(message: &MessageRef<'_>) -> Vec<u8> {
     let mut stored = Vec::new();
-    encode_amqp10(message, &mut stored);
+    conversion::to_amqp10(message, DeliveryAttempt::FIRST, &mut stored);
     stored
 }
 

@@ -8,6 +8,7 @@ use crate::stream::{Stream, log_options};
 use crate::writer::{Turn, Writer, review};
 use chunk_log::{ChunkLog, ChunkLogError, LogEnd, SyncJob};
 use confirm::{DurabilityToken, DurableJournal, JournalSynced};
+use conversion::DeliveryAttempt;
 use message::Refusal;
 use meta::StreamSettings;
 use queue_type::{Incoming, RefusedItem, Wakes, wake_all};
@@ -39,7 +40,9 @@ impl Stream {
         for incoming in messages {
             let message = &incoming.message;
             let filter_value = conversion::stream_filter_value(message);
-            writer.making.add_message(filter_value, |out| conversion::encode_amqp10(message, out));
+            writer.making.add_message(filter_value, |out| {
+                conversion::to_amqp10(message, DeliveryAttempt::FIRST, out)
+            });
         }
         let note = writer.count(messages.len() as u64);
         Writing(self).write(writer, wakes);

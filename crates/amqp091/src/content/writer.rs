@@ -35,9 +35,14 @@ impl<'o> PropertiesWriter<'o> {
         content_encoding = CONTENT_ENCODING;
     }
 
-    /// Appends headers: the names and values that `entries` appends.
+    /// Appends headers: the names and values that `entries` appends; none if it appends nothing.
     pub fn headers(&mut self, entries: impl FnOnce(&mut Vec<u8>)) {
+        let at = self.out.len();
         wire::put_with_len(self.value(view::HEADERS), entries);
+        if self.out.len() == at + size_of::<u32>() {
+            self.out.truncate(at);
+            self.flags &= !view::HEADERS;
+        }
     }
 
     /// Appends the delivery mode, if there is one.
@@ -138,6 +143,7 @@ mod tests {
         assert_eq!(out, owned.to_bytes());
         out.clear();
         let mut writer = PropertiesWriter::new(&mut out);
+        writer.headers(|_| ());
         writer.kind(None);
         writer.finish();
         assert_eq!(out, [0, 0]);

@@ -55,8 +55,10 @@ fn any_stored() -> impl Strategy<Value = Vec<u8>> {
 
 #[test]
 fn the_corpus_is_delivered() {
-    corpus("conversion").iter().for_each(|input| checks::stored(input));
-    checks::stored(&every_section());
+    for input in corpus("conversion").iter().chain([&every_section()]) {
+        checks::stored(input);
+        checks::received(input);
+    }
 }
 
 proptest! {
@@ -64,5 +66,6 @@ proptest! {
     #[test]
     fn any_bytes_are_delivered(input in any_stored()) {
         checks::stored(&input);
+        checks::received(&input);
     }
 }

@@ -7,7 +7,7 @@ use amqp10::{
 };
 use amqp091::table::Decimal;
 use amqp091::{Properties, Value};
-use conversion::{encode_amqp10, stream_filter_value};
+use conversion::{DeliveryAttempt, stream_filter_value, to_amqp10};
 use message::{Annotations, MessageRef};
 
 fn persistent() -> Properties {
@@ -431,6 +431,6 @@ fn the_filter_value_is_the_header_of_its_name() {
 fn messages_are_appended() {
     let message = published(b"\0\0", b"x");
     let mut out = b"before".to_vec();
-    encode_amqp10(&message, &mut out);
+    to_amqp10(&message, DeliveryAttempt::FIRST, &mut out);
     assert_eq!(out, [&b"before"[..], &stored(&message)].concat());
 }

@@ -3,10 +3,11 @@
 mod fuzz;
 mod known;
 mod round_trip;
+mod sections;
 mod sequence;
 
 use amqp091::{Properties, PropertiesRef, ShortString, Table, Value};
-use conversion::{DecodeBuffer, Origin, decode_amqp10, encode_amqp10};
+use conversion::{DecodeBuffer, DeliveryAttempt, Origin, decode_amqp10};
 use message::{Annotations, Body, BodyForm, MessageRef};
 
 const STREAM: &[u8] = b"stream";
@@ -35,7 +36,7 @@ fn published<'a>(properties: &'a [u8], body: &'a [u8]) -> MessageRef<'a> {
 
 fn stored(message: &MessageRef<'_>) -> Vec<u8> {
     let mut out = Vec::new();
-    encode_amqp10(message, &mut out);
+    conversion::to_amqp10(message, DeliveryAttempt::FIRST, &mut out);
     out
 }
 

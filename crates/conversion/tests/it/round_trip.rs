@@ -7,7 +7,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 /// Text of any bytes, as a rule UTF-8.
-fn text() -> impl Strategy<Value = ShortString> {
+pub(crate) fn text() -> impl Strategy<Value = ShortString> {
     let bytes = prop_oneof![
         4 => "\\PC{0,60}".prop_map(String::into_bytes),
         1 => vec(any::<u8>(), 0..=255),
@@ -57,7 +57,7 @@ fn headers() -> impl Strategy<Value = Table> {
     })
 }
 
-fn properties() -> impl Strategy<Value = Properties> {
+pub(crate) fn properties() -> impl Strategy<Value = Properties> {
     let types = (option::of(text()), option::of(text()), option::of(headers()));
     let delivery = (1..=2_u8, any::<Option<u8>>(), any::<Option<u64>>());
     let ids = (option::of(text()), option::of(text()), option::of(text()));

@@ -1,0 +1,174 @@
+//! Bodies that are sections of AMQP 1.0: how they are received, and how clients of AMQP 1.0 get them.
+
+use crate::annotations::{self, put_envelope, text};
+use crate::deaths;
+use crate::ids::{NO_TEXT, decimal};
+use crate::values::{put_amqp10, put_entry, put_key, seconds};
+use amqp10::{DecodeError, Items, MapRef, Section, Sections, ValueRef};
+use amqp091::content::PropertiesWriter;
+use amqp091::spec::DELIVERY_MODE_PERSISTENT;
+use amqp091::{PropertiesRef, TableRef};
+use message::{MessageRef, View};
+
+/// Annotations that become headers of the index under the same names: queues and exchanges look at them.
+const INDEXED: [&str; 4] =
+    ["x-delay", "x-stream-filter-value", "x-publisher-id", "x-publishing-id"];
+
+/// Annotations that the broker writes into each message.
+const WRITTEN: [&str; 2] = [annotations::EXCHANGE, annotations::ROUTING_KEY];
+
+const DELIVERY_MODE_TRANSIENT: u8 = 1;
+
+/// A message of AMQP 1.0 as the broker takes it: its index was appended to a buffer.
+#[derive(Debug)]
+pub struct ReceivedSections<'a> {
+    /// The body: what came, from the message annotations on.
+    pub body: ReceivedBody,
+    /// Whether the message is to survive a restart.
+    pub persistent: bool,
+    /// Whether the index has anything that routing or the queue must look at.
+    pub inspect: bool,
+    /// The address that the message itself states.
+    pub to: Option<ValueRef<'a>>,
+}
+
+/// The body of a message that was received.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ReceivedBody {
+    /// The sections from this byte on.
+    From(usize),
+    /// Sections without the annotations that the broker writes.
+    Rewritten(Vec<u8>),
+}
+
+/// Takes a message as it was received: appends its index to `index`, which are properties of AMQP 0-9-1.
+///
+/// # Errors
+/// The first thing that is wrong with the sections.
+pub fn receive<'a>(
+    sections: &'a [u8],
+    index: &mut Vec<u8>,
+) -> Result<ReceivedSections<'a>, DecodeError> {
+    let message = amqp10::MessageRef::parse(sections)?;
+    let (header, annotations) = (message.header.unwrap_or_default(), message.message_annotations);
+    let properties = message.properties.unwrap_or_default();
+    let begin = index.len();
+    let mut writer = PropertiesWriter::new(index);
+    let mut is_clean = true;
+    if !annotations.is_empty() {
+        writer.headers(|out| is_clean = put_indexed(out, annotations));
+    }
+    writer.delivery_mode(header.durable.map(|durable| match durable {
+        true => DELIVERY_MODE_PERSISTENT,
+        false => DELIVERY_MODE_TRANSIENT,
+    }));
+    writer.priority(header.priority);
+    let mut room = NO_TEXT;
+    writer.expiration(header.ttl_ms.map(|ttl_ms| decimal(ttl_ms.into(), &mut room)));
+    writer.timestamp(properties.creation_time_ms.map(seconds));
+    writer.user_id(properties.user_id);
+    writer.finish();
+    let is_inspected = header.priority.is_some()
+        || header.ttl_ms.is_some()
+        || properties.user_id.is_some()
+        || View::of(index.get(begin..).unwrap_or_default()).headers().is_some();
+    let body = behind_header(sections);
+    Ok(ReceivedSections {
+        body: match is_clean {
+            true => ReceivedBody::From(sections.len() - body.len()),
+            false => ReceivedBody::Rewritten(without_written(body)),
+        },
+        persistent: header.durable == Some(true),
+        inspect: is_inspected,
+        to: properties.to,
+    })
+}
+
+/// Appends the headers that annotations become; whether none of the annotations is to go.
+fn put_indexed(out: &mut Vec<u8>, annotations: MapRef<'_>) -> bool {
+    let mut is_clean = true;
+    for (key, value) in annotations.iter() {
+        let Some(name) = text(key) else { continue };
+        if name == annotations::CC {
+            put_entry(out, "CC", value);
+        } else if INDEXED.contains(&name) {
+            put_entry(out, name, value);
+        }
+        is_clean &= !WRITTEN.contains(&name);
+    }
+    is_clean
+}
+
+/// The sections behind the header and the annotations of the hop before, which go.
+fn behind_header(sections: &[u8]) -> &[u8] {
+    let mut left = Sections::new(sections);
+    loop {
+        let here = left.rest();
+        match left.next() {
+            Some(Ok(Section::Header(_) | Section::DeliveryAnnotations(_))) => {}
+            _ => return here,
+        }
+    }
+}
+
+fn without_written(sections: &[u8]) -> Vec<u8> {
+    let (received, rest) = amqp10::split_message_annotations(sections);
+    let mut out = Vec::with_capacity(sections.len());
+    amqp10::put_message_annotations(&mut out, |items| {
+        put_those(items, received, |name| !WRITTEN.contains(&name));
+    });
+    out.extend_from_slice(rest);
+    out
+}
+
+fn put_those(items: &mut Items<'_>, map: MapRef<'_>, is_one: impl Fn(&str) -> bool) {
+    for (key, value) in map.iter().filter(|(key, _)| text(*key).is_none_or(&is_one)) {
+        items.put(key);
+        items.put(value);
+    }
+}
+
+/// Appends the sections behind the header: annotations of the broker, then what was received.
+pub(crate) fn put_received(message: &MessageRef<'_>, index: PropertiesRef<'_>, out: &mut Vec<u8>) {
+    let (received, rest) = amqp10::split_message_annotations(message.body.bytes());
+    let headers = index.headers().unwrap_or(TableRef::EMPTY);
+    let own = || headers.iter().filter_map(|(name, value)| Some((annotation_of(name)?, value)));
+    amqp10::put_message_annotations(out, |items| {
+        put_envelope(items, message);
+        if own().next().is_none() {
+            return items.put_entries(received);
+        }
+        for (name, value) in own() {
+            put_own(items, name, value);
+        }
+        put_those(items, received, |name| !own().any(|(it, _)| it == name.as_bytes()));
+    });
+    out.extend_from_slice(rest);
+}
+
+/// The name of the annotation that a header of an index becomes, if the broker has added it.
+fn annotation_of(header: &[u8]) -> Option<&[u8]> {
+    match header {
+        deaths::HEADER => Some(annotations::DEATHS.as_bytes()),
+        b"timestamp_in_ms" => Some(annotations::RECEIVED_TIME.as_bytes()),
+        _ if INDEXED.iter().any(|name| name.as_bytes() == header) => None,
+        _ => header.starts_with(b"x-").then_some(header),
+    }
+}
+
+fn put_own(items: &mut Items<'_>, name: &[u8], value: amqp091::ValueRef<'_>) {
+    const DEATHS: &[u8] = annotations::DEATHS.as_bytes();
+    const RECEIVED_TIME: &[u8] = annotations::RECEIVED_TIME.as_bytes();
+    const SENT_TIME: &[u8] = annotations::SENT_TIME.as_bytes();
+    match (name, value) {
+        (DEATHS, value) => deaths::put_annotation(items, value.as_array().unwrap_or_default()),
+        (RECEIVED_TIME | SENT_TIME, amqp091::ValueRef::I64(ms)) => {
+            put_key(items, name);
+            items.put(ValueRef::Timestamp(ms));
+        }
+        (name, value) => {
+            put_key(items, name);
+            put_amqp10(items, value);
+        }
+    }
+}

@@ -46,7 +46,7 @@ impl ForOneQueue<'_> {
     pub(crate) fn batch(&self, queue: &QueueRef) -> Batch {
         let (mut batch, queues) = (Batch::kept_at_once(), slice::from_ref(queue));
         for (index, message) in self.0.iter().enumerate() {
-            if message.view().expiration().is_some() {
+            if message.index().expiration().is_some() {
                 batch.note_expiring();
             }
             let logged = message.persistent && n_durable(queues) > 0;

@@ -90,7 +90,7 @@ impl View {
 
     /// The queues a message of the broker's own goes to from an exchange.
     pub fn route(&self, vhost: &str, exchange: &str, message: &MessageRef<'_>) -> Vec<QueueRef> {
-        let properties = message.view();
+        let properties = message.index();
         let keys = [message.routing_key];
         let seen =
             Message { properties: Some(properties), ..Message::new(&keys, properties.headers()) };

@@ -13,7 +13,7 @@ pub fn add_counts(counts: DeliveryCounts, message: &MessageRef<'_>) -> Option<Ve
     if counts == DeliveryCounts::default() {
         return None;
     }
-    Some(message.view().with_changed_headers(|headers| {
+    Some(message.index().with_changed_headers(|headers| {
         for (name, n) in
             [("x-delivery-count", counts.n_failed), ("x-acquired-count", counts.n_acquired)]
         {

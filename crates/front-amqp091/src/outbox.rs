@@ -76,6 +76,8 @@ pub struct Locked {
     channels: ChannelsOut,
     links: Links,
     terms: Terms,
+    /// Room for properties and bodies of messages of other protocols.
+    converted: Vec<u8>,
 }
 
 impl OutboxState for Locked {
@@ -110,6 +112,7 @@ impl OutboxState for Locked {
         self.out.trim();
         self.channels.trim();
         self.links.trim();
+        self.converted = Vec::new();
     }
 
     fn unsettled(&mut self, links: &[LinkId]) -> Vec<(LinkId, Position)> {
@@ -137,6 +140,7 @@ impl Locked {
             channels: ChannelsOut::default(),
             links: Links::default(),
             terms: Terms { capabilities, frame_max, closing_ms: SILENT_CLOSE_DELAY_MS },
+            converted: Vec::new(),
         }
     }
 

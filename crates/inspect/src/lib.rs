@@ -95,7 +95,7 @@ impl Browser {
         match &mut self.source {
             Source::Paged(queue, looker) => {
                 let mut each = |seen: &Seen<'_>| {
-                    let timestamp = || seen.message.view().timestamp();
+                    let timestamp = || seen.message.index().timestamp();
                     let is_early = |since_ms: u64| {
                         timestamp().is_none_or(|at| at.saturating_mul(1_000) < since_ms)
                     };

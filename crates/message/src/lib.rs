@@ -37,7 +37,7 @@ pub struct MessageRef<'a> {
     /// The routing key it was published with. At most 255 bytes.
     pub routing_key: &'a [u8],
     /// The publisher's properties exactly as received, checked by the front; read through
-    /// [`MessageRef::view`]. They are AMQP 0-9-1 content properties: property flags, then values
+    /// [`MessageRef::index`]. They are AMQP 0-9-1 content properties: property flags, then values
     /// (specification 4.2.6.1).
     pub properties: &'a [u8],
     /// The body.
@@ -92,10 +92,11 @@ impl<'a> Body<'a> {
 }
 
 impl<'a> MessageRef<'a> {
-    /// The publisher's statements about the message.
+    /// The broker's index of the message: of a plain body all that its publisher stated, of another what the
+    /// broker must know and has added. The crate `conversion` makes the whole of it.
     #[must_use]
     #[inline]
-    pub fn view(&self) -> View<'a> {
+    pub fn index(&self) -> View<'a> {
         View::of(self.properties)
     }
 

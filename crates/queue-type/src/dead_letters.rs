@@ -27,7 +27,7 @@ impl DeadLetter {
     /// A copy of a message that has no place yet.
     pub fn of(message: &MessageRef<'_>, reason: Reason) -> Self {
         // A queue whose confirms wait for consumers does not keep what it is given.
-        let persistent = message.persistent || message.view().is_persistent();
+        let persistent = message.persistent || message.index().is_persistent();
         let message = OwnedMessage::new(&MessageRef { persistent, ..*message });
         Self { reason, position: 0, n_before: 0, confirm: None, message }
     }

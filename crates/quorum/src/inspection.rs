@@ -200,11 +200,13 @@ impl<'q> QuorumInspection<'q> {
 }
 
 fn peeked(message: &MessageRef<'_>, n_failed: u32) -> Option<Peeked> {
+    let mut converted = Vec::new();
+    let message = conversion::to_amqp091(message, &mut converted);
     let body = message.body.bytes();
     Some(Peeked {
         exchange: String::from_utf8_lossy(message.exchange).into_owned(),
         routing_key: String::from_utf8_lossy(message.routing_key).into_owned(),
-        properties: message.view().to_properties()?,
+        properties: message.index().to_properties()?,
         body_start: body.get(..BODY_START_BYTES).unwrap_or(body).to_vec(),
         n_failed,
     })

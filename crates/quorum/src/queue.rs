@@ -287,7 +287,7 @@ impl QuorumQueue {
     pub fn head_timestamp(&self) -> Option<u64> {
         let state = stdx::lock(&self.state);
         match state.content.backlog.get(state.machine.facts().ready().next()?) {
-            Lookup::Here(message) => message.view().timestamp(),
+            Lookup::Here(message) => message.index().timestamp(),
             Lookup::Cold | Lookup::Gone => None,
         }
     }

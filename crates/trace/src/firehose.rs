@@ -56,7 +56,9 @@ fn copy(
     name: &'static str,
     value: Value,
 ) -> InternalMessage {
-    let properties = message.view().to_properties().unwrap_or_default();
+    let mut converted = Vec::new();
+    let message = &conversion::to_amqp091(message, &mut converted);
+    let properties = message.index().to_properties().unwrap_or_default();
     let mut keys = vec![text(message.routing_key)];
     if let Some(headers) = &properties.headers {
         keys.extend(headers.get(b"CC").and_then(Value::as_array).unwrap_or_default().to_vec());

@@ -245,7 +245,9 @@ impl Spans {
 
 /// The trace that a message belongs to, if it is recorded.
 fn context_of(message: &MessageRef<'_>) -> Option<TraceContext> {
-    let header = message.view().headers()?.get(TRACEPARENT.as_bytes())?;
+    let mut converted = Vec::new();
+    let headers = conversion::to_amqp091(message, &mut converted).index().headers()?;
+    let header = headers.get(TRACEPARENT.as_bytes())?;
     parse(header.as_str()?)
 }
 

@@ -50,7 +50,7 @@ pub(crate) fn publish_to(
     let logged = message.persistent && n_durable(&queues) > 0;
     let mut batch = Batch::default();
     batch.any.untracked = true;
-    if message.view().expiration().is_some() {
+    if message.index().expiration().is_some() {
         batch.note_expiring();
     }
     batch.add(PendingPublish { logged, ..PendingPublish::of(0) }, &queues);

@@ -37,7 +37,7 @@ pub(super) struct DeadLetterEnvelope {
 
 impl DeadLetterEnvelope {
     pub(super) fn new(message: &MessageRef<'_>, death: &Death<'_>, to: &DeadLetterTo) -> Self {
-        let view = message.view();
+        let view = message.index();
         // Properties that cannot be read are not from a client.
         let mut properties = view.to_properties().unwrap_or_default();
         let mut headers = properties.headers.take().unwrap_or_default();

@@ -94,7 +94,7 @@ impl Operations<'_> {
 
 fn with_delay(message: &OwnedMessage, delay_ms: u32) -> OwnedMessage {
     let message = message.message();
-    let properties = message.view().with_changed_headers(|headers| {
+    let properties = message.index().with_changed_headers(|headers| {
         headers.insert(ShortString::from_static(DELAY), Value::I64(i64::from(delay_ms)));
     });
     OwnedMessage::new(&MessageRef { properties: &properties, ..message })

@@ -8,6 +8,7 @@ use crate::publish::{
 use confirm::{DurabilityToken, Publisher};
 use control::View;
 use control::slices::WORK_MAX;
+use conversion::to_amqp091;
 use exchanges::{Admission, WatchedExchange};
 use message::{Annotations, MessageRef, Refusal};
 use meta::{Name, Overflow, QueueDef, QueueId, State};
@@ -322,9 +323,13 @@ impl<'a> DeadLetterPublish<'a> {
     /// Takes back that exchanges have seen the letters that come again, since not all their queues took them.
     fn take_back(&self, comes_again: impl Fn(usize) -> bool) {
         for (at, exchange) in self.seen_by.iter().filter(|(at, _)| comes_again(*at)) {
-            if let Some(redirected) = self.redirected.get(*at) {
-                exchange.forget(message::View::of(&redirected.properties).headers());
-            }
+            let Some((letter, envelope)) = self.letters.get(*at).zip(self.redirected.get(*at))
+            else {
+                continue;
+            };
+            let mut converted = Vec::new();
+            let message = Redirected { letter, to: self.to, envelope }.message();
+            exchange.forget(to_amqp091(&message, &mut converted).index().headers());
         }
     }
 }
@@ -373,7 +378,8 @@ fn find_queues(
     let Some(vhost) = view.meta.vhost(&from.vhost) else { return };
     let envelope = sent.envelope;
     let keys: Vec<&[u8]> = envelope.keys.iter().map(Vec::as_slice).collect();
-    let properties = message::View::of(&envelope.properties);
+    let mut converted = Vec::new();
+    let properties = to_amqp091(&sent.message(), &mut converted).index();
     let seen = routing::Message {
         properties: Some(properties),
         chance: broker.names.random_u64(),

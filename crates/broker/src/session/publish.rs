@@ -17,6 +17,7 @@ use crate::publish::{
 };
 use bytes::Bytes;
 use confirm::DurabilityToken;
+use conversion::to_amqp091;
 use message::MessageRef;
 use message_store::BodyStore;
 use queue_type::QueueHost as _;
@@ -114,7 +115,9 @@ impl Publishing {
             Err(Uncacheable::ByMessage) => {
                 let message = message_of(publish, input);
                 let keys = [message.routing_key];
-                let seen = self.router.seen_by_exchanges(&keys, message.view());
+                let mut converted = Vec::new();
+                let whole = to_amqp091(&message, &mut converted).index();
+                let seen = self.router.seen_by_exchanges(&keys, whole);
                 self.router.route_alone(client, &mut self.batch, publish, message.exchange, &seen);
                 self.gather_alone(client, numbered, message, MessageOverrides::default());
             }
@@ -245,7 +248,7 @@ impl Publishing {
         let message = MessageRef { properties: received, ..message };
         let Inspected { properties, extra_keys, headers } = inspected(&client.access, &message)?;
         let hides_keys = properties.is_some();
-        let expiration = message.view().expiration();
+        let expiration = message.index().expiration();
         if expiration.is_some() {
             self.batch.note_expiring();
         }
@@ -265,8 +268,11 @@ impl Publishing {
         if !extra_keys.is_empty() || publish.immediate {
             client.access.check_publish(message.exchange, &keys)?;
         }
-        let seen = self.router.seen_by_exchanges(&keys, message.view());
-        let (batch, seen) = (&mut self.batch, Message { headers, ..seen });
+        let mut converted = Vec::new();
+        let whole = to_amqp091(&message, &mut converted);
+        let seen = self.router.seen_by_exchanges(&keys, whole.index());
+        let seen_headers = if message.form.is_plain() { headers } else { whole.index().headers() };
+        let (batch, seen) = (&mut self.batch, Message { headers: seen_headers, ..seen });
         self.router.route_alone(client, batch, publish, message.exchange, &seen);
         // The keys that are hidden are needed when the message goes on after its delay.
         let properties_held_back = (hides_keys && self.router.is_held_back()).then(|| {
@@ -320,7 +326,7 @@ impl Publishing {
         let n_logging = if message.persistent { remembered.route.n_durable } else { 0 };
         client.turn.note_gathered(n_queues, message.body.len());
         let bodies = Bodies::of(client.access.broker.classic.storage(), &self.bodies);
-        let named = named_of(message.view().headers(), &remembered.route.queues)?;
+        let named = named_of(message.index().headers(), &remembered.route.queues)?;
         let properties = properties.take();
         let sent = properties.as_deref().unwrap_or(message.properties);
         let home = bodies.home(sent, message.body.len(), n_queues, n_logging);
@@ -500,7 +506,7 @@ impl Publishing {
 /// Looks at the properties of a message that the client publishes.
 fn inspected<'m>(access: &Access, message: &MessageRef<'m>) -> Result<Inspected<'m>, Error> {
     let user = &access.connection.identity.user;
-    properties::inspect(message.view(), user, || access.may_impersonate())
+    properties::inspect(message.index(), user, || access.may_impersonate())
         .map_err(|error| first_refusal(access, message, error))
 }
 

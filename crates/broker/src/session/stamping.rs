@@ -51,7 +51,7 @@ struct Stamping<'a> {
 impl Stamping<'_> {
     fn stamped(&self, message: &MessageRef<'_>) -> Vec<u8> {
         let sent_ms = i64::try_from(self.time.unix_ms().get()).unwrap_or(i64::MAX);
-        message.view().with_changed_headers(|headers| {
+        message.index().with_changed_headers(|headers| {
             headers.insert(ShortString::from_static(SENT_TIME), Value::I64(sent_ms));
         })
     }

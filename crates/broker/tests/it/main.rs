@@ -17,6 +17,7 @@ mod delivery;
 mod events;
 mod exchanges;
 mod formats;
+mod forms;
 mod link_credit;
 mod message_store;
 mod paging;

@@ -44,7 +44,7 @@ impl Inspection<'_> {
     pub fn head_timestamp(self) -> Option<u64> {
         let state = stdx::lock(&self.0.state);
         match state.content.backlog.get(state.fifo.messages().head()?) {
-            Lookup::Here(message) => message.view().timestamp(),
+            Lookup::Here(message) => message.index().timestamp(),
             Lookup::Cold | Lookup::Gone => None,
         }
     }

@@ -234,10 +234,17 @@ pub(super) struct Limits {
     pub(super) body_bytes_max: usize,
 }
 
-/// Looks for the content of a publish whose method frame begins at `at` and takes `used` bytes.
+/// The place of a method's frame in the input, and the bytes it takes.
+#[derive(Clone, Copy)]
+pub(super) struct MethodPlace {
+    pub(super) at: usize,
+    pub(super) used: usize,
+}
+
+/// Looks for the content of a publish behind its method's frame.
 pub(super) fn look_ahead(
     input: &[u8],
-    (at, used): (usize, usize),
+    MethodPlace { at, used }: MethodPlace,
     channel: u16,
     publish: &BasicPublish<'_>,
     Limits { frame_max, body_bytes_max }: Limits,

@@ -2,8 +2,8 @@
 
 use super::channels::{Channel, ChannelState, Channels};
 use super::content::{
-    Content, ContentAssembly, Limits, Lookahead, PartialBody, PublishMethod, decode_header,
-    inline_body_bytes_max, inline_publish, look_ahead, unexpected_content,
+    Content, ContentAssembly, Limits, Lookahead, MethodPlace, PartialBody, PublishMethod,
+    decode_header, inline_body_bytes_max, inline_publish, look_ahead, unexpected_content,
 };
 use super::handshake::NO_METHOD;
 use super::methods::{Asked, asked, not_implemented};
@@ -421,7 +421,7 @@ impl Incoming {
         if publish.immediate && reading.life.settings.immediate == Immediate::Refuse {
             return Err(Fault::new(not_implemented("immediate=true"), BasicPublish::ID));
         }
-        let at = (reading.at, used);
+        let at = MethodPlace { at: reading.at, used };
         let limits = Limits {
             frame_max: reading.life.negotiated.frame_max,
             body_bytes_max: inline_body_bytes_max(reading.life.settings.message_bytes_max),

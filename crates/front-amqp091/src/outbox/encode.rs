@@ -12,6 +12,7 @@ use super::{Locked, SPLICE_BYTES_MIN, Terms};
 use amqp091::content::{HEADER_FIXED_BYTES, PropertiesRef, encode_body, encode_content_header};
 use amqp091::frame::{FrameKind, body_payload_bytes_max, frame_header};
 use amqp091::spec::{self, CLASS_BASIC, FRAME_END, FRAME_HEADER_BYTES};
+use conversion::to_amqp091;
 use edge::{Outgoing, Put, WriteRope};
 use message::{Body, MessageRef};
 use session::{
@@ -21,14 +22,17 @@ use session::{
 
 impl Sink for Locked {
     fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room {
+        if !delivery.message.form.is_plain() {
+            return self.deliver_converted(link, delivery);
+        }
         stdx::walk::step("encode");
-        let Self { links, channels, out, terms: Terms { frame_max, .. } } = self;
+        let Self { links, channels, out, terms: Terms { frame_max, .. }, .. } = self;
         // Its consumer is lost, or its channel is.
         let Some(link) = links.get_mut(link) else { return Room::Full };
         let Some(channel) = channels.get_mut(link.channel) else { return Room::Full };
         if channel.is_closing || !fits_frame(delivery.message.properties, *frame_max) {
             if !channel.is_closing {
-                refuse_header(out, (delivery.message.properties.len(), *frame_max), "");
+                refuse_header(out, HeaderSize::of(delivery.message.properties, *frame_max), "");
             }
             // The broker is about to hear of it.
             keep_undelivered(channel, link, &delivery);
@@ -55,7 +59,7 @@ impl Sink for Locked {
         let fits = properties_bytes <= properties_bytes_max(frame_max);
         if !fits {
             let stays = format!("; the message stays in queue '{queue}'");
-            refuse_header(&mut self.out, (properties_bytes, frame_max), &stays);
+            refuse_header(&mut self.out, HeaderSize { properties_bytes, frame_max }, &stays);
         }
         fits
     }
@@ -90,6 +94,18 @@ impl Sink for Locked {
     }
 }
 
+impl Locked {
+    /// Delivers a message that came by another protocol.
+    #[cold]
+    fn deliver_converted(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room {
+        let mut converted = std::mem::take(&mut self.converted);
+        let message = &to_amqp091(delivery.message, &mut converted);
+        let room = self.deliver(link, Delivery { message, ..delivery });
+        self.converted = converted;
+        room
+    }
+}
+
 /// The most bytes of properties that a content header's frame has room for.
 const fn properties_bytes_max(frame_max: u32) -> usize {
     match frame_max {
@@ -111,11 +127,24 @@ fn large_fits_frame(properties: &[u8], frame_max: u32) -> bool {
 
 const _: () = assert!(PROPERTIES_BYTES_ALWAYS_TAKEN <= properties_bytes_max(spec::FRAME_MIN_BYTES));
 
+/// The size of properties, and the limit that their frame exceeds.
+#[derive(Clone, Copy)]
+pub(super) struct HeaderSize {
+    properties_bytes: usize,
+    frame_max: u32,
+}
+
+impl HeaderSize {
+    pub(super) const fn of(properties: &[u8], frame_max: u32) -> Self {
+        Self { properties_bytes: properties.len(), frame_max }
+    }
+}
+
 /// The client is to lose its connection for a content header that cannot be split over frames.
 #[cold]
 pub(super) fn refuse_header(
     out: &mut Outgoing,
-    (properties_bytes, frame_max): (usize, u32),
+    HeaderSize { properties_bytes, frame_max }: HeaderSize,
     more: &str,
 ) {
     out.refuse(|| {

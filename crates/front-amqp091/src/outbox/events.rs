@@ -1,7 +1,7 @@
 //! Events of the broker as methods.
 
 use super::Locked;
-use super::encode::{fits_frame, put_content, refuse_header};
+use super::encode::{HeaderSize, fits_frame, put_content, refuse_header};
 use super::links::Link;
 use crate::reply;
 use amqp091::method::{
@@ -15,6 +15,7 @@ use amqp091::method::{
     TxSelect, TxSelectOk,
 };
 use amqp091::{Method, ReplyCode};
+use conversion::to_amqp091;
 use edge::Closing;
 use edge::Put;
 use message::MessageRef;
@@ -22,6 +23,14 @@ use session::{ChannelId, Delivery, Error, Event, LinkId, MethodTag, ReturnReason
 
 /// Milliseconds for what was written to arrive once the client has said or done its last.
 pub(crate) const LINGER_MS: u64 = 1000;
+
+/// A message that the client has asked for.
+struct GotMessage<'a> {
+    link: LinkId,
+    delivery: Delivery<'a>,
+    no_ack: bool,
+    n_ready: u64,
+}
 
 impl Locked {
     pub(super) fn put_event(&mut self, event: Event<'_>) {
@@ -83,7 +92,10 @@ impl Locked {
             }
             Event::GetEmpty(channel) => self.answer(channel, BasicGetEmpty { cluster_id: b"" }),
             Event::Got { channel, link, delivery, no_ack, n_ready } => {
-                self.got(channel, (link, no_ack), &delivery, n_ready);
+                let mut converted = Vec::new();
+                let message = &to_amqp091(delivery.message, &mut converted);
+                let delivery = Delivery { message, ..delivery };
+                self.got(channel, &GotMessage { link, delivery, no_ack, n_ready });
             }
             Event::Returned { channel, reason, message } => {
                 self.returned(channel, reason, &message)
@@ -95,7 +107,8 @@ impl Locked {
 
     fn returned(&mut self, channel: ChannelId, reason: ReturnReason, message: &MessageRef<'_>) {
         if !fits_frame(message.properties, self.terms.frame_max) {
-            refuse_header(&mut self.out, (message.properties.len(), self.terms.frame_max), "");
+            let size = HeaderSize::of(message.properties, self.terms.frame_max);
+            refuse_header(&mut self.out, size, "");
             return;
         }
         let code = match reason {
@@ -146,13 +159,8 @@ impl Locked {
         );
     }
 
-    fn got(
-        &mut self,
-        channel: ChannelId,
-        (link, no_ack): (LinkId, bool),
-        delivery: &Delivery<'_>,
-        n_ready: u64,
-    ) {
+    fn got(&mut self, channel: ChannelId, got: &GotMessage<'_>) {
+        let GotMessage { link, delivery, no_ack, n_ready } = *got;
         let starts_at = self.out.end_of_bytes();
         let fits = fits_frame(delivery.message.properties, self.terms.frame_max);
         let Some(out) = self.channels.get_mut(channel.0) else { return };
@@ -160,8 +168,8 @@ impl Locked {
             if !no_ack || delivery.settled_by_write {
                 out.tags.next(link, delivery.position);
             }
-            let sizes = (delivery.message.properties.len(), self.terms.frame_max);
-            refuse_header(&mut self.out, sizes, "");
+            let size = HeaderSize::of(delivery.message.properties, self.terms.frame_max);
+            refuse_header(&mut self.out, size, "");
             return;
         }
         let delivery_tag =

@@ -22,6 +22,40 @@ fn message(body: &[u8]) -> MessageRef<'_> {
     }
 }
 
+/// Sections of AMQP 1.0 are converted as they are handed over.
+#[test]
+fn messages_of_amqp_1_0_are_delivered_as_those_of_this_protocol() {
+    let mut talk = Talk::open(Settings::default(), &[1]);
+    talk.consume(1, 1, "a", Flag::No);
+    let sections = message(b"\x00\x53\x75\xa0\x02hi");
+    let message = MessageRef { form: message::BodyForm::Amqp10, ..sections };
+    let delivery = Delivery {
+        position: Position(1),
+        redelivered: false,
+        settled_by_write: false,
+        message: &message,
+    };
+    for _ in 0..2 {
+        talk.batch(|sink| assert_ne!(sink.deliver(LinkId(1), delivery), Room::Full));
+    }
+    let (channel, link, no_ack, n_ready) = (ChannelId(1), LinkId(2), false, 0);
+    talk.event(Event::Got { channel, link, delivery, no_ack, n_ready });
+    assert_eq!(
+        talk.hears(),
+        [
+            "1 basic.deliver a 1 ex/key",
+            "1 header 2",
+            "1 body hi",
+            "1 basic.deliver a 2 ex/key",
+            "1 header 2",
+            "1 body hi",
+            "1 basic.get-ok 3 left 0",
+            "1 header 2",
+            "1 body hi",
+        ]
+    );
+}
+
 #[test]
 fn deliveries_are_numbered_per_channel_and_anew_after_reopening() {
     let mut talk = Talk::open(Settings::default(), &[1, 2]);

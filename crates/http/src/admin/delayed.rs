@@ -4,6 +4,7 @@ use super::Reply;
 use crate::request::Request;
 use api::ErrorCode;
 use classic::Delayed;
+use conversion::to_amqp091;
 use inspect::LookedAt;
 use meta::{Candidate, Filter};
 use mgmt::{ApiError, Management, off_sockets};
@@ -135,7 +136,8 @@ pub(crate) async fn reschedule(management: &Management, request: &Request) -> Re
 }
 
 fn is_match(filter: Option<&Filter>, at: &LookedAt<'_>) -> bool {
-    let message = &at.seen.message;
+    let mut converted = Vec::new();
+    let message = &to_amqp091(&at.seen.message, &mut converted);
     let candidate = Candidate { message, body: Some(message.body.bytes()), redelivered: false };
     filter.is_none_or(|filter| filter.matches(&candidate))
 }

@@ -74,7 +74,7 @@ fn object(next: &StreamMessage<'_>) -> Value {
         "chunk_timestamp_ms": chunk_timestamp_ms,
         "exchange": text(message.exchange),
         "routing_key": text(message.routing_key),
-        "properties": message.view().to_properties().map(|it| properties::object(&it)),
+        "properties": message.index().to_properties().map(|it| properties::object(&it)),
         "payload_bytes": body.len(),
         "payload": payload,
         "payload_encoding": encoding,

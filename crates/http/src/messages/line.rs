@@ -39,7 +39,7 @@ impl From<Refusal> for LineError {
 pub(super) fn put_exact(message: &MessageRef<'_>, fields: &mut Map<String, Value>) {
     put_text(fields, "exchange", message.exchange);
     put_text(fields, "routing_key", message.routing_key);
-    let properties = properties::object(&message.view().to_properties().unwrap_or_default());
+    let properties = properties::object(&message.index().to_properties().unwrap_or_default());
     let told = properties.as_object().and_then(|object| properties_of(object).ok());
     if told.is_none_or(|told| told.to_bytes() != message.properties) {
         let encoded = STANDARD.encode(message.properties);

@@ -7,6 +7,7 @@ use crate::refusal::Refusal;
 use crate::request::optional_text;
 use crate::settings::MessageAccess;
 use axum::http::StatusCode;
+use conversion::to_amqp091;
 use inspect::{Browser, LookFrom, LookedAt};
 use message::MessageRef;
 use meta::{Candidate, Filter, Permission};
@@ -129,6 +130,8 @@ impl Sight {
     /// Whether the filter lets a message through.
     pub(super) fn has(&self, message: &MessageRef<'_>, redelivered: bool) -> bool {
         let Some(filter) = &self.filter else { return true };
+        let mut converted = Vec::new();
+        let message = &to_amqp091(message, &mut converted);
         let body = (!self.hides_bodies).then(|| message.body.bytes());
         filter.matches(&Candidate { message, body, redelivered })
     }

@@ -16,7 +16,7 @@ pub(super) struct Origin {
 impl Origin {
     /// The exchange and key of a message when it died first; none if it has not.
     pub(super) fn of(message: &MessageRef<'_>) -> Option<Self> {
-        let headers = message.view().to_properties()?.headers?;
+        let headers = message.index().to_properties()?.headers?;
         let Some(Value::Array(deaths)) = headers.get(b"x-death") else { return None };
         let queue = bytes(&headers, b"x-first-death-queue");
         let reason = bytes(&headers, b"x-first-death-reason");
@@ -38,7 +38,7 @@ fn bytes<'t>(table: &'t Table, name: &[u8]) -> Option<&'t [u8]> {
 
 /// The properties of a message that is sent on, encoded.
 pub(super) fn redriven(message: &MessageRef<'_>, clears_deaths: bool) -> Vec<u8> {
-    let mut properties: Properties = message.view().to_properties().unwrap_or_default();
+    let mut properties: Properties = message.index().to_properties().unwrap_or_default();
     let before = properties.headers.take().unwrap_or_default();
     let n = before.get(REDRIVEN.as_bytes()).and_then(Value::as_i64).unwrap_or(0);
     let is_death = |name: &[u8]| {

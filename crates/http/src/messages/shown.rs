@@ -5,6 +5,7 @@ use crate::Api;
 use crate::objects::client_details::channel_details;
 use crate::objects::messages::put_with_payload;
 use crate::properties;
+use conversion::to_amqp091;
 use inspect::LookedAt;
 use message::MessageRef;
 use meta::definitions::table_to_json;
@@ -44,7 +45,9 @@ impl Rows {
     pub(super) fn push(&mut self, at: &LookedAt<'_>, shown: Shown) {
         let held = (at.seen.standing == Standing::Held).then_some(at.seen.position);
         let mut json = Vec::new();
-        put(&at.seen.message, head_of(at), shown, &mut json);
+        let mut converted = Vec::new();
+        let message = to_amqp091(&at.seen.message, &mut converted);
+        put(&message, head_of(at, &message), shown, &mut json);
         self.n_bytes += json.len();
         self.rows.push(Row { held, json });
     }
@@ -76,8 +79,9 @@ impl Rows {
 
 /// A message that has just come, and stands nowhere yet.
 pub(super) fn new_message(message: &MessageRef<'_>, shown: Shown) -> Vec<u8> {
-    let mut out = Vec::new();
-    put(message, head(message), shown, &mut out);
+    let (mut out, mut converted) = (Vec::new(), Vec::new());
+    let message = to_amqp091(message, &mut converted);
+    put(&message, head(&message), shown, &mut out);
     out.push(b'}');
     out
 }
@@ -111,7 +115,7 @@ fn text(bytes: &[u8], is_cut: bool) -> Option<&str> {
 
 /// The fields of a message that has no place in a queue.
 fn head(message: &MessageRef<'_>) -> Map<String, Value> {
-    let properties = message.view().to_properties().unwrap_or_default();
+    let properties = message.index().to_properties().unwrap_or_default();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut head = Map::new();
     let mut put = |name: &str, value: Value| head.insert(name.to_owned(), value);
@@ -130,11 +134,11 @@ fn head(message: &MessageRef<'_>) -> Map<String, Value> {
 }
 
 /// The fields of a message, and its place in the queue.
-fn head_of(at: &LookedAt<'_>) -> Map<String, Value> {
+fn head_of(at: &LookedAt<'_>, message: &MessageRef<'_>) -> Map<String, Value> {
     let seen = &at.seen;
     let is_held = seen.standing == Standing::Held;
     let n_returns = seen.counts.n_acquired.max(u32::from(seen.redelivered == Some(true)));
-    let mut head = head(&seen.message);
+    let mut head = head(message);
     let mut put = |name: &str, value: Value| head.insert(name.to_owned(), value);
     put("position", seen.position.into());
     put("state", state(seen.standing).into());

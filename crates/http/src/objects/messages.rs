@@ -258,7 +258,7 @@ fn put_row(got: &Got, shown: &Shown, out: &mut Vec<u8>) {
     let message = got.message.message();
     let body = message.body.bytes();
     let start = body.get(..shown.bytes_max).unwrap_or(body);
-    let properties = message.view().to_properties().unwrap_or_default();
+    let properties = message.index().to_properties().unwrap_or_default();
     let rest = json!({
         "payload_bytes": body.len(),
         "redelivered": got.redelivered,

@@ -30,7 +30,7 @@ struct Traced<'t> {
 impl Form {
     /// Writes down a copy of a message.
     pub(super) fn write(self, copy: &MessageRef<'_>, unix_ms: u64, out: &mut Vec<u8>) {
-        let headers = copy.view().to_properties().and_then(|it| it.headers).unwrap_or_default();
+        let headers = copy.index().to_properties().and_then(|it| it.headers).unwrap_or_default();
         let body = copy.body.bytes();
         let queue = copy.routing_key.strip_prefix(b"deliver.");
         let traced = Traced {

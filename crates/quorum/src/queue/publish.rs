@@ -141,7 +141,7 @@ fn n_alike(messages: &[Incoming<'_>]) -> usize {
 
 /// A message as the machine is told of it.
 fn arrival(message: &MessageRef<'_>, may_expire: bool) -> Arrival {
-    let properties = message.view();
+    let properties = message.index();
     let expiration = if may_expire { properties.expiration() } else { None };
     let ttl_ms = expiration.and_then(|text| std::str::from_utf8(text).ok()?.parse::<u64>().ok());
     Arrival {

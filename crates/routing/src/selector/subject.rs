@@ -40,7 +40,7 @@ impl<'m> Subject<'m> {
     }
 
     pub(super) fn of_filter(candidate: &Candidate<'m>, paths: &'m Paths) -> Self {
-        let view = candidate.message.view();
+        let view = candidate.message.index();
         let filtered = Filtered { candidate: *candidate, paths, found: OnceCell::new() };
         Self {
             headers: view.headers(),
@@ -88,7 +88,7 @@ impl<'m> Subject<'m> {
             Field::RoutingKey => Operand::Text(message.routing_key),
             Field::Redelivered => Operand::Bool(candidate.redelivered),
             Field::Body => candidate.body_seen().map_or(Operand::Unknown, Operand::Text),
-            Field::Property(property) => property.value(message.view()),
+            Field::Property(property) => property.value(message.index()),
             Field::Death(name) => self.latest_death(name, steps),
             Field::Path(path) => filtered.at_path(*path, steps),
             Field::Section(_) => Operand::Unknown,

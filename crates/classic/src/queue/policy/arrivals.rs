@@ -24,7 +24,7 @@ pub(in crate::queue) struct Arrivals {
 impl Arrivals {
     /// Time when a message expires, or goes on if it is held back.
     fn deadline_ms(&self, message: &MessageRef<'_>) -> Option<NonZeroU64> {
-        let properties = message.view();
+        let properties = message.index();
         if self.holds_back {
             let delay_ms = delay_ms_of(properties.headers()).unwrap_or_default();
             return NonZeroU64::new(self.now_ms.plus(delay_ms).get().max(1));
@@ -53,7 +53,7 @@ impl Arrivals {
 }
 
 pub(super) fn arrival(message: &MessageRef<'_>, has_priorities: bool, bytes: u64) -> MessageAttrs {
-    let priority = || message.view().priority().unwrap_or(0);
+    let priority = || message.index().priority().unwrap_or(0);
     MessageAttrs {
         priority: if has_priorities { priority() } else { 0 },
         deadline_ms: message.annotations.deadline_ms.map(|at| UnixMs::from_raw(at.get())),

@@ -3,8 +3,8 @@
 use crate::model::Link;
 use broker::{Broker, Hold, Session};
 use session::{
-    ChannelId, Control, ErrorKind, LinkId, MethodTag, Op, Outcome, Position, Publish, Request,
-    Settle, ShortString, Span,
+    ChannelId, Control, ErrorKind, HeadPlace, LinkId, MethodTag, Op, Outcome, Position, Publish,
+    ReadInput, Request, Settle, ShortString, Span,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -127,20 +127,34 @@ pub(crate) struct Doing {
 #[derive(Default)]
 pub(crate) struct Read {
     pub(crate) input: Vec<u8>,
+    scratch: Vec<u8>,
     pub(crate) requests: Vec<Request>,
 }
 
 impl Read {
-    /// A publish of this.
+    /// A read of requests that refer to no bytes.
+    pub(crate) fn of(requests: Vec<Request>) -> Self {
+        Self { requests, ..Self::default() }
+    }
+
+    pub(crate) fn source(&self) -> ReadInput<'_> {
+        ReadInput { bytes: &self.input, scratch: &self.scratch }
+    }
+
+    /// A publish of this. The heads of messages with a form of their own lie in the scratch.
     pub(crate) fn publish_of(&mut self, channel: u16, content: &Content) -> Publish {
+        let (head, place) = match content.form.is_plain() {
+            true => (&mut self.input, HeadPlace::Content),
+            false => (&mut self.scratch, HeadPlace::Scratch),
+        };
         Publish {
             channel: ChannelId(channel),
-            head: session::HeadPlace::Content,
-            exchange: self.put(&content.exchange),
-            routing_key: self.put(&content.key),
-            properties: self.put(&content.properties),
-            content: session::Content::Inline(self.put(&content.body)),
-            form: message::BodyForm::Plain,
+            head: place,
+            exchange: put(head, &content.exchange),
+            routing_key: put(head, &content.key),
+            properties: put(head, &content.properties),
+            content: session::Content::Inline(put(&mut self.input, &content.body)),
+            form: content.form,
             mandatory: false,
             persistent: content.persistent,
             immediate: false,
@@ -153,12 +167,12 @@ impl Read {
         let publish = self.publish_of(channel, content);
         self.requests.push(Request::Publish(publish));
     }
+}
 
-    fn put(&mut self, bytes: &[u8]) -> Span {
-        let start = u32::try_from(self.input.len()).expect("a simulated read is small");
-        self.input.extend_from_slice(bytes);
-        Span { start, len: u32::try_from(bytes.len()).expect("a simulated read is small") }
-    }
+fn put(buffer: &mut Vec<u8>, bytes: &[u8]) -> Span {
+    let start = u32::try_from(buffer.len()).expect("a simulated read is small");
+    buffer.extend_from_slice(bytes);
+    Span { start, len: u32::try_from(bytes.len()).expect("a simulated read is small") }
 }
 
 impl Client {
@@ -186,8 +200,8 @@ pub(crate) fn settle(channel: u16, (link, position): (u64, Position), outcome: O
 /// Works off a read and gives the session back, once no alarm holds what it published.
 pub(crate) fn submit(mut session: Session, mut read: Read, broker: Arc<Broker>) -> Task {
     Box::pin(async move {
-        let mut done =
-            session.submit(session::ReadInput::of(&read.input), &mut read.requests).await;
+        let mut requests = std::mem::take(&mut read.requests);
+        let mut done = session.submit(read.source(), &mut requests).await;
         while done.is_ok() && session.hold() != Hold::None && broker.alarms.any() {
             // Also one that only waits for room, which has nothing to do with the alarm.
             session.released().await;

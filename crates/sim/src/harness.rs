@@ -2,12 +2,13 @@
 //! that clients got; start, crash and connections of the node. Never what a world is about, and never
 //! what must hold in it.
 
+use crate::client::Read;
 use crate::node::{Node, NodeOptions, SingleClient, block_on, open_session, set_policy};
 use crate::trace::Trace;
 use broker::{Clock, Departed, Departure, QueueRef, Session, Stop};
 use log::Durability;
 use meta::Command;
-use session::{Outcome, Request};
+use session::Outcome;
 use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
@@ -147,13 +148,9 @@ impl Harness {
     }
 
     /// A client says something; everything has turns while it waits.
-    pub(crate) fn say(
-        &mut self,
-        session: &mut Session,
-        input: &[u8],
-        mut requests: Vec<Request>,
-    ) -> Said {
-        Said::of(self.block_on(session.submit(session::ReadInput::of(input), &mut requests)))
+    pub(crate) fn say(&mut self, session: &mut Session, mut read: Read) -> Said {
+        let mut requests = std::mem::take(&mut read.requests);
+        Said::of(self.block_on(session.submit(read.source(), &mut requests)))
     }
 
     /// Resumes the publishes of a client that an alarm had blocked.

@@ -164,13 +164,13 @@ impl LogQueues {
 
     fn control(&mut self, peer: usize, op: Op) {
         self.harness.note(format!("client {peer}: {op:?}"));
-        self.submit(peer, Read { input: Vec::new(), requests: vec![control(1, op)] });
+        self.submit(peer, Read::of(vec![control(1, op)]));
     }
 
     fn submit(&mut self, peer: usize, read: Read) {
         let session = self.peers.get_mut(&peer).and_then(|peer| peer.session.as_mut());
         let Some(session) = session else { return };
-        let said = self.harness.say(session, &read.input, read.requests);
+        let said = self.harness.say(session, read);
         self.take_in();
         if !self.is_over() {
             said.check();

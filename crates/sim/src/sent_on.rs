@@ -140,13 +140,14 @@ impl SentOn {
             body.splice(..8, id.to_be_bytes());
             let (exchange, key) = (Vec::new(), queue.as_bytes().to_vec());
             let properties = properties.clone();
-            read.publish(1, &Content { exchange, key, properties, body, persistent: true });
+            let form = Content::form_of(id);
+            read.publish(1, &Content { exchange, key, properties, body, persistent: true, form });
             if let Some(peer) = &mut self.peer {
                 peer.n_published += 1;
                 peer.unconfirmed.insert(peer.n_published, id);
             }
         }
-        self.say(&read.input, read.requests);
+        self.say(read);
     }
 
     /// Some of the ready messages of a queue go elsewhere.
@@ -185,19 +186,19 @@ impl SentOn {
                 if let Some(peer) = &self.peer {
                     peer.recorder.forget(given.link, given.position);
                 }
-                self.say(&[], vec![Request::Settle(settle(1, place, Outcome::Accepted))]);
+                self.say(Read::of(vec![Request::Settle(settle(1, place, Outcome::Accepted))]));
             }
         }
     }
 
     fn ask(&mut self, op: Op) -> Vec<What> {
-        self.say(&[], vec![control(1, op)])
+        self.say(Read::of(vec![control(1, op)]))
     }
 
     /// Says something, and returns what was heard but for confirms.
-    fn say(&mut self, input: &[u8], requests: Vec<Request>) -> Vec<What> {
+    fn say(&mut self, read: Read) -> Vec<What> {
         let Some(mut peer) = self.peer.take() else { return Vec::new() };
-        let said = self.harness.say(&mut peer.session, input, requests);
+        let said = self.harness.say(&mut peer.session, read);
         self.peer = Some(peer);
         if !self.harness.has_failed() {
             said.check();

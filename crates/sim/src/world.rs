@@ -1,11 +1,11 @@
 //! Worlds of several clients: their connections, requests and answers, and the lives of the node they use.
 //! Never which work clients do, and never what must hold of it: that is a world's own.
 
-use crate::client::{control, short};
+use crate::client::{Read, control, short};
 use crate::harness::{Connected, Harness, Said, StartFaults, Started, fail};
 use crate::node::Node;
 use broker::{Clock, Session};
-use session::{Attachment, ErrorKind, Op, Position, Request, Table};
+use session::{Attachment, ErrorKind, Op, Position, Table};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stdx::Now;
@@ -220,11 +220,11 @@ pub(crate) trait World: Sized {
     }
 
     /// A client says something, and has its answers.
-    fn submit(&mut self, peer: usize, input: &[u8], requests: Vec<Request>) {
+    fn submit(&mut self, peer: usize, read: Read) {
         let (harness, crowd) = self.parts();
         let session = crowd.peers.get_mut(&peer).and_then(|state| state.session.as_mut());
         let Some(session) = session else { return };
-        let said = harness.say(session, input, requests);
+        let said = harness.say(session, read);
         Self::after_request(session);
         self.check_said(said);
     }
@@ -244,7 +244,7 @@ pub(crate) trait World: Sized {
     fn control(&mut self, peer: usize, channel: u16, op: Op) {
         let of = if Self::HAS_CHANNELS { format!(", channel {channel}") } else { String::new() };
         self.note(format!("client {peer}{of}: {op:?}"));
-        self.submit(peer, &[], vec![control(channel, op)]);
+        self.submit(peer, Read::of(vec![control(channel, op)]));
     }
 
     /// Everything is done that there is to do.

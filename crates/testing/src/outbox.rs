@@ -1,7 +1,7 @@
 //! An outbox that writes down the events it is given, knows as a front does which deliveries its client has
 //! not settled, and may be full.
 
-use message::{MessageRef, Refusal};
+use message::{BodyForm, MessageRef, Refusal};
 use session::{
     CHUNK_HEADER_BYTES, ChannelId, ChunkData, ChunkDelivery, Confirmation, ConsumerCredit,
     Delivery, ErrorKind, Event, LinkId, Outbox, Position, PublisherId, ReturnReason, Room, Sink,
@@ -24,7 +24,12 @@ pub struct Content {
     pub body: Vec<u8>,
     /// Its delivery mode.
     pub persistent: bool,
+    /// The form of its body.
+    pub form: BodyForm,
 }
+
+/// Every so many numbered messages have a body of a form of its own.
+const FORMED_EVERY: u64 = 3;
 
 /// Names of consumers of direct replies end with two words of 22 letters, which the broker draws, and a dot
 /// between: contents have others.
@@ -49,6 +54,7 @@ impl Content {
             properties: without_token(message.properties),
             body: message.body.bytes().to_vec(),
             persistent: message.persistent,
+            form: message.form,
         }
     }
 
@@ -57,6 +63,11 @@ impl Content {
         let mut body = format!("{id}|").into_bytes();
         body.resize(body.len() + more_bytes, b'a' + u8::try_from(id % 26).unwrap_or(0));
         body
+    }
+
+    /// The form of the body of the message with that number.
+    pub const fn form_of(id: u64) -> BodyForm {
+        if id.is_multiple_of(FORMED_EVERY) { BodyForm::Amqp10 } else { BodyForm::Plain }
     }
 
     /// Its size.
@@ -111,7 +122,7 @@ fn read_all(part: &session::FilePart) -> Vec<u8> {
 }
 
 fn reply_key(message: &MessageRef<'_>) -> Option<String> {
-    let reply_to = message.view().reply_to()?;
+    let reply_to = message.index().reply_to()?;
     String::from_utf8(reply_to.to_vec()).ok()
 }
 

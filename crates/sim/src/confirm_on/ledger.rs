@@ -130,6 +130,7 @@ impl Ledger {
         let (was, is) = (&sent.content, &given.content);
         let is_letter = was.properties != is.properties;
         let is_whole = was.body == is.body
+            && was.form == is.form
             && (is_letter || (&was.exchange, &was.key) == (&is.exchange, &is.key));
         if !is_whole {
             return Err(format!("m{id} came out as {is:?}"));

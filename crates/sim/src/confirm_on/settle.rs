@@ -2,7 +2,7 @@
 
 use super::ledger::Copy;
 use super::{ConfirmOn, Saying};
-use crate::client::{control, settle, short};
+use crate::client::{Read, control, settle, short};
 use crate::trace::join;
 use crate::world::{Peer, World};
 use session::{ErrorKind, Op, Outcome, Position, QueueDeclaration, Request, Settle, Table};
@@ -53,7 +53,7 @@ impl ConfirmOn {
         let settle = |(key, _): &HeldCopy| Request::Settle(settle(channel, *key, outcome));
         let mut requests: Vec<Request> = held.iter().map(settle).collect();
         if is_tx {
-            self.submit(peer, &[], std::mem::take(&mut requests));
+            self.submit(peer, Read::of(std::mem::take(&mut requests)));
         }
         if is_rolled_back {
             return self.control(peer, channel, Op::RollBack);
@@ -73,7 +73,7 @@ impl ConfirmOn {
         if is_tx {
             return self.control(peer, channel, Op::Commit);
         }
-        self.submit(peer, &[], requests);
+        self.submit(peer, Read::of(requests));
     }
 
     /// Writes some of the deliveries that are settled by being written.
@@ -154,6 +154,6 @@ impl ConfirmOn {
             requests.push(Request::Settle(settle(channel, key, Outcome::Accepted)));
         }
         self.release(peer, channel);
-        self.submit(peer, &[], requests);
+        self.submit(peer, Read::of(requests));
     }
 }

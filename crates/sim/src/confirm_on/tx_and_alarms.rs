@@ -67,7 +67,7 @@ impl ConfirmOn {
         if self.is_transactional(peer, channel) {
             return;
         }
-        self.submit(peer, &read.input, read.requests);
+        self.submit(peer, read);
         let session = self.peer(peer).session.as_ref();
         if session.is_none_or(|session| session.hold() == broker::Hold::None)
             && !self.harness.has_failed()

@@ -120,7 +120,7 @@ impl ConfirmOn {
         for (id, _) in &published {
             self.peer(peer).number(channel, *id);
         }
-        self.submit(peer, &read.input, read.requests);
+        self.submit(peer, read);
         if self.is_transactional(peer, channel) {
             self.end_publishing(peer, channel, &published);
         }
@@ -178,6 +178,7 @@ impl ConfirmOn {
             properties: properties.to_bytes(),
             body: Content::numbered_body(id, size),
             persistent,
+            form: Content::form_of(id),
         }
     }
 

@@ -290,7 +290,7 @@ impl QuorumLedger {
     ) -> Result<(), Violation> {
         let id = seen.id;
         let sent = self.sent.get(&id).ok_or_else(|| format!("nobody published m{id}"))?;
-        if given.content.body != sent.content.body {
+        if given.content.body != sent.content.body || given.content.form != sent.content.form {
             return Err(format!("m{id} of {queue} has another body"));
         }
         let limits: Option<Vec<u64>> = self.ever(queue).map(Rules::delivery_limit).collect();

@@ -159,12 +159,16 @@ impl LogQueues {
             properties: properties.to_bytes(),
             body: Content::numbered_body(self.n_messages, bytes),
             persistent: self.harness.random.percent(50),
+            form: Content::form_of(self.n_messages),
         };
         (self.n_messages, bytes, content)
     }
 
     fn stream_message(&mut self, stream: &'static str) -> (u64, Content) {
-        let (id, bytes, content) = self.new_content(stream, &message::Properties::default());
+        let (id, bytes, mut content) = self.new_content(stream, &message::Properties::default());
+        if !content.form.is_plain() {
+            content.body = data_section(&content.body);
+        }
         self.streams.publish(id, stream, bytes);
         (id, content)
     }
@@ -452,4 +456,10 @@ fn declaration(stream: &str, retention: ledger::Retention) -> Op {
     let max_age = retention.max_age_days.map(|days| format!("{days}D"));
     arguments.text("x-max-age", max_age.as_deref());
     arguments.declare(stream, true)
+}
+
+/// A body as a section of AMQP 1.0.
+fn data_section(body: &[u8]) -> Vec<u8> {
+    let n_bytes = u32::try_from(body.len()).expect("a simulated body is small").to_be_bytes();
+    [b"\x00\x53\x75\xb0", &n_bytes[..], body].concat()
 }

@@ -221,7 +221,7 @@ impl PlainQueues {
         let channel = ChannelId(doing.channel);
         let control = Control { channel, origin: MethodTag(7), nowait: false, op };
         let requests = vec![Request::Control(Box::new(control))];
-        self.submit(client, Read { requests, ..Read::default() }, doing);
+        self.submit(client, Read::of(requests), doing);
     }
 
     /// The queue an operation of a client is about, or how it is refused.

@@ -146,7 +146,8 @@ impl Ledger {
         let id = seen.id;
         let sent = self.sent.get(&id).ok_or_else(|| format!("nobody published m{id}"))?;
         let (content, published) = (&given.content, &sent.content);
-        if content.body != published.body || content.persistent != published.persistent {
+        let is_kept = content.body == published.body && content.form == published.form;
+        if !is_kept || content.persistent != published.persistent {
             return Err(format!("m{id} of {queue} has another body"));
         }
         let Some(newest) = seen.deaths.first() else {

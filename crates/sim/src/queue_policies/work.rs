@@ -75,7 +75,7 @@ impl QueuePolicies {
             self.ledger.sent.insert(id, sent);
         }
         self.harness.note(format!("client {peer} publishes {}", join(shown)));
-        self.submit(peer, &read.input, read.requests);
+        self.submit(peer, read);
     }
 
     fn make_message(&mut self, queue: &'static str) -> Sent {
@@ -98,6 +98,7 @@ impl QueuePolicies {
             properties: properties.to_bytes(),
             body: Content::numbered_body(id, size),
             persistent: self.harness.random.percent(75),
+            form: Content::form_of(id),
         };
         Sent {
             queue,
@@ -129,7 +130,7 @@ impl QueuePolicies {
             self.take_outcome(at, outcome);
             requests.push(Request::Settle(settle(1, (link, position), outcome)));
         }
-        self.submit(peer, &[], requests);
+        self.submit(peer, Read::of(requests));
     }
 
     fn take_outcome(&mut self, at: (u64, &'static str), outcome: Outcome) {

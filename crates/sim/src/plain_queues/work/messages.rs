@@ -103,6 +103,7 @@ impl PlainQueues {
             properties: properties.to_bytes(),
             body: Content::numbered_body(id, size),
             persistent,
+            form: Content::form_of(id),
         };
         let mandatory = self.harness.random.percent(30);
         let publish = read.publish_of(channel, &content);

@@ -142,6 +142,7 @@ impl PlainQueues {
             properties: named,
             body: format!("{id}|").into_bytes(),
             persistent: self.harness.random.percent(65),
+            form: Content::form_of(id),
         };
         let mandatory = self.harness.random.percent(30);
         let asked = Content { key: key.into(), properties: asked, ..content.clone() };

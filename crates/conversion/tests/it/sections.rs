@@ -127,6 +127,7 @@ fn a_message_is_kept_as_it_came_with_an_index_of_what_the_broker_must_know() {
             delivery_mode: Some(2),
             priority: Some(5),
             expiration: Some(short("60")),
+            timestamp: Some(5),
             user_id: Some(short("guest")),
             ..Properties::default()
         }

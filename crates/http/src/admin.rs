@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 /// The JSON that answers a request; null where there is nothing to tell.
 pub(crate) type Reply = Result<Value, ApiError>;
 
-/// This node as the only member of a Raft group, which leads it and has applied all that is logged.
+/// The row of a Raft group whose only member is this node, which has applied all that is logged.
 fn sole_member(management: &Management, last_index: u64, machine_version: Option<u8>) -> Value {
     json!({
         "Node Name": management.node_info.name, "Raft State": "leader", "Membership": "voter",

@@ -27,7 +27,7 @@ pub(crate) struct QueueType {
 #[derive(Debug)]
 enum Placement {
     OneNode,
-    /// Those of its members.
+    /// The nodes of its members.
     Members,
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn conversation(input: &[u8]) {
                 Step::Again => {}
                 Step::Authenticate(_) => front.authenticated(Ok(())),
                 Step::Open { .. } => front.opened(NOW, Ok(())),
-                Step::More | Step::Close => break,
+                Step::More | Step::Close | Step::SpeaksOther => break,
             }
         }
         assert!(kept.len() <= FRAME_MAX as usize + 8);

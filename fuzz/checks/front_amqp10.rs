@@ -14,9 +14,7 @@ use message::Refusal;
 use session::{ChannelId, Confirmation, Content, LinkId, Position, RefusedBy};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use stdx::Now;
 
-const NOW: Now = Now::at_ms(0);
 /// The largest frame either way.
 const FRAME_BYTES_MAX: u32 = 512;
 
@@ -30,24 +28,24 @@ pub(crate) fn conversation(input: &[u8]) {
         capabilities: vec![LINK_PAIR],
         ..ConnectionSettings::default()
     };
-    let mut front = ServerConnection::new(Arc::new(settings), NOW);
+    let mut front = ServerConnection::new(Arc::new(settings));
     let mut broker = ScriptedBroker::default();
     let (mut kept, mut requests, mut written) = (Vec::new(), Vec::new(), Vec::new());
     let hello = hello();
     for piece in std::iter::once(&hello[..]).chain(said.chunks(usize::from(size) + 1)) {
         kept.extend_from_slice(piece);
         loop {
-            let progress = front.read(NOW, &kept, &mut requests);
+            let progress = front.read(&kept, &mut requests);
             broker.work(&mut front, &mut requests, &kept);
             kept.drain(..progress.consumed);
             match progress.step {
                 Step::Again => {}
-                Step::Authenticate(_) => front.authenticated(NOW, Ok(())),
-                Step::Open { .. } => front.opened(NOW, Ok(())),
-                Step::More | Step::Close => break,
+                Step::Authenticate(_) => front.authenticated(Ok(())),
+                Step::Open { .. } => front.opened(Ok(())),
+                Step::More | Step::Close | Step::SpeaksOther => break,
             }
         }
-        front.take_output(NOW, &mut written);
+        front.take_output(&mut written);
         assert!(front.unfinished_bytes() <= UNFINISHED_BYTES_MAX);
         assert!(kept.len() <= FRAME_BYTES_MAX as usize || broker.is_closing);
         if broker.is_closing {
@@ -56,7 +54,7 @@ pub(crate) fn conversation(input: &[u8]) {
     }
     if broker.is_closing {
         front.closed();
-        front.take_output(NOW, &mut written);
+        front.take_output(&mut written);
     }
     check_output(&written);
 }
@@ -127,7 +125,7 @@ impl ScriptedBroker {
                     3 => Err(ProtocolFault::link(amqp10::Condition::NotFound, "no")),
                     _ => Ok(AttachedLink { link, source: None, target: None }),
                 };
-                front.attached(NOW, asked.key, result, more);
+                front.attached(asked.key, result, more);
             }
             LinkRequest::Publish { channel, message } => {
                 match &message.content {
@@ -142,7 +140,7 @@ impl ScriptedBroker {
                 for position in 0..u64::from(n) {
                     let message = [7; 700];
                     let delivery = SentMessage { position: Position(position), sections: &message };
-                    front.deliver(NOW, key, delivery, more);
+                    front.deliver(key, delivery, more);
                 }
                 let delivery_count = it.delivery_count.plus(n);
                 let credit = ConsumerCredit {
@@ -159,7 +157,10 @@ impl ScriptedBroker {
             LinkRequest::Detach { link, .. } => assert!(self.handle(link).is_some()),
             LinkRequest::Manage(call) => {
                 let response = SentMessage { position: Position(0), sections: &call.sections };
-                front.deliver(NOW, call.responses, response, more);
+                front.deliver(call.responses, response, more);
+            }
+            LinkRequest::BeginSession(channel) => {
+                assert_eq!(self.n_published[usize::from(channel.0)], 0);
             }
             LinkRequest::EndSession(channel) => {
                 self.n_published[usize::from(channel.0)] = 0;

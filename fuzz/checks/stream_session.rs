@@ -148,7 +148,7 @@ impl Client {
                     let told = opened.map(|session| self.session = Some(session));
                     self.front.opened(NOW, told);
                 }
-                Step::More | Step::Close => break,
+                Step::More | Step::Close | Step::SpeaksOther => break,
             }
         }
     }

@@ -34,7 +34,7 @@ pub fn protocol_name(given: &str) -> String {
     let given = given.to_ascii_lowercase();
     let plain: String = given.chars().filter(char::is_ascii_alphanumeric).collect();
     let known = match plain.as_str() {
-        "amqp" | "amqp091" if !given.contains('/') => "amqp",
+        "amqp" | "amqp091" | "amqp10" if !given.contains('/') => "amqp",
         "amqps" | "amqpssl" | "amqptls" | "amqp091ssl" => "amqp/ssl",
         "mqtt" | "mqtt31" | "mqtt311" | "mqtt5" | "mqtt50" => "mqtt",
         "mqtts" | "mqttssl" | "mqtttls" => "mqtt/ssl",

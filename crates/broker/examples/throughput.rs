@@ -54,10 +54,10 @@ impl Sink for Counted {
     fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room {
         self.n_delivered += 1;
         self.unsettled.push((link, delivery.position));
-        Room::Bytes(self.room_bytes())
+        Room::Bytes(self.room_bytes(link))
     }
 
-    fn room_bytes(&self) -> usize {
+    fn room_bytes(&self, _link: LinkId) -> usize {
         1 << 20
     }
 

@@ -382,6 +382,7 @@ impl Default for DiskTurns {
 #[derive(Debug, Default)]
 pub struct Connections {
     by_id: Mutex<BTreeMap<ConnectionId, Arc<Connection>>>,
+    n_by_protocol: Mutex<BTreeMap<&'static str, usize>>,
     last_id: AtomicU64,
     n_channels_opened: AtomicU64,
     /// Whether the node is in maintenance: no client is to use it until an operator says so.
@@ -417,6 +418,7 @@ impl Connections {
             interrupts: Mutex::default(),
             kick: Notify::new(),
         });
+        *stdx::lock(&self.n_by_protocol).entry(connection.identity.protocol).or_default() += 1;
         stdx::lock(&self.by_id).insert(id, Arc::clone(&connection));
         connection
     }
@@ -467,6 +469,9 @@ impl Connections {
                 before.fetch_add(n, Ordering::Relaxed);
             }
             add_bytes(&mut stdx::lock(&self.bytes_before), &gone);
+            let mut n_by_protocol = stdx::lock(&self.n_by_protocol);
+            let n = n_by_protocol.get_mut(gone.identity.protocol);
+            n.into_iter().for_each(|n| *n -= 1);
         }
     }
 
@@ -540,6 +545,11 @@ impl Connections {
     #[must_use]
     pub fn get(&self, id: ConnectionId) -> Option<Arc<Connection>> {
         stdx::lock(&self.by_id).get(&id).cloned()
+    }
+
+    /// The number of open connections of a protocol, as [`Identity`] names it.
+    pub fn n_of(&self, protocol: &str) -> usize {
+        stdx::lock(&self.n_by_protocol).get(protocol).copied().unwrap_or_default()
     }
 
     /// The number of open connections.

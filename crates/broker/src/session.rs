@@ -14,6 +14,7 @@ mod direct_reply_to;
 mod dispatch;
 mod global_prefetch;
 mod limits;
+mod link_requests;
 mod links;
 mod named;
 mod properties;

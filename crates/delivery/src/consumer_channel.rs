@@ -45,7 +45,7 @@ impl ConsumerChannel {
                 no_ack: attach.checkout.settling == AckMode::Auto,
                 answer: attach.answer,
             });
-            room_bytes = sink.room_bytes();
+            room_bytes = sink.room_bytes(attach.link);
         }));
         Self {
             connection: attach.connection,

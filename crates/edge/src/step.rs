@@ -29,6 +29,8 @@ pub enum Step {
         /// The virtual host the client asks for.
         vhost: String,
     },
+    /// The client speaks the other protocol of its port: nothing was consumed, and nothing said to it.
+    SpeaksOther,
     /// The end: input is dropped from here on. The outbox says when and how to close.
     Close,
 }

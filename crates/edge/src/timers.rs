@@ -27,8 +27,10 @@ pub struct Timers {
     close_until_ms: Option<MonotonicMs>,
     /// The time when a refusal is told.
     refusal_at_ms: Option<MonotonicMs>,
-    /// The heartbeat interval; 0 without heartbeats.
-    heartbeat_ms: u64,
+    /// The silence of the client that is borne; 0 for any.
+    silence_max_ms: u64,
+    /// The time between looks at whether the client was sent anything; 0 for never.
+    check_every_ms: u64,
     heard_ms: MonotonicMs,
     /// Whether the client is not listened to, so that its silence says nothing.
     deaf: bool,
@@ -45,7 +47,8 @@ impl Timers {
             handshake_until_ms: Some(now.monotonic_ms.plus(handshake_timeout_ms)),
             close_until_ms: None,
             refusal_at_ms: None,
-            heartbeat_ms: 0,
+            silence_max_ms: 0,
+            check_every_ms: 0,
             heard_ms: now.monotonic_ms,
             deaf: false,
             check_sent_at_ms: now.monotonic_ms,
@@ -73,11 +76,19 @@ impl Timers {
         }
     }
 
-    /// Heartbeats go both ways from now on, unless the interval is 0.
+    /// Heartbeats go both ways from now on, unless the interval is 0. COMPAT: RabbitMQ looks once per
+    /// interval and gives up after two to three silent ones.
     pub fn heartbeats(&mut self, now: Now, interval_s: u16) {
-        self.heartbeat_ms = u64::from(interval_s) * 1000;
-        let part_ms = self.heartbeat_ms / CHECKS_PER_INTERVAL;
-        self.check_sent_at_ms = now.monotonic_ms.plus(part_ms);
+        let interval_ms = u64::from(interval_s) * 1000;
+        self.bear_silence(now, interval_ms * 5 / 2, interval_ms / CHECKS_PER_INTERVAL);
+    }
+
+    /// From now on the client's silence is borne for `max_ms`, and the client is sent something if nothing
+    /// was sent between two looks, which are `check_every_ms` apart. 0 is for ever.
+    pub const fn bear_silence(&mut self, now: Now, max_ms: u64, check_every_ms: u64) {
+        self.silence_max_ms = max_ms;
+        self.check_every_ms = check_every_ms;
+        self.check_sent_at_ms = now.monotonic_ms.plus(check_every_ms);
     }
 
     /// The client has opened a virtual host in time.
@@ -88,7 +99,7 @@ impl Timers {
     /// A close was said: its answer is awaited for so long.
     pub const fn closing(&mut self, now: Now, timeout_ms: u64) {
         self.handshake_until_ms = None;
-        self.heartbeat_ms = 0;
+        self.bear_silence(now, 0, 0);
         let until = now.monotonic_ms.plus(timeout_ms);
         match self.close_until_ms {
             Some(earlier) if earlier.get() <= until.get() => {}
@@ -99,13 +110,22 @@ impl Timers {
     /// The client is refused, and told so in a while: until then its silence says nothing.
     pub const fn refused(&mut self, now: Now, delay_ms: u64) {
         self.handshake_until_ms = None;
-        self.heartbeat_ms = 0;
+        self.bear_silence(now, 0, 0);
         self.refusal_at_ms = Some(now.monotonic_ms.plus(delay_ms));
     }
 
     /// Whether a refusal is to be said now.
     pub fn takes_refusal(&mut self, now: Now) -> bool {
         self.refusal_at_ms.take_if(|at| *at <= now.monotonic_ms).is_some()
+    }
+
+    /// Whether the client was silent for too long; no silence counts from then on.
+    pub fn takes_silence(&mut self, now: Now) -> bool {
+        let is_silent = self.dead_at_ms().is_some_and(|at| at <= now.monotonic_ms);
+        if is_silent {
+            self.silence_max_ms = 0;
+        }
+        is_silent
     }
 
     /// Does what is due by now; says when to ask again at the latest.
@@ -120,9 +140,9 @@ impl Timers {
         if self.dead_at_ms().is_some_and(|at| at <= now_ms) {
             return Tick::Dead(MISSED_HEARTBEATS);
         }
-        if self.heartbeat_ms > 0 && self.check_sent_at_ms <= now_ms {
+        if self.check_every_ms > 0 && self.check_sent_at_ms <= now_ms {
             self.n_taken_before = outbox.heartbeat(self.n_taken_before);
-            self.check_sent_at_ms = now_ms.plus(self.heartbeat_ms / CHECKS_PER_INTERVAL);
+            self.check_sent_at_ms = now_ms.plus(self.check_every_ms);
         }
         let idle = self.idle_at_ms.is_some_and(|at| at <= now_ms);
         if idle {
@@ -134,18 +154,17 @@ impl Timers {
             self.close_until_ms,
             self.refusal_at_ms,
             self.dead_at_ms(),
-            (self.heartbeat_ms > 0).then_some(self.check_sent_at_ms),
+            (self.check_every_ms > 0).then_some(self.check_sent_at_ms),
             self.idle_at_ms,
         ];
         let next = next.into_iter().flatten().min();
         if idle { Tick::Idle(next) } else { Tick::Next(next) }
     }
 
-    /// COMPAT: RabbitMQ looks once per interval and gives up after two to three silent ones.
     const fn dead_at_ms(&self) -> Option<MonotonicMs> {
-        if self.heartbeat_ms == 0 || self.deaf {
+        if self.silence_max_ms == 0 || self.deaf {
             return None;
         }
-        Some(self.heard_ms.plus(self.heartbeat_ms * 5 / 2))
+        Some(self.heard_ms.plus(self.silence_max_ms))
     }
 }

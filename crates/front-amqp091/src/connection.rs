@@ -133,6 +133,13 @@ impl Connection {
         self
     }
 
+    /// Notes that clients of AMQP 1.0 are served on the port, too: they are handed over.
+    #[must_use]
+    pub const fn beside_amqp10(mut self, is_so: bool) -> Self {
+        self.handshake.is_beside_amqp10 = is_so;
+        self
+    }
+
     /// The client's outbox, for the broker.
     #[must_use]
     pub fn outbox(&self) -> Arc<ClientOutbox> {

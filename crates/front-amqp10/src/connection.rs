@@ -1,21 +1,17 @@
 //! A client's connection: bytes in, requests and bytes out.
 
 use crate::fault::{FaultScope, ProtocolFault};
-use crate::idle_clock::TimedStep;
 use crate::incoming::Payload;
-use crate::life::{CLOSING_MS, ConnectionLife, ConnectionPhase, InputReading};
+use crate::life::{ConnectionLife, ConnectionPhase, InputReading};
 use crate::login::SaslLogin;
 use crate::open::ClientOpen;
 use crate::requests::{AttachResult, ConsumerCredit, LinkHandle, LinkRequest, SentMessage};
 use crate::session_table::{FrameBody, SessionTable};
 use crate::settings::ConnectionSettings;
-use amqp10::{
-    Close, Condition, FrameRef, FrameType, Open, Performative, decode_frame, put_empty_frame,
-};
-use edge::{AuthFailure, CloseMode, Progress, Step, Tick};
+use amqp10::{Close, Condition, FrameRef, FrameType, Open, Performative, decode_frame};
+use edge::{AuthFailure, CloseMode, Progress, Step};
 use session::{ChannelId, Confirmation, Error, Span};
 use std::sync::Arc;
-use stdx::Now;
 
 /// The most requests made in one go, as other fronts do.
 const REQUESTS_PER_READ_MAX: usize = 256;
@@ -25,16 +21,16 @@ const INPUT_BYTES_MAX: usize = 1 << 30;
 /// The server's end of a connection.
 #[derive(Debug)]
 pub struct ServerConnection {
-    life: ConnectionLife,
+    pub(crate) life: ConnectionLife,
     login: SaslLogin,
-    sessions: SessionTable,
+    pub(crate) sessions: SessionTable,
 }
 
 impl ServerConnection {
-    /// A connection that was accepted now.
+    /// A connection that was just accepted.
     #[must_use]
-    pub fn new(settings: Arc<ConnectionSettings>, now: Now) -> Self {
-        let life = ConnectionLife::new(settings, now);
+    pub fn new(settings: Arc<ConnectionSettings>) -> Self {
+        let life = ConnectionLife::new(settings);
         Self { life, login: SaslLogin::default(), sessions: SessionTable::default() }
     }
 
@@ -64,22 +60,16 @@ impl ServerConnection {
     }
 
     /// Appends the bytes for the client to `out`.
-    pub fn take_output(&mut self, now: Now, out: &mut Vec<u8>) {
+    pub fn take_output(&mut self, out: &mut Vec<u8>) {
         self.sessions.tell_outcomes(&mut self.life.out);
-        if !self.life.out.is_empty() {
-            self.life.clock.said(now);
-            out.append(&mut self.life.out);
-        }
+        out.append(&mut self.life.out);
     }
 
     /// Decodes as much of `input` as can be decoded: what was left of the read before, and what came since.
     /// Appends the requests in the order of the input, in which their spans lie.
-    pub fn read(&mut self, now: Now, input: &[u8], requests: &mut Vec<LinkRequest>) -> Progress {
-        if !input.is_empty() {
-            self.life.clock.heard(now);
-        }
+    pub fn read(&mut self, input: &[u8], requests: &mut Vec<LinkRequest>) -> Progress {
         let input = input.get(..INPUT_BYTES_MAX).unwrap_or(input);
-        let mut reading = InputReading { now, input, at: 0, wanted: 0, requests };
+        let mut reading = InputReading { input, at: 0, wanted: 0, requests };
         let step = loop {
             if let Some(step) = self.step(&mut reading) {
                 break step;
@@ -153,7 +143,7 @@ impl ServerConnection {
         match (self.life.phase, frame.performative) {
             (ConnectionPhase::Closing, Performative::Close(_)) => self.life.end(),
             (ConnectionPhase::Closing, _) => {}
-            (ConnectionPhase::Open, Performative::Open(open)) => return self.open(reading, open),
+            (ConnectionPhase::Open, Performative::Open(open)) => return self.open(open),
             (ConnectionPhase::Open, _) => {
                 let reason = "unexpected frame before the connection is open";
                 self.life.turn_away(reason.to_owned());
@@ -162,7 +152,6 @@ impl ServerConnection {
                 reading.requests.push(LinkRequest::CloseConnection);
                 self.sessions.tell_outcomes(&mut self.life.out);
                 self.sessions.forget();
-                self.life.clock.closing(reading.now, CLOSING_MS);
                 self.life.phase = ConnectionPhase::ClosingForClient;
             }
             (_, Performative::Open(_)) => {
@@ -171,7 +160,7 @@ impl ServerConnection {
             }
             _ => {
                 let Self { life, sessions, .. } = self;
-                let result = sessions.receive(life, reading.now, channel, frame, reading.requests);
+                let result = sessions.receive(life, channel, frame, reading.requests);
                 if let Err(fault) = result {
                     self.fail(reading, &fault);
                 }
@@ -180,13 +169,13 @@ impl ServerConnection {
         None
     }
 
-    fn open(&mut self, reading: &InputReading<'_>, open: &Open<'_>) -> Option<Step> {
+    fn open(&mut self, open: &Open<'_>) -> Option<Step> {
         let client = ClientOpen::new(open, &self.life.settings);
         let checked = client.check();
         let vhost = client.vhost.clone();
         self.life.client = Some(client);
         if let Err(fault) = checked {
-            self.refuse_open(reading.now, &fault);
+            self.refuse_open(&fault);
             return None;
         }
         self.life.phase = ConnectionPhase::Opening;
@@ -194,10 +183,10 @@ impl ServerConnection {
     }
 
     /// Refuses an open: with the server's open, and its close.
-    fn refuse_open(&mut self, now: Now, fault: &ProtocolFault) {
+    fn refuse_open(&mut self, fault: &ProtocolFault) {
         self.life.put_open();
         self.life.failure = Some(fault.text.to_string());
-        self.life.close(now, fault);
+        self.life.close(fault);
     }
 
     /// Closes the connection for a fault of its client.
@@ -205,7 +194,7 @@ impl ServerConnection {
         let Self { life, sessions, .. } = self;
         match life.phase {
             ConnectionPhase::Running => {
-                sessions.fail(life, reading.now, 0, fault, reading.requests);
+                sessions.fail(life, 0, fault, reading.requests);
             }
             // Where the next frame begins does not matter any more.
             ConnectionPhase::Closing => {}
@@ -222,28 +211,25 @@ impl ServerConnection {
     }
 
     /// The answer to [`Step::Authenticate`]; then call [`ServerConnection::read`] again.
-    pub fn authenticated(&mut self, now: Now, result: Result<(), AuthFailure>) {
-        SaslLogin::answer(&mut self.life, now, result);
+    pub fn authenticated(&mut self, result: Result<(), AuthFailure>) {
+        SaslLogin::answer(&mut self.life, result);
     }
 
     /// The answer to [`Step::Open`]; then call [`ServerConnection::read`] again.
-    pub fn opened(&mut self, now: Now, result: Result<(), Error>) {
+    pub fn opened(&mut self, result: Result<(), Error>) {
         if self.life.phase != ConnectionPhase::Opening {
             return;
         }
         if let Err(error) = result {
-            return self.refuse_open(now, &ProtocolFault::of_refusal(error));
+            return self.refuse_open(&ProtocolFault::of_refusal(error));
         }
         self.life.put_open();
-        let silence = self.life.client.as_ref().map_or(0, |client| client.idle_time_out_ms);
-        self.life.clock.opened(self.life.settings.silence_ms_max, silence);
         self.life.phase = ConnectionPhase::Running;
     }
 
     /// The broker's answer to an attach.
     pub fn attached(
         &mut self,
-        now: Now,
         key: LinkHandle,
         result: AttachResult<'_>,
         requests: &mut Vec<LinkRequest>,
@@ -253,7 +239,7 @@ impl ServerConnection {
         let done = sessions
             .with(life, channel, requests, |session, io| session.attached(io, key.handle, result));
         if let Some(Err(fault)) = done {
-            sessions.fail(life, now, channel, &fault, requests);
+            sessions.fail(life, channel, &fault, requests);
         }
     }
 
@@ -269,7 +255,6 @@ impl ServerConnection {
     /// client does not take ends its session, which is a request to the broker.
     pub fn deliver(
         &mut self,
-        now: Now,
         key: LinkHandle,
         message: SentMessage<'_>,
         requests: &mut Vec<LinkRequest>,
@@ -279,7 +264,7 @@ impl ServerConnection {
         let sent = sessions
             .with(life, channel, requests, |session, io| session.deliver(io, key.handle, message));
         if let Some(Err(fault)) = sent {
-            sessions.fail(life, now, channel, &fault, requests);
+            sessions.fail(life, channel, &fault, requests);
         }
     }
 
@@ -292,7 +277,7 @@ impl ServerConnection {
     }
 
     /// Ends a link, a session or the connection: the broker's doing, which has given back what it held.
-    pub fn broker_ends(&mut self, now: Now, key: LinkHandle, fault: &ProtocolFault) {
+    pub fn broker_ends(&mut self, key: LinkHandle, fault: &ProtocolFault) {
         let Self { life, sessions, .. } = self;
         let (channel, mut requests) = (key.channel.0, Vec::new());
         if life.phase != ConnectionPhase::Running {
@@ -305,7 +290,7 @@ impl ServerConnection {
                 });
             }
             FaultScope::Session | FaultScope::Connection => {
-                sessions.fail(life, now, channel, fault, &mut requests);
+                sessions.fail(life, channel, fault, &mut requests);
             }
         }
     }
@@ -323,27 +308,18 @@ impl ServerConnection {
         }
     }
 
-    /// Does what is due by now; says when to ask again at the latest.
-    pub fn tick(&mut self, now: Now, requests: &mut Vec<LinkRequest>) -> Tick {
-        while let Some(step) = self.life.clock.due(now) {
-            match step {
-                TimedStep::Dead(reason) => return Tick::Dead(reason),
-                TimedStep::TellRefusal => SaslLogin::tell_refusal(&mut self.life),
-                TimedStep::ClientSilent => {
-                    // COMPAT: RabbitMQ's words.
-                    let text = "no frame received from client within idle timeout threshold";
-                    let fault = ProtocolFault::connection(Condition::ResourceLimitExceeded, text);
-                    self.sessions.fail(&mut self.life, now, 0, &fault, requests);
-                }
-                TimedStep::ShowLife => put_empty_frame(&mut self.life.out),
-            }
-        }
-        Tick::Next(self.life.clock.next_ms())
+    /// Tells a client that its login was refused, if it was: a while after the refusal.
+    pub fn tell_refusal(&mut self) {
+        SaslLogin::tell_refusal(&mut self.life);
     }
 
-    /// The caller stops or resumes reading: a client that is not listened to is not taken for dead.
-    pub const fn set_reading(&mut self, now: Now, reading: bool) {
-        self.life.clock.set_reading(now, reading);
+    /// Closes the connection of a client that was silent for too long. COMPAT: RabbitMQ's words.
+    pub fn close_silent(&mut self, requests: &mut Vec<LinkRequest>) {
+        let text = "no frame received from client within idle timeout threshold";
+        let fault = ProtocolFault::connection(Condition::ResourceLimitExceeded, text);
+        if self.life.phase == ConnectionPhase::Running {
+            self.sessions.fail(&mut self.life, 0, &fault, requests);
+        }
     }
 }
 

@@ -43,8 +43,34 @@ pub(crate) struct IncomingLink {
 pub(crate) struct IncomingLimits<'c> {
     /// The largest message that is taken, in bytes.
     pub(crate) message_bytes_max: u64,
+    /// Whether messages are checked as a whole.
+    pub(crate) checks_messages: bool,
     /// Bytes of all deliveries of the connection that have not arrived as a whole.
     pub(crate) unfinished_bytes: &'c mut usize,
+}
+
+impl IncomingLimits<'_> {
+    /// Checks a message that came as a whole. COMPAT: RabbitMQ's text.
+    pub(crate) fn check_message(
+        &self,
+        received: Option<ReceivedMessage>,
+        payload: Payload<'_>,
+    ) -> Result<Option<ReceivedMessage>, ProtocolFault> {
+        let Some(message) = received.as_ref().filter(|_| self.checks_messages) else {
+            return Ok(received);
+        };
+        let bytes = match &message.content {
+            Content::Inline(_) => payload.bytes,
+            Content::Owned(owned) => &owned.body,
+        };
+        match amqp10::MessageRef::parse(bytes) {
+            Ok(_) => Ok(received),
+            Err(error) => Err(ProtocolFault::link(
+                Condition::DecodeError,
+                format!("failed to parse message: {error}"),
+            )),
+        }
+    }
 }
 
 /// A transfer's payload, and where it lies in the input.
@@ -105,8 +131,8 @@ impl IncomingLink {
             return self.append(payload, limits).map(|()| None);
         }
         self.n_unanswered += 1;
-        let content = Content::Inline(payload.span);
-        Ok(Some(ReceivedMessage { link: self.link, id, is_settled, message_format, content }))
+        let (content, handle, link) = (Content::Inline(payload.span), transfer.handle, self.link);
+        Ok(Some(ReceivedMessage { link, handle, id, is_settled, message_format, content }))
     }
 
     fn check_first(&self, transfer: &Transfer<'_>, is_settled: bool) -> Result<(), ProtocolFault> {
@@ -166,7 +192,7 @@ impl IncomingLink {
         if transfer.more {
             return Ok(None);
         }
-        Ok(self.finish(limits.unfinished_bytes))
+        Ok(self.finish(transfer.handle, limits.unfinished_bytes))
     }
 
     fn append(
@@ -188,13 +214,14 @@ impl IncomingLink {
         Ok(())
     }
 
-    fn finish(&mut self, unfinished_bytes: &mut usize) -> Option<ReceivedMessage> {
+    fn finish(&mut self, handle: u32, unfinished_bytes: &mut usize) -> Option<ReceivedMessage> {
         let PartialDelivery { id, is_settled, message_format, message } = self.partial.take()?;
         *unfinished_bytes -= message.len();
         self.n_unanswered += 1;
         let owned = OwnedContent { head: Bytes::new(), body: Bytes::from(message) };
         let content = Content::Owned(Box::new(owned));
-        Some(ReceivedMessage { link: self.link, id, is_settled, message_format, content })
+        let link = self.link;
+        Some(ReceivedMessage { link, handle, id, is_settled, message_format, content })
     }
 
     /// Drops what has arrived of a delivery.

@@ -1,20 +1,23 @@
 //! The server side of AMQP 1.0: bytes of a client to requests, answers of the broker to bytes.
 //! Must never know sockets, clocks, threads, or what a queue keeps.
-//! Start reading at [`ServerConnection`], then `SessionEndpoint`.
+//! Start reading at [`ClientConnection`], then [`ServerConnection`], the protocol alone, and
+//! `SessionEndpoint`.
 
 #![deny(clippy::indexing_slicing, clippy::unwrap_used)]
 
 mod address;
+mod client_connection;
 mod connection;
 mod fault;
-mod idle_clock;
 mod incoming;
 mod life;
 mod links;
 mod login;
 pub mod management;
 mod management_links;
+mod message_scratch;
 mod open;
+mod outbox;
 mod outcomes;
 mod outgoing;
 mod requests;
@@ -25,10 +28,12 @@ mod settlement;
 mod windows;
 
 pub use address::{SourceAddress, TargetAddress};
+pub use client_connection::ClientConnection;
 pub use connection::ServerConnection;
 pub use fault::{FaultScope, ProtocolFault};
 pub use incoming::{LINK_CREDIT, UNFINISHED_BYTES_MAX};
 pub use open::ClientOpen;
+pub use outbox::{ClientOutbox, LockedServer};
 pub use requests::{
     AttachAsked, AttachResult, AttachedLink, ConsumerCredit, CreditRequest, LinkHandle,
     LinkRequest, ManagementCall, ModifiedMessage, ReceivedMessage, SentMessage,

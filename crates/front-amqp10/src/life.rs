@@ -1,7 +1,6 @@
 //! The life of a connection: its phase, what its client has opened it with, its times, and why it ends.
 
 use crate::fault::ProtocolFault;
-use crate::idle_clock::IdleClock;
 use crate::links::error_of;
 use crate::open::{ClientOpen, put_open};
 use crate::requests::LinkRequest;
@@ -9,14 +8,9 @@ use crate::settings::ConnectionSettings;
 use amqp10::{Close, FRAME_BYTES_MIN_MAX, Performative};
 use edge::{CloseMode, Step};
 use std::sync::Arc;
-use stdx::Now;
 
 /// The largest frame before the connection is open, in bytes. COMPAT: RabbitMQ's.
 const INITIAL_FRAME_BYTES_MAX: u32 = 8_192;
-/// Milliseconds before a client that fails to log in is told so. COMPAT: RabbitMQ's.
-const REFUSAL_DELAY_MS: u64 = 3_000;
-/// Milliseconds a client has to answer the server's close.
-pub(crate) const CLOSING_MS: u64 = 10_000;
 /// Milliseconds for what was written to arrive at a client whose connection ends.
 const LINGER_MS: u64 = 1_000;
 
@@ -49,28 +43,39 @@ pub(crate) enum ConnectionPhase {
 #[derive(Debug)]
 pub(crate) struct ConnectionLife {
     pub(crate) settings: Arc<ConnectionSettings>,
+    /// The name that the cluster was given.
+    pub(crate) cluster_name: Option<String>,
     pub(crate) phase: ConnectionPhase,
-    pub(crate) clock: IdleClock,
     pub(crate) client: Option<ClientOpen>,
     /// Bytes for the client.
     pub(crate) out: Vec<u8>,
     pub(crate) close_mode: Option<CloseMode>,
     /// The reason, for the log, why the connection ended without a broker's doing.
     pub(crate) failure: Option<String>,
+    /// Whether messages of clients are checked as a whole.
+    pub(crate) checks_messages: bool,
 }
 
 impl ConnectionLife {
-    pub(crate) fn new(settings: Arc<ConnectionSettings>, now: Now) -> Self {
-        let clock = IdleClock::new(now, settings.handshake_timeout_ms);
+    pub(crate) const fn new(settings: Arc<ConnectionSettings>) -> Self {
         Self {
             settings,
+            cluster_name: None,
             phase: ConnectionPhase::SaslHeader,
-            clock,
             client: None,
             out: Vec::new(),
             close_mode: None,
             failure: None,
+            checks_messages: false,
         }
+    }
+
+    /// Whether one side has said its close.
+    pub(crate) const fn is_closing(&self) -> bool {
+        matches!(
+            self.phase,
+            ConnectionPhase::Closing | ConnectionPhase::ClosingForClient | ConnectionPhase::Ended
+        )
     }
 
     /// The largest frame that is taken now, in bytes.
@@ -93,23 +98,22 @@ impl ConnectionLife {
     }
 
     pub(crate) fn put_open(&mut self) {
-        put_open(&self.settings, self.channel_max(), &mut self.out);
+        let cluster_name = self.cluster_name.as_ref().unwrap_or(&self.settings.node_name);
+        put_open(&self.settings, cluster_name, self.channel_max(), &mut self.out);
     }
 
     /// Refuses a client's login. COMPAT: as with RabbitMQ the client is told so in a while, and not listened
     /// to until then.
-    pub(crate) fn refuse(&mut self, now: Now, reason: String) {
+    pub(crate) fn refuse(&mut self, reason: String) {
         self.failure = Some(reason);
         self.phase = ConnectionPhase::Refused;
-        self.clock.refused(now, REFUSAL_DELAY_MS);
     }
 
     /// Says the server's close; only the client's answer counts from here on.
-    pub(crate) fn close(&mut self, now: Now, fault: &ProtocolFault) {
+    pub(crate) fn close(&mut self, fault: &ProtocolFault) {
         let close = Close { error: Some(error_of(fault)) };
         Performative::Close(close).encode_frame(0, &mut self.out);
         self.phase = ConnectionPhase::Closing;
-        self.clock.closing(now, CLOSING_MS);
     }
 
     /// Ends a connection before it is open, without a word for which there is none.
@@ -126,7 +130,6 @@ impl ConnectionLife {
 
 /// A read in progress.
 pub(crate) struct InputReading<'a> {
-    pub(crate) now: Now,
     pub(crate) input: &'a [u8],
     /// The number of bytes consumed.
     pub(crate) at: usize,

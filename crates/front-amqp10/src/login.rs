@@ -9,7 +9,6 @@ use amqp10::{
 };
 use edge::{AuthFailure, Login, Mechanism, Proof, Step, sasl};
 use session::Table;
-use stdx::Now;
 
 /// The login of a connection, as far as it has come.
 #[derive(Debug, Default)]
@@ -88,7 +87,7 @@ impl SaslLogin {
             }
             LoginStep::Challenged => None,
             LoginStep::Refused(reason) => {
-                life.refuse(reading.now, reason);
+                life.refuse(reason);
                 None
             }
         }
@@ -127,7 +126,7 @@ impl SaslLogin {
     }
 
     /// The caller's answer to a login.
-    pub(crate) fn answer(life: &mut ConnectionLife, now: Now, result: Result<(), AuthFailure>) {
+    pub(crate) fn answer(life: &mut ConnectionLife, result: Result<(), AuthFailure>) {
         if life.phase != ConnectionPhase::Authenticating {
             return;
         }
@@ -141,11 +140,14 @@ impl SaslLogin {
             Err(AuthFailure::Malformed) => "the response was malformed".to_owned(),
             Err(AuthFailure::Error(error)) => error.text.into_owned(),
         };
-        life.refuse(now, reason);
+        life.refuse(reason);
     }
 
     /// Tells a client that its login was refused.
     pub(crate) fn tell_refusal(life: &mut ConnectionLife) {
+        if life.phase != ConnectionPhase::Refused {
+            return;
+        }
         put_outcome(SaslCode::Auth, &mut life.out);
         life.end();
     }

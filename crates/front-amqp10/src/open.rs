@@ -68,11 +68,16 @@ impl ClientOpen {
 }
 
 /// Appends the server's open.
-pub(crate) fn put_open(settings: &ConnectionSettings, channel_max: u16, out: &mut Vec<u8>) {
+pub(crate) fn put_open(
+    settings: &ConnectionSettings,
+    cluster_name: &str,
+    channel_max: u16,
+    out: &mut Vec<u8>,
+) {
     let mut properties = Vec::new();
     put_map(&mut properties, |items| {
         for (name, text) in [
-            ("cluster_name", &*settings.cluster_name),
+            ("cluster_name", cluster_name),
             ("copyright", "Copyright (c) the Leveret authors"),
             ("information", "Licensed under the Apache License 2.0"),
             ("leveret_version", &settings.version),
@@ -90,7 +95,7 @@ pub(crate) fn put_open(settings: &ConnectionSettings, channel_max: u16, out: &mu
         _ => MapRef::EMPTY,
     };
     let open = Open {
-        container_id: &settings.cluster_name,
+        container_id: cluster_name,
         hostname: None,
         max_frame_size: settings.frame_bytes_max,
         channel_max,

@@ -16,6 +16,8 @@ pub struct LinkHandle {
 /// A request to the broker, in the order in which the client made them.
 #[derive(Debug)]
 pub enum LinkRequest {
+    /// A session has begun: publishes are counted from its first on.
+    BeginSession(ChannelId),
     /// Attach a link; answered by `attached`.
     Attach(Box<AttachAsked>),
     /// The client detaches a link: what was delivered on it and is not settled goes back, in order.
@@ -51,6 +53,8 @@ pub enum LinkRequest {
 pub struct ReceivedMessage {
     /// The link.
     pub link: LinkId,
+    /// The client's number for the link.
+    pub handle: u32,
     /// The client's number for the delivery.
     pub id: SerialNumber,
     /// Whether the client wants no answer.

@@ -62,7 +62,7 @@ pub(crate) struct SessionEndpoint {
     unsettled: UnsettledDeliveries<UnsettledMessage>,
     n_published: u64,
     unanswered: NumberedEntries<UnansweredPublish>,
-    outcomes: OutcomeRuns,
+    pub(crate) outcomes: OutcomeRuns,
     waiting: WaitingOutputs,
 }
 
@@ -133,7 +133,9 @@ impl SessionEndpoint {
         let handle = transfer.handle;
         let channel = ChannelId(self.channel);
         let received = match self.link_mut(handle) {
-            Some(LinkState::Incoming(link)) => link.receive(transfer, payload, &mut io.limits),
+            Some(LinkState::Incoming(link)) => link
+                .receive(transfer, payload, &mut io.limits)
+                .and_then(|received| io.limits.check_message(received, payload)),
             Some(LinkState::Detached) => return Ok(()),
             Some(LinkState::Attaching(attaching)) => {
                 let fault = ProtocolFault::link(Condition::TransferLimitExceeded, "");

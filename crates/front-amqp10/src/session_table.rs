@@ -9,7 +9,6 @@ use crate::session_endpoint::{SessionEndpoint, SessionIo};
 use crate::settings::LINK_PAIR;
 use amqp10::{Begin, Condition, End, Performative};
 use session::ChannelId;
-use stdx::Now;
 
 /// The session of a channel.
 #[derive(Debug, Default)]
@@ -45,7 +44,6 @@ impl SessionTable {
     pub(crate) fn receive(
         &mut self,
         life: &mut ConnectionLife,
-        now: Now,
         channel: u16,
         frame: FrameBody<'_>,
         requests: &mut Vec<LinkRequest>,
@@ -67,13 +65,16 @@ impl SessionTable {
                     session.receive(io, frame.performative, frame.body, frame.payload)
                 });
                 if let Some(Err(fault)) = result {
-                    self.fail(life, now, channel, &fault, requests);
+                    self.fail(life, channel, &fault, requests);
                 }
             }
             (Some(SessionSlot::Ended), Performative::End(_)) => {
                 self.set(channel, SessionSlot::Free);
             }
-            (_, Performative::Begin(begin)) => self.begin(life, channel, begin),
+            (_, Performative::Begin(begin)) => {
+                self.begin(life, channel, begin);
+                requests.push(LinkRequest::BeginSession(ChannelId(channel)));
+            }
             // COMPAT: frames for a session that is not there are passed over.
             _ => {}
         }
@@ -111,6 +112,7 @@ impl SessionTable {
         let frame_bytes_max = life.client_frame_bytes_max();
         let limits = IncomingLimits {
             message_bytes_max: life.settings.message_bytes_max,
+            checks_messages: life.checks_messages,
             unfinished_bytes: &mut self.unfinished_bytes,
         };
         let has_management = life.settings.capabilities.contains(&LINK_PAIR);
@@ -123,7 +125,6 @@ impl SessionTable {
     pub(crate) fn fail(
         &mut self,
         life: &mut ConnectionLife,
-        now: Now,
         channel: u16,
         fault: &ProtocolFault,
         requests: &mut Vec<LinkRequest>,
@@ -133,7 +134,7 @@ impl SessionTable {
             self.tell_outcomes(&mut life.out);
             self.forget();
             life.failure = Some(fault.text.to_string());
-            life.close(now, fault);
+            life.close(fault);
         } else {
             self.end(life, channel, Some(fault), requests);
             self.set(channel, SessionSlot::Ended);
@@ -172,6 +173,22 @@ impl SessionTable {
     /// Appends the outcomes of publishes that were gathered.
     pub(crate) fn tell_outcomes(&mut self, out: &mut Vec<u8>) {
         self.running().for_each(|session| session.tell_outcomes(out));
+    }
+
+    /// Whether outcomes of publishes are to be told.
+    pub(crate) fn has_outcomes(&self) -> bool {
+        self.slots.iter().any(|slot| match slot {
+            SessionSlot::Running(session) => !session.outcomes.is_empty(),
+            SessionSlot::Free | SessionSlot::Ended => false,
+        })
+    }
+
+    /// Bytes of messages that wait for a session's window.
+    pub(crate) fn n_waiting_bytes_of(&self, channel: u16) -> usize {
+        match self.slots.get(usize::from(channel)) {
+            Some(SessionSlot::Running(session)) => session.n_waiting_bytes(),
+            Some(SessionSlot::Free | SessionSlot::Ended) | None => 0,
+        }
     }
 
     /// Bytes of messages that wait for windows.

@@ -1,6 +1,7 @@
 //! The operator's settings of connections of AMQP 1.0.
 
-use edge::Mechanism;
+use edge::{Mechanism, OutboxBudget};
+use std::sync::Arc;
 
 /// The capability of a broker that carries out requests to the management node.
 pub const LINK_PAIR: &str = "LINK_PAIR_V1_0";
@@ -10,9 +11,7 @@ pub const LINK_PAIR: &str = "LINK_PAIR_V1_0";
 pub struct ConnectionSettings {
     /// Leveret's own version, told under `leveret_version`.
     pub version: String,
-    /// The name of the cluster, which clients are told as the container's id.
-    pub cluster_name: String,
-    /// The node's name.
+    /// The node's name, and the cluster's while it has been given none.
     pub node_name: String,
     /// SASL mechanisms offered, in this order.
     pub mechanisms: Vec<Mechanism>,
@@ -33,13 +32,14 @@ pub struct ConnectionSettings {
     pub links_per_session_max: u32,
     /// Milliseconds a client has from connecting to an open connection.
     pub handshake_timeout_ms: u64,
+    /// The outboxes of all connections, whatever their listener.
+    pub budget: Arc<OutboxBudget>,
 }
 
 impl Default for ConnectionSettings {
     fn default() -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            cluster_name: "leveret".to_owned(),
             node_name: "leveret".to_owned(),
             mechanisms: vec![Mechanism::Plain, Mechanism::AmqPlain],
             capabilities: Vec::new(),
@@ -50,6 +50,7 @@ impl Default for ConnectionSettings {
             sessions_max: 64,
             links_per_session_max: 256,
             handshake_timeout_ms: 10_000,
+            budget: Arc::default(),
         }
     }
 }

@@ -10,12 +10,10 @@ use amqp10::{
 use front_amqp10::{AttachedLink, ConnectionSettings, LinkHandle, SentMessage, ServerConnection};
 use session::{ChannelId, Confirmation, LinkId, Position};
 use std::sync::Arc;
-use stdx::Now;
 
 #[global_allocator]
 static ALLOCATOR: counting::Allocator = counting::Allocator;
 
-const NOW: Now = Now::at_ms(0);
 /// Messages of one read.
 const BATCH: u32 = 50;
 
@@ -52,14 +50,14 @@ fn attach(handle: u32, role: Role) -> Vec<u8> {
 
 /// A connection with a publisher and a consumer.
 fn running() -> ServerConnection {
-    let mut front = ServerConnection::new(Arc::new(ConnectionSettings::default()), NOW);
+    let mut front = ServerConnection::new(Arc::new(ConnectionSettings::default()));
     let mut requests = Vec::new();
     let mut bytes = ProtocolLayer::Sasl.header().to_vec();
     let init =
         SaslInit { mechanism: Symbol("PLAIN"), initial_response: Some(b"\0a\0b"), hostname: None };
     SaslPerformative::Init(init).encode_frame(&mut bytes);
-    front.read(NOW, &bytes, &mut requests);
-    front.authenticated(NOW, Ok(()));
+    front.read(&bytes, &mut requests);
+    front.authenticated(Ok(()));
     bytes = ProtocolLayer::Amqp.header().to_vec();
     let open = Open {
         container_id: "c",
@@ -74,8 +72,8 @@ fn running() -> ServerConnection {
         properties: MapRef::EMPTY,
     };
     Performative::Open(Box::new(open)).encode_frame(0, &mut bytes);
-    front.read(NOW, &bytes, &mut requests);
-    front.opened(NOW, Ok(()));
+    front.read(&bytes, &mut requests);
+    front.opened(Ok(()));
     bytes.clear();
     let begin = Begin {
         remote_channel: None,
@@ -90,12 +88,12 @@ fn running() -> ServerConnection {
     Performative::Begin(Box::new(begin)).encode_frame(0, &mut bytes);
     bytes.extend(attach(0, Role::Sender));
     bytes.extend(attach(1, Role::Receiver));
-    front.read(NOW, &bytes, &mut requests);
+    front.read(&bytes, &mut requests);
     for handle in [0, 1] {
         let key = LinkHandle { channel: ChannelId(0), handle };
         let link = LinkId(u64::from(handle));
         let attached = AttachedLink { link, source: None, target: None };
-        front.attached(NOW, key, Ok(attached), &mut requests);
+        front.attached(key, Ok(attached), &mut requests);
     }
     front
 }
@@ -144,16 +142,16 @@ fn messages_allocate_nothing_in_steady_state() {
     for (n, bytes) in (0_u64..).zip(&rounds) {
         let before = counting::in_thread();
         requests.clear();
-        front.read(NOW, bytes, &mut requests);
+        front.read(bytes, &mut requests);
         for position in n * u64::from(BATCH)..(n + 1) * u64::from(BATCH) {
             let delivery =
                 SentMessage { position: Position(position), sections: b"\x00\x53\x75\xa0\x01m" };
-            front.deliver(NOW, consumer, delivery, &mut requests);
+            front.deliver(consumer, delivery, &mut requests);
         }
         let first = n * u64::from(BATCH) + 1;
         front.answer(ChannelId(0), first, first + u64::from(BATCH) - 1, Confirmation::Accepted);
         out.clear();
-        front.take_output(NOW, &mut out);
+        front.take_output(&mut out);
         if n >= 20 {
             allocated += counting::in_thread().since(before).n_allocations;
         }

@@ -239,7 +239,7 @@ impl Sink for Letters {
         Room::Full
     }
 
-    fn room_bytes(&self) -> usize {
+    fn room_bytes(&self, _link: LinkId) -> usize {
         0
     }
 
@@ -273,6 +273,7 @@ impl Sink for Letters {
             | Event::Attached { .. }
             | Event::Detached { .. }
             | Event::ConsumerCancelled { .. }
+            | Event::Link(_)
             | Event::Stream(_) => return,
         };
         self.told.push_back(told);

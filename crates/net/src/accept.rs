@@ -1,6 +1,7 @@
 //! Accepting connections.
 
 use crate::connection::{self, Begun, Name};
+use crate::front::Arrival;
 use crate::listener::{ListenAddress, Listener, Service};
 use crate::peer_lines::Kind;
 use crate::proxy;
@@ -100,7 +101,7 @@ impl Server {
         };
         let (served, handshake) =
             (Served::begin(self), self.settings.admission.strangers.take(auth::network(peer.ip())));
-        let (accepted, Service { protocol, tls }) = (self.clock.now(), service.clone());
+        let (accepted, Service { protocol, other, tls }) = (self.clock.now(), service.clone());
         tokio::spawn(async move {
             let begun = if served.0.settings.proxy_protocol {
                 let timeout_ms = protocol.handshake_timeout_ms();
@@ -123,8 +124,9 @@ impl Server {
             };
             if let Some((halves, tls)) = halves {
                 let cluster_name = served.0.broker.view().meta.global_parameters().cluster_name();
-                let front = protocol.front(local.port(), cluster_name, accepted);
-                let begun = Begun { name, accepted, front, tls };
+                let (port, has_other) = (local.port(), other.is_some());
+                let front = protocol.front(Arrival { port, cluster_name, accepted, has_other });
+                let begun = Begun { name, accepted, front, other, tls };
                 connection::serve(halves, begun, handshake, &served.0).await;
             }
         });

@@ -17,7 +17,7 @@ mod room;
 mod writer;
 mod written;
 
-use crate::front::Front;
+use crate::front::{Arrival, Front, Protocol};
 
 use crate::server::{DISPLACED_REASON, SHUTDOWN_REASON, Server};
 use crate::socket::{SocketReader, SocketWriter};
@@ -224,6 +224,8 @@ pub(crate) struct Begun {
     pub(crate) name: Name,
     pub(crate) accepted: Now,
     pub(crate) front: Front,
+    /// Another protocol that the client may say it speaks.
+    pub(crate) other: Option<Protocol>,
     /// The connection's encryption, if there is any.
     pub(crate) tls: Option<Arc<TlsPeer>>,
 }
@@ -294,10 +296,26 @@ fn count(requests: &[Request], counts: &mut ReadCounts) {
     }
 }
 
+/// Goes on in the other protocol of the port, which the client has said it speaks. Nothing was written, and
+/// nobody else has the outbox.
+fn hand_over(task: &mut Task, now: Now) -> Result<(), Disconnect> {
+    const FAILED: Disconnect = Disconnect::Dropped("the protocol is not served here");
+    let protocol = task.entry.take_other().ok_or(FAILED)?;
+    let cluster_name = task.server.broker.view().meta.global_parameters().cluster_name();
+    let accepted = Now { monotonic_ms: task.entry.accepted_ms, ..now };
+    let port = task.name.local.port();
+    task.front = protocol.front(Arrival { port, cluster_name, accepted, has_other: false });
+    let outbox = task.front.outbox();
+    let before = std::mem::replace(&mut task.writer, Writer::new(None, Arc::clone(&outbox)));
+    let to_peer = before.into_socket().ok_or(FAILED)?;
+    task.writer = Writer::new(Some(to_peer), outbox);
+    Ok(())
+}
+
 impl Task {
     fn new(
         (from_peer, to_peer): (SocketReader, SocketWriter),
-        Begun { name, accepted, front, tls }: Begun,
+        Begun { name, accepted, front, other, tls }: Begun,
         handshake: Place,
         server: Arc<Server>,
     ) -> Self {
@@ -311,13 +329,13 @@ impl Task {
             Interrupt::Close(reason.to_owned())
         });
         Self {
-            writer: Writer::new(to_peer, front.outbox()),
+            writer: Writer::new(Some(to_peer), front.outbox()),
             front,
             name,
             input: Input::new(from_peer),
             requests: Vec::new(),
             written: Written::default(),
-            entry: Entry::new(handshake, accepted, tls),
+            entry: Entry::new(handshake, accepted, other, tls),
             client: Client::default(),
             interrupt: Some(interrupt),
             alarm: Alarm::new(&server, accepted),
@@ -556,6 +574,7 @@ impl Task {
                 Step::Again => {}
                 Step::Authenticate(login) => Box::pin(self.authenticate(*login)).await?,
                 Step::Open { vhost } => self.open(vhost),
+                Step::SpeaksOther => hand_over(self, now)?,
                 Step::More | Step::Close => break progress.wanted,
             }
         };
@@ -575,6 +594,8 @@ impl Task {
     async fn release_hold(&mut self) {
         let Some(session) = &mut self.client.session else { return };
         let released = session.release_hold().await;
+        // What the client may go on with by now is looked at, although it sends nothing.
+        self.input.leave();
         self.wake_others();
         self.commit(BULK_BYTES);
         if released.is_err() {

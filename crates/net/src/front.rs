@@ -2,7 +2,7 @@
 //! protocol is a further arm of [`Protocol`] and [`Front`].
 
 use edge::{AuthFailure, Progress, TaskOutbox, Tick};
-use session::{Error, Negotiated, Request};
+use session::{Error, Negotiated, Request, Table};
 use std::sync::Arc;
 use stdx::Now;
 
@@ -11,6 +11,7 @@ macro_rules! each {
     ($of:expr, $one:ident => $answer:expr) => {
         match $of {
             Self::Amqp091($one) => $answer,
+            Self::Amqp10($one) => $answer,
             Self::Stream($one) => $answer,
         }
     };
@@ -21,6 +22,8 @@ macro_rules! each {
 pub enum Protocol {
     /// AMQP 0-9-1.
     Amqp091(Arc<front_amqp091::Settings>),
+    /// AMQP 1.0.
+    Amqp10(Arc<front_amqp10::ConnectionSettings>),
     /// The stream protocol.
     Stream(Arc<front_stream::Settings>),
 }
@@ -31,25 +34,47 @@ impl Protocol {
         each!(self, settings => settings.handshake_timeout_ms)
     }
 
-    /// The front of a connection that has just come, to this port, with the name that the cluster was given.
-    pub(crate) fn front(&self, port: u16, cluster_name: Option<String>, now: Now) -> Front {
+    /// The front of a connection that has come then.
+    pub(crate) fn front(&self, arrival: Arrival) -> Front {
+        let Arrival { port, cluster_name, accepted, has_other } = arrival;
         match self {
             Self::Amqp091(settings) => {
-                let front = front_amqp091::Connection::new(Arc::clone(settings), now);
-                Front::Amqp091(front.with_cluster_name(cluster_name))
+                let front = front_amqp091::Connection::new(Arc::clone(settings), accepted);
+                let front = front.with_cluster_name(cluster_name).beside_amqp10(has_other);
+                Front::Amqp091(front)
+            }
+            Self::Amqp10(settings) => {
+                let settings = Arc::clone(settings);
+                let front = front_amqp10::ClientConnection::new(settings, cluster_name, accepted);
+                Front::Amqp10(Box::new(front))
             }
             Self::Stream(settings) => {
-                let front = front_stream::Connection::new(Arc::clone(settings), port, now);
+                let front = front_stream::Connection::new(Arc::clone(settings), port, accepted);
                 Front::Stream(front.with_cluster_name(cluster_name))
             }
         }
     }
 }
 
+/// The arrival of a client.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    /// The port it has come to.
+    pub(crate) port: u16,
+    /// The name that the cluster was given.
+    pub(crate) cluster_name: Option<String>,
+    /// The time at which its connection was accepted.
+    pub(crate) accepted: Now,
+    /// Whether clients of another protocol are served on the port, too.
+    pub(crate) has_other: bool,
+}
+
 /// The front of a connection, in the client's protocol.
 #[derive(Debug)]
 pub(crate) enum Front {
     Amqp091(front_amqp091::Connection),
+    /// Apart, so that others take no memory for it.
+    Amqp10(Box<front_amqp10::ClientConnection>),
     Stream(front_stream::Connection),
 }
 
@@ -58,6 +83,7 @@ impl Front {
     pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Amqp091(_) => "AMQP",
+            Self::Amqp10(_) => "AMQP 1.0",
             Self::Stream(_) => "stream",
         }
     }
@@ -66,6 +92,7 @@ impl Front {
     pub(crate) const fn listed_as(&self) -> &'static str {
         match self {
             Self::Amqp091(_) => "{0,9,1}",
+            Self::Amqp10(_) => "{1,0}",
             Self::Stream(_) => "stream",
         }
     }
@@ -74,6 +101,7 @@ impl Front {
     pub(crate) const fn told_as(&self) -> &'static str {
         match self {
             Self::Amqp091(_) => "{'AMQP',\"0-9-1\"}",
+            Self::Amqp10(_) => "{1,0}",
             Self::Stream(_) => "{stream,\"1.0\"}",
         }
     }
@@ -82,6 +110,7 @@ impl Front {
     pub(crate) const fn counted_as(&self) -> &'static str {
         match self {
             Self::Amqp091(_) => "amqp091",
+            Self::Amqp10(_) => "amqp10",
             Self::Stream(_) => "stream",
         }
     }
@@ -96,8 +125,9 @@ impl Front {
     }
 
     /// The buffer in which the requests' heads lie that do not stand in the input.
-    pub(crate) const fn scratch(&self) -> &[u8] {
+    pub(crate) fn scratch(&self) -> &[u8] {
         match self {
+            Self::Amqp10(front) => front.scratch(),
             Self::Amqp091(_) | Self::Stream(_) => &[],
         }
     }
@@ -106,6 +136,7 @@ impl Front {
     pub(crate) fn authenticated(&mut self, now: Now, result: Result<(), AuthFailure>) {
         match self {
             Self::Amqp091(front) => front.authenticated(result),
+            Self::Amqp10(front) => front.authenticated(now, result),
             Self::Stream(front) => front.authenticated(now, result),
         }
     }
@@ -121,12 +152,12 @@ impl Front {
     }
 
     /// Something was written to the socket.
-    pub(crate) const fn wrote(&mut self, now: Now) {
+    pub(crate) fn wrote(&mut self, now: Now) {
         each!(self, front => front.wrote(now))
     }
 
     /// The client is listened to from now on, or not.
-    pub(crate) const fn set_reading(&mut self, now: Now, reading: bool) {
+    pub(crate) fn set_reading(&mut self, now: Now, reading: bool) {
         each!(self, front => front.set_reading(now, reading))
     }
 
@@ -134,6 +165,7 @@ impl Front {
     pub(crate) fn unfinished_bytes(&mut self) -> u64 {
         match self {
             Self::Amqp091(front) => front.unfinished_bytes(),
+            Self::Amqp10(front) => front.unfinished_bytes(),
             // Its frames are seen whole.
             Self::Stream(_) => 0,
         }
@@ -144,14 +176,22 @@ impl Front {
         each!(self, front => front.has_begun())
     }
 
-    pub(crate) const fn negotiated(&self) -> Negotiated {
+    /// The client's own description, where it comes with the request for a virtual host, not with the login.
+    pub(crate) fn client_properties(&self) -> Option<Table> {
+        match self {
+            Self::Amqp10(front) => Some(front.client_properties()),
+            Self::Amqp091(_) | Self::Stream(_) => None,
+        }
+    }
+
+    pub(crate) fn negotiated(&self) -> Negotiated {
         each!(self, front => front.negotiated())
     }
 
     /// Connections of this protocol at a time; `None` is no limit.
     pub(crate) fn max_connections(&self) -> Option<u64> {
         match self {
-            Self::Amqp091(_) => None,
+            Self::Amqp091(_) | Self::Amqp10(_) => None,
             Self::Stream(front) => front.max_connections(),
         }
     }

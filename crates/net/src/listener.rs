@@ -32,6 +32,8 @@ impl fmt::Display for ListenAddress {
 pub struct Service {
     /// The protocol its clients speak.
     pub protocol: Protocol,
+    /// Another protocol that some of its clients speak, which they say with their first bytes.
+    pub other: Option<Protocol>,
     /// The certificates they are shown, if they speak it over TLS.
     pub tls: Option<Arc<tls::Context>>,
 }
@@ -40,8 +42,8 @@ impl Service {
     /// RabbitMQ's word for its listeners.
     pub const fn listener_name(&self) -> &'static str {
         match (&self.protocol, &self.tls) {
-            (Protocol::Amqp091(_), None) => "amqp",
-            (Protocol::Amqp091(_), Some(_)) => "amqp/ssl",
+            (Protocol::Amqp091(_) | Protocol::Amqp10(_), None) => "amqp",
+            (Protocol::Amqp091(_) | Protocol::Amqp10(_), Some(_)) => "amqp/ssl",
             (Protocol::Stream(_), None) => "stream",
             (Protocol::Stream(_), Some(_)) => "stream/ssl",
         }
@@ -50,8 +52,14 @@ impl Service {
     /// RabbitMQ's description of its listeners.
     pub const fn purpose(&self) -> &'static str {
         match (&self.protocol, &self.tls) {
+            (Protocol::Amqp091(_), None) if self.other.is_some() => "AMQP 0-9-1 and AMQP 1.0",
+            (Protocol::Amqp091(_), Some(_)) if self.other.is_some() => {
+                "AMQP 0-9-1 and AMQP 1.0 over TLS"
+            }
             (Protocol::Amqp091(_), None) => "AMQP 0-9-1",
             (Protocol::Amqp091(_), Some(_)) => "AMQP 0-9-1 over TLS",
+            (Protocol::Amqp10(_), None) => "AMQP 1.0",
+            (Protocol::Amqp10(_), Some(_)) => "AMQP 1.0 over TLS",
             (Protocol::Stream(_), None) => "stream",
             (Protocol::Stream(_), Some(_)) => "stream over TLS",
         }
@@ -136,7 +144,8 @@ mod tests {
     use super::*;
 
     fn bind(address: ListenAddress) -> io::Result<Listener> {
-        let service = Service { protocol: Protocol::Amqp091(Arc::default()), tls: None };
+        let service =
+            Service { protocol: Protocol::Amqp091(Arc::default()), other: None, tls: None };
         Listener::bind(address, 16, service)
     }
 

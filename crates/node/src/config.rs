@@ -131,6 +131,10 @@ pub(crate) struct ConnectionLimits {
     pub(crate) initial_frame_max: u32,
     /// Channels per connection, negotiated down by clients; 0 is no limit.
     pub(crate) channel_max: u16,
+    /// AMQP 1.0 sessions per connection.
+    pub(crate) sessions_max: u16,
+    /// AMQP 1.0 links per session.
+    pub(crate) links_max: u32,
     /// Longest message body, bytes.
     pub(crate) max_message_size: u64,
     /// Connections to this node; `None` is no limit.

@@ -362,7 +362,7 @@ fn listen(
     Ok((bound, tls))
 }
 
-/// The services of AMQP 0-9-1 and the stream protocol, with TLS or without.
+/// The services of AMQP and the stream protocol, with TLS or without.
 fn services(
     config: &Config,
     settings: &Settings,
@@ -380,8 +380,12 @@ fn services(
     }
     let mut stream = components::stream_settings(config, &amqp091, &advertised);
     stream.totals = Arc::clone(stream_totals);
-    let protocols = [Protocol::Amqp091(Arc::new(amqp091)), Protocol::Stream(Arc::new(stream))];
-    protocols.map(|protocol| Service { protocol, tls: tls.cloned() })
+    let amqp10 = Protocol::Amqp10(Arc::new(components::amqp10_settings(config, &amqp091)));
+    let protocols = [
+        (Protocol::Amqp091(Arc::new(amqp091)), Some(amqp10)),
+        (Protocol::Stream(Arc::new(stream)), None),
+    ];
+    protocols.map(|(protocol, other)| Service { protocol, other, tls: tls.cloned() })
 }
 
 fn tls_context(options: &tls::Options) -> anyhow::Result<Arc<tls::Context>> {
@@ -413,7 +417,7 @@ fn announce(
     );
     tracing::info!(target: logging::NOT_TO_CONSOLE, "{line}");
     let is_amqp = |listener: &&Listener| {
-        matches!(listener.service, Service { protocol: Protocol::Amqp091(_), tls: None })
+        matches!(listener.service, Service { protocol: Protocol::Amqp091(_), tls: None, .. })
     };
     let address = listeners.iter().find(is_amqp).map(|listener| listener.address);
     let how = first

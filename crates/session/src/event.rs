@@ -1,4 +1,4 @@
-use crate::{ChannelId, Error, LinkId, ShortString, StreamEvent};
+use crate::{ChannelId, Error, LinkEvent, LinkId, ShortString, StreamEvent};
 use message::MessageRef;
 
 /// A front's own name for a request, or for its kind; opaque to the broker.
@@ -130,6 +130,8 @@ pub enum Event<'a> {
         /// The message as it was published.
         message: MessageRef<'a>,
     },
+    /// An event for a client whose links are requests of their own.
+    Link(LinkEvent),
     /// An event for a client that uses streams as such.
     Stream(StreamEvent<'a>),
 }

@@ -6,6 +6,7 @@
 mod error;
 mod event;
 mod file_part;
+mod link;
 mod outbox;
 mod request;
 mod stream;
@@ -15,6 +16,7 @@ mod texts;
 pub use error::{Error, ErrorKind};
 pub use event::{Event, MethodTag, ReturnReason};
 pub use file_part::{FileBytes, FilePart};
+pub use link::{LinkEvent, LinkOp};
 pub use outbox::{
     Confirmation, ConsumerCredit, DELIVERY_BYTES, Delivery, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN,
     RefusedBy, Room, Sink, UnsettledSince,

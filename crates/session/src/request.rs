@@ -1,6 +1,6 @@
 use crate::{
-    Append, ChannelId, Error, LinkId, MethodTag, Position, ShortString, StreamCredit, StreamOp,
-    Table,
+    Append, ChannelId, Error, LinkId, LinkOp, MethodTag, Position, ShortString, StreamCredit,
+    StreamOp, Table,
 };
 use bytes::Bytes;
 use message::BodyForm;
@@ -290,6 +290,8 @@ pub enum Op {
     Commit,
     /// Forget what is held back.
     RollBack,
+    /// An operation on a link as such.
+    Link(LinkOp),
     /// An operation on streams as such.
     Stream(StreamOp),
 }

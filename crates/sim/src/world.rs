@@ -318,6 +318,7 @@ pub(crate) trait World: Sized {
             What::Returned(..)
             | What::Done
             | What::Flowed { .. }
+            | What::Link(_)
             | What::Stream(_)
             | What::Declared { .. }
             | What::Purged(_)

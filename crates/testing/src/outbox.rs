@@ -4,8 +4,8 @@
 use message::{BodyForm, MessageRef, Refusal};
 use session::{
     CHUNK_HEADER_BYTES, ChannelId, ChunkData, ChunkDelivery, Confirmation, ConsumerCredit,
-    Delivery, ErrorKind, Event, LinkId, Outbox, Position, PublisherId, ReturnReason, Room, Sink,
-    StreamRefusal, UnsettledSince,
+    Delivery, ErrorKind, Event, LinkEvent, LinkId, Outbox, Position, PublisherId, ReturnReason,
+    Room, Sink, StreamRefusal, UnsettledSince,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -187,6 +187,7 @@ pub enum What {
         last: u64,
         answer: OwnedConfirmation,
     },
+    Link(LinkEvent),
     Stream(StreamWhat),
 }
 
@@ -375,7 +376,7 @@ impl Locked<'_> {
     /// The room after a delivery on this link.
     fn room_after(&mut self, link: LinkId) -> Room {
         self.flow.n_unread += 1;
-        let room_bytes = self.room_bytes();
+        let room_bytes = self.room_bytes(link);
         if room_bytes > 0 {
             return Room::Bytes(room_bytes);
         }
@@ -394,7 +395,7 @@ impl Sink for Locked<'_> {
         self.room_after(link)
     }
 
-    fn room_bytes(&self) -> usize {
+    fn room_bytes(&self, _link: LinkId) -> usize {
         match self.flow.space {
             Space::Bytes(bytes) => bytes,
             Space::Deliveries(limit) => {
@@ -495,6 +496,7 @@ fn what_of(event: Event<'_>) -> What {
             What::Got { given: Given::of(link, &delivery), n_ready, no_ack }
         }
         Event::Returned { message, reason, .. } => What::Returned(Content::of(&message), reason),
+        Event::Link(event) => What::Link(event),
         Event::Stream(event) => What::Stream(StreamWhat::Event(format!("{event:?}"))),
     }
 }

@@ -49,7 +49,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("front-amqp091", &["conversion", "edge"]),
     ("front-stream", &["streamproto", "edge"]),
     ("front-amqp10", &["conversion", "edge"]),
-    ("net", &["front-amqp091", "front-stream", "broker", "auth", "tls", "admission"]),
+    (
+        "net",
+        &["front-amqp091", "front-amqp10", "front-stream", "broker", "auth", "tls", "admission"],
+    ),
     ("mgmt", &["api", "broker", "auth", "tls"]),
     ("metrics", &["mgmt"]),
     ("ui", &[]),

@@ -1,10 +1,13 @@
 //! Control requests, one by one.
 
+use super::client::Client;
 use super::definitions::DefinitionRequests;
+use super::link_requests::LinkRequests;
+use super::links::Links;
 use super::{Handled, Session};
 use meta::Command;
 use session::{
-    Control, Error, Event, ExchangeBinding, ExchangeDeclaration, Op, QueueBinding,
+    ChannelId, Control, Error, Event, ExchangeBinding, ExchangeDeclaration, Op, QueueBinding,
     QueueDeclaration, ShortString,
 };
 
@@ -57,14 +60,7 @@ impl Session {
                 DefinitionRequests(client).delete_queue(control, queue, *if_unused, *if_empty).await
             }
             Op::SetPrefetch { prefetch_count, global } => {
-                if *global && client.access.broker.limits().channel_prefetch {
-                    links.limit_channel(&mut client.channels, channel, *prefetch_count);
-                    return Ok(Handled::Done);
-                }
-                client.channels.set_prefetch(channel, *prefetch_count);
-                if *global {
-                    links.set_prefetch_of_consumers(&client.channels, channel);
-                }
+                set_prefetch(client, links, channel, *prefetch_count, *global);
                 Ok(Handled::Done)
             }
             Op::Attach(consume) => links.consume(client, control, consume).await,
@@ -74,12 +70,30 @@ impl Session {
             Op::EnableConfirms => client.select_confirms(channel),
             Op::EnableTransactions => client.select_tx(channel),
             Op::Commit => {
-                let (publishing, settling) = (&mut self.publishing, &mut self.settling);
-                self.transactions.commit(client, publishing, links, settling, channel).await
+                let Self { publishing, settling, transactions, .. } = self;
+                transactions.commit(client, publishing, links, settling, channel).await
             }
+            Op::Link(op) => LinkRequests { client, links }.act(control, op).await,
             Op::Stream(op) => self.streams.act(client, links, control, op).await,
             Op::RollBack => self.transactions.roll_back(client, channel).await,
         }
+    }
+}
+
+fn set_prefetch(
+    client: &mut Client,
+    links: &mut Links,
+    channel: ChannelId,
+    prefetch_count: u16,
+    global: bool,
+) {
+    if global && client.access.broker.limits().channel_prefetch {
+        links.limit_channel(&mut client.channels, channel, prefetch_count);
+        return;
+    }
+    client.channels.set_prefetch(channel, prefetch_count);
+    if global {
+        links.set_prefetch_of_consumers(&client.channels, channel);
     }
 }
 

@@ -180,6 +180,18 @@ impl Links {
     }
 }
 
+/// Forgets a link that gets no deliveries any more, and gives back to its queue the messages it holds.
+pub(super) async fn give_back_link(links: &mut Links, client: &mut Client, id: LinkId) {
+    let Some(Entry { link, .. }) = links.links.remove(&id) else { return };
+    if let Some(channel) = client.channels.get_mut(link.channel()) {
+        channel.links.remove(&id);
+    }
+    let Some(release) = ReleaseRef::of(std::iter::once((&link, HashSet::new()))) else { return };
+    if detach(&mut client.turn, release).await == AfterDetach::DeleteQueue {
+        client.access.broker.changes().drop_queue(link.def().id).await;
+    }
+}
+
 /// Detaches the consumers of one channel at one queue. Their unacked messages come back together; of very
 /// many consumers, those without unacked messages go before, in slices.
 async fn detach(turn: &mut Turn, mut release: ReleaseRef) -> AfterDetach {

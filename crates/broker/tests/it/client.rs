@@ -105,6 +105,7 @@ fn line(what: &What) -> String {
         What::Confirm { first, last, answer, .. } => {
             format!("{} {first}..={last}", if answer.is_ack() { "ack" } else { "nack" })
         }
+        What::Link(event) => format!("{event:?}"),
         What::Stream(what) => format!("{what:?}"),
     }
 }

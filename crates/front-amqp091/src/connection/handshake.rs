@@ -38,7 +38,12 @@ pub(super) struct Handshake {
     authentication_failure_close: bool,
     /// The name that the cluster was given.
     pub(super) cluster_name: Option<String>,
+    /// Whether clients of AMQP 1.0 are served on the port, too.
+    pub(super) is_beside_amqp10: bool,
 }
+
+/// The protocol id and version of AMQP 1.0 with SASL.
+const AMQP_1_0: [u8; 4] = [3, 1, 0, 0];
 
 impl Handshake {
     pub(super) const fn new() -> Self {
@@ -47,6 +52,7 @@ impl Handshake {
             challenged: None,
             authentication_failure_close: false,
             cluster_name: None,
+            is_beside_amqp10: false,
         }
     }
 
@@ -76,6 +82,9 @@ impl Handshake {
             reading.wanted = ProtocolHeader::BYTES;
             return Some(Step::More);
         };
+        if self.is_beside_amqp10 && header == ProtocolHeader::Amqp(AMQP_1_0) {
+            return Some(Step::SpeaksOther);
+        }
         reading.at += ProtocolHeader::BYTES;
         let mut locked = reading.life.outbox.lock();
         if header.is_supported() {
@@ -85,7 +94,7 @@ impl Handshake {
             drop(locked);
             reading.life.phase = Phase::Start;
         } else {
-            let ours = ProtocolHeader::encode_amqp([0, 0, 9, 1]);
+            let ours = ProtocolHeader::encode_amqp(self.version_for(header));
             locked.put(|out| out.extend_from_slice(&ours));
             drop(locked);
             reading.life.failure = Some(match header {
@@ -97,6 +106,14 @@ impl Handshake {
             reading.life.end(CloseMode::Linger(LINGER_MS));
         }
         None
+    }
+
+    /// The version that a client is told which speaks none that is served. COMPAT: where AMQP 1.0 is, only
+    /// clients of its predecessors are told of one.
+    const fn version_for(&self, header: ProtocolHeader) -> [u8; 4] {
+        let is_of_0_x = matches!(header, ProtocolHeader::Amqp(version)
+            if !matches!(version, [_, 1, 0, 0]));
+        if self.is_beside_amqp10 && !is_of_0_x { AMQP_1_0 } else { [0, 0, 9, 1] }
     }
 
     /// Reads one frame of the handshake.

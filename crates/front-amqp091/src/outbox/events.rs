@@ -100,8 +100,8 @@ impl Locked {
             Event::Returned { channel, reason, message } => {
                 self.returned(channel, reason, &message)
             }
-            // `Event::Stream` answers requests that this protocol's clients cannot make.
-            Event::Stream(_) => {}
+            // These answer requests that this protocol's clients cannot make.
+            Event::Link(_) | Event::Stream(_) => {}
         }
     }
 

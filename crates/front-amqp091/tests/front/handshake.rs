@@ -59,6 +59,32 @@ fn other_protocols_are_told_ours_and_closed() {
     }
 }
 
+/// Where AMQP 1.0 is served beside, its clients are handed over before anything is said, and all others but
+/// those of old versions are told of it.
+#[test]
+fn clients_of_amqp10_are_handed_over_where_it_is_served() {
+    let beside = || {
+        let mut talk = Talk::new(Settings::default());
+        talk.front = talk.front.beside_amqp10(true);
+        talk
+    };
+    let mut talk = beside();
+    assert!(matches!(talk.gets(b"AMQP\x03\x01\0\0"), Step::SpeaksOther));
+    assert_eq!((talk.bytes(), talk.input.as_slice()), (vec![], &b"AMQP\x03\x01\0\0"[..]));
+    let others = [
+        (*b"AMQP\0\x01\0\0", "AMQP [3, 1, 0, 0]"),
+        (*b"AMQP\x02\x01\0\0", "AMQP [3, 1, 0, 0]"),
+        (*b"whatever", "AMQP [3, 1, 0, 0]"),
+        (*b"AMQP\x01\x01\x08\0", "AMQP [0, 0, 9, 1]"),
+        (*b"AMQP\0\0\x0a\0", "AMQP [0, 0, 9, 1]"),
+    ];
+    for (header, answer) in others {
+        let mut talk = beside();
+        assert!(matches!(talk.gets(&header), Step::Close));
+        assert_eq!(talk.hears(), [answer]);
+    }
+}
+
 #[test]
 fn a_login_is_handed_out_and_negotiation_kept() {
     let mut talk = started();

@@ -1,8 +1,8 @@
 //! Connections and sessions: from the first byte to the last.
 
-use crate::harness::{Talk, begin, consumer, flow, init, later, open, publisher, whole};
+use crate::harness::{Talk, begin, consumer, flow, init, open, publisher, whole};
 use amqp10::{Close, End, Open, Performative, ProtocolLayer};
-use edge::{Mechanism, Tick};
+use edge::Mechanism;
 use front_amqp10::ConnectionSettings;
 
 #[test]
@@ -73,10 +73,7 @@ fn a_refused_login_is_told_after_a_while() {
         talk.sends(&ProtocolLayer::Sasl.header());
         talk.sends(&init(mechanism, response));
         talk.bytes();
-        let mut requests = Vec::new();
-        assert!(matches!(talk.front.tick(later(2_999), &mut requests), Tick::Next(Some(_))));
-        assert_eq!(talk.bytes(), b"");
-        talk.front.tick(later(3_000), &mut requests);
+        talk.front.tell_refusal();
         assert!(talk.bytes().ends_with(b"\x00\x53\x44\xc0\x03\x01\x50\x01"));
         assert!(talk.front.close_mode().is_some() && talk.front.failure().is_some());
     }
@@ -131,7 +128,7 @@ fn sessions_begin_and_end_on_their_channels() {
     assert_eq!(talk.hears(), ["begin Some(5) on 5"]);
     talk.says_on(5, &Performative::End(End { error: None }));
     assert_eq!(talk.hears(), ["end on 5"]);
-    assert_eq!(talk.takes_asked(), ["end 5"]);
+    assert_eq!(talk.takes_asked(), ["begin 5", "end 5"]);
     // A frame for a session that is gone is passed over, and the channel may be used again.
     talk.says_on(5, &Performative::Flow(flow(0, 0)));
     talk.says_on(5, &Performative::Begin(Box::new(begin())));
@@ -186,47 +183,6 @@ fn faults_that_close_the_connection() {
     let mut talk = Talk::begun();
     talk.says(&Performative::Open(Box::new(open())));
     assert_eq!(talk.hears(), ["close amqp:illegal-state 'the connection is open already'"]);
-}
-
-#[test]
-fn silence_of_the_client_closes_the_connection() {
-    let mut talk = Talk::begun();
-    let mut requests = Vec::new();
-    assert_eq!(
-        talk.front.tick(later(59_999), &mut requests),
-        Tick::Next(Some(later(60_000).monotonic_ms))
-    );
-    assert_eq!(talk.hears(), [""; 0]);
-    talk.front.tick(later(60_000), &mut requests);
-    assert_eq!(
-        talk.hears(),
-        ["close amqp:resource-limit-exceeded \
-             'no frame received from client within idle timeout threshold'"]
-    );
-    assert_eq!(requests.len(), 1);
-    // Without an answer the socket is dropped.
-    assert!(matches!(talk.front.tick(later(70_000), &mut requests), Tick::Dead(_)));
-}
-
-#[test]
-fn the_server_shows_life_at_half_of_the_clients_time() {
-    let open = Open { idle_time_out: Some(4_000), ..open() };
-    let mut talk = Talk::begun_with(ConnectionSettings::default(), open, begin());
-    let mut requests = Vec::new();
-    talk.front.tick(later(1_999), &mut requests);
-    assert_eq!(talk.bytes(), b"");
-    let next = talk.front.tick(later(2_000), &mut requests);
-    assert_eq!(talk.bytes(), b"\x00\x00\x00\x08\x02\x00\x00\x00");
-    assert_eq!(next, Tick::Next(Some(later(4_000).monotonic_ms)));
-}
-
-#[test]
-fn a_handshake_that_stops_half_way_ends() {
-    let mut talk = Talk::new(ConnectionSettings::default());
-    talk.sends(&ProtocolLayer::Sasl.header());
-    let mut requests = Vec::new();
-    assert!(matches!(talk.front.tick(later(9_999), &mut requests), Tick::Next(_)));
-    assert_eq!(talk.front.tick(later(10_000), &mut requests), Tick::Dead("handshake timeout"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Links on which the client consumes.
 
-use crate::harness::{START, Talk, begin, consumer, disposition, flow, id, key, open};
+use crate::harness::{Talk, begin, consumer, disposition, flow, id, key, open};
 use amqp10::{
     Attach, Begin, DeliveryOutcome, DeliveryState, Detach, Disposition, Flow, MapRef, Modified,
     Open, PassingState, Performative, ReceiverSettleMode, Rejected, Role, SenderSettleMode,
@@ -23,7 +23,6 @@ fn attached_with(attach: Attach<'_>, begin: Begin<'_>) -> Talk {
 
 fn deliver(talk: &mut Talk, position: u64, message: &[u8]) {
     talk.front.deliver(
-        START,
         key(0),
         SentMessage { position: Position(position), sections: message },
         &mut Vec::new(),
@@ -241,7 +240,6 @@ fn a_closed_window_holds_back_its_session_in_order() {
     talk.hears();
     let other = front_amqp10::LinkHandle { channel: session::ChannelId(1), handle: 0 };
     talk.front.deliver(
-        START,
         other,
         SentMessage { position: Position(9), sections: b"other" },
         &mut Vec::new(),
@@ -303,7 +301,6 @@ fn a_message_that_the_client_does_not_take_ends_its_session() {
     let mut talk = attached_with(attach, begin());
     let mut requests = Vec::new();
     talk.front.deliver(
-        START,
         key(0),
         SentMessage { position: Position(0), sections: &[0; 368] },
         &mut requests,

@@ -10,14 +10,6 @@ use edge::{AuthFailure, Proof, Step};
 use front_amqp10::{AttachedLink, ConnectionSettings, LinkHandle, LinkRequest, ServerConnection};
 use session::{ChannelId, Content, Error, ErrorKind, LinkId};
 use std::sync::Arc;
-use stdx::Now;
-
-pub(crate) const START: Now = Now::at_ms(1_000_000);
-
-/// So many milliseconds after the start.
-pub(crate) const fn later(ms: u64) -> Now {
-    START.plus(ms)
-}
 
 pub(crate) fn id(n: u32) -> SerialNumber {
     SerialNumber::new(n)
@@ -46,7 +38,7 @@ pub(crate) struct Talk {
 impl Talk {
     pub(crate) fn new(settings: ConnectionSettings) -> Self {
         Self {
-            front: ServerConnection::new(Arc::new(settings), START),
+            front: ServerConnection::new(Arc::new(settings)),
             asked: Vec::new(),
             published: Vec::new(),
             refuses: false,
@@ -110,7 +102,7 @@ impl Talk {
     fn work(&mut self) {
         loop {
             let mut requests = Vec::new();
-            let progress = self.front.read(START, &self.input, &mut requests);
+            let progress = self.front.read(&self.input, &mut requests);
             self.take_requests(requests);
             self.input.drain(..progress.consumed);
             match progress.step {
@@ -121,16 +113,16 @@ impl Talk {
                         _ if self.refuses => Err(AuthFailure::Refused),
                         Proof::Nothing | Proof::Password(_) => Ok(()),
                     };
-                    self.front.authenticated(START, result);
+                    self.front.authenticated(result);
                 }
                 Step::Open { vhost } => {
                     self.asked.push(format!("open {vhost}"));
                     let error = Error::new(ErrorKind::InvalidPath, "no");
                     let result = if self.refuses { Err(error) } else { Ok(()) };
-                    self.front.opened(START, result);
+                    self.front.opened(result);
                 }
                 Step::Again => {}
-                Step::More | Step::Close => return,
+                Step::More | Step::Close | Step::SpeaksOther => return,
             }
         }
     }
@@ -147,6 +139,7 @@ impl Talk {
                     })
                 }
                 LinkRequest::Attach(_)
+                | LinkRequest::BeginSession(_)
                 | LinkRequest::Detach { .. }
                 | LinkRequest::Settle(_)
                 | LinkRequest::Modify(_)
@@ -163,12 +156,13 @@ impl Talk {
         let link = LinkId(100 + u64::from(key.handle));
         let mut requests = Vec::new();
         let attached = AttachedLink { link, source: None, target: None };
-        self.front.attached(START, key, Ok(attached), &mut requests);
+        self.front.attached(key, Ok(attached), &mut requests);
         self.take_requests(requests);
     }
 
     fn describe(&self, request: &LinkRequest) -> String {
         match request {
+            LinkRequest::BeginSession(channel) => format!("begin {}", channel.0),
             LinkRequest::Attach(asked) => {
                 let attach = asked.attach().unwrap();
                 format!("attach {} {} {:?}", asked.key.handle, attach.name, attach.role)
@@ -217,7 +211,7 @@ impl Talk {
     /// The bytes that go out.
     pub(crate) fn bytes(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
-        self.front.take_output(START, &mut out);
+        self.front.take_output(&mut out);
         out
     }
 

@@ -1,6 +1,6 @@
 //! Clients that mean no good: what they cost is bounded.
 
-use crate::harness::{START, Talk, begin, consumer, disposition, flow, key, publisher, whole};
+use crate::harness::{Talk, begin, consumer, disposition, flow, key, publisher, whole};
 use amqp10::{Attach, Begin, DeliveryState, Detach, Flow, Performative, SerialNumber, Transfer};
 use front_amqp10::{ConnectionSettings, ConsumerCredit, SentMessage, UNFINISHED_BYTES_MAX};
 use session::Position;
@@ -12,7 +12,6 @@ fn dispositions_cost_by_what_is_unsettled() {
     talk.says(&Performative::Attach(Box::new(consumer(0))));
     (0..3).for_each(|n| {
         talk.front.deliver(
-            START,
             key(0),
             SentMessage { position: Position(n), sections: b"m" },
             &mut Vec::new(),
@@ -101,7 +100,6 @@ fn flows_that_wait_for_a_window_are_bounded() {
     for handle in [0, 1] {
         talk.says(&Performative::Attach(Box::new(consumer(handle))));
         talk.front.deliver(
-            START,
             key(handle),
             SentMessage { position: Position(0), sections: b"m" },
             &mut Vec::new(),

@@ -17,3 +17,5 @@ mod management;
 mod pipes;
 #[cfg(test)]
 mod publishing;
+#[cfg(test)]
+mod times;

@@ -1,6 +1,6 @@
 //! Pairs of links to the management node.
 
-use crate::harness::{self, START, Talk, consumer, flow, id, key, publisher, whole};
+use crate::harness::{self, Talk, consumer, flow, id, key, publisher, whole};
 use amqp10::{
     Attach, Detach, Flow, LinkTarget, MapRef, Performative, SenderSettleMode, SourceTerminus,
     Transfer, ValueRef,
@@ -67,7 +67,7 @@ fn asks(talk: &mut Talk, n: u32) {
 
 fn responds(talk: &mut Talk, sections: &[u8]) {
     let response = SentMessage { position: Position(0), sections };
-    talk.front.deliver(START, key(RESPONSES), response, &mut Vec::new());
+    talk.front.deliver(key(RESPONSES), response, &mut Vec::new());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Two peers over pipes of bytes, cut anywhere: what the client publishes is answered once and comes back
 //! whole and in order, whatever its frames, its windows and the sizes of reads are.
 
-use crate::harness::{START, Talk, begin, consumer, flow, id, key, open, publisher, whole};
+use crate::harness::{Talk, begin, consumer, flow, id, key, open, publisher, whole};
 use amqp10::{
     Begin, DeliveryOutcome, DeliveryState, Disposition, Flow, FrameType, Open, Performative, Role,
     Transfer, put_frame,
@@ -102,7 +102,7 @@ impl PipeClient {
     fn broker(&mut self) {
         for message in std::mem::take(&mut self.talk.published) {
             let delivery = SentMessage { position: Position(self.n_delivered), sections: &message };
-            self.talk.front.deliver(START, key(CONSUMER), delivery, &mut Vec::new());
+            self.talk.front.deliver(key(CONSUMER), delivery, &mut Vec::new());
             self.n_delivered += 1;
             let n = self.n_delivered;
             self.talk.front.answer(ChannelId(0), n, n, Confirmation::Accepted);

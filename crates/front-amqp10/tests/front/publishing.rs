@@ -279,7 +279,7 @@ fn the_broker_refuses_links_and_ends_them() {
     assert_eq!(talk.hears(), [""; 0]);
     let error = Error::new(ErrorKind::NotFound, "no exchange 'x' in vhost '/'");
     let refusal = Err(ProtocolFault::of_refusal(error));
-    talk.front.attached(crate::harness::START, key(0), refusal, &mut Vec::new());
+    talk.front.attached(key(0), refusal, &mut Vec::new());
     assert_eq!(
         talk.hears(),
         [
@@ -292,12 +292,12 @@ fn the_broker_refuses_links_and_ends_them() {
     let error = Error::new(ErrorKind::AccessRefused, "write access refused");
     let refusal = Err(ProtocolFault::of_refusal(error));
     talk.takes_asked();
-    talk.front.attached(crate::harness::START, key(1), refusal, &mut Vec::new());
+    talk.front.attached(key(1), refusal, &mut Vec::new());
     assert_eq!(talk.hears(), ["end amqp:unauthorized-access 'write access refused'"]);
     // A link whose queue is deleted.
     let mut talk = attached();
     let deleted = ProtocolFault::link(amqp10::Condition::ResourceDeleted, "");
-    talk.front.broker_ends(crate::harness::START, key(0), &deleted);
+    talk.front.broker_ends(key(0), &deleted);
     assert_eq!(talk.hears(), ["detach 0 amqp:resource-deleted"]);
     assert_eq!(talk.takes_asked(), [""; 0]);
 }

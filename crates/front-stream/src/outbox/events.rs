@@ -64,7 +64,8 @@ impl Locked {
             | Event::ConsumerCancelled { .. }
             | Event::GetEmpty(_)
             | Event::Got { .. }
-            | Event::Returned { .. } => {}
+            | Event::Returned { .. }
+            | Event::Link(_) => {}
         }
     }
 

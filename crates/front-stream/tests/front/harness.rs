@@ -102,7 +102,7 @@ impl Talk {
                     self.front.opened(START, result);
                 }
                 Step::Again => {}
-                Step::More | Step::Close => return,
+                Step::More | Step::Close | Step::SpeaksOther => return,
             }
         }
     }

@@ -50,7 +50,7 @@ const COLUMNS: &[Column<Read>] = columns! { ConnectionColumn:
     pid [] |it| some(connection_pid(it.node(), it.connection.id));
     port [LIST] |it| Some(json!(it.identity().port));
     // COMPAT: it is spelled otherwise for tools.
-    protocol [LIST] |it| match it.identity().protocol { "{0,9,1}" => some("AMQP 0-9-1"), other => some(other) },
+    protocol [LIST] |it| match it.identity().protocol { "{0,9,1}" => some("AMQP 0-9-1"), "{1,0}" => some("AMQP 1-0"), other => some(other) },
         tool |it| some(it.identity().protocol);
     recv_cnt [LIST] |it| some(it.connection.received.n_calls.load(Ordering::Relaxed));
     recv_oct [LIST] |it| some(it.connection.received.bytes.load(Ordering::Relaxed));

@@ -1,7 +1,7 @@
 //! From a login to a session.
 
 use super::{Disconnect, Task, canonical};
-use crate::front::Front;
+use crate::front::{Front, Protocol};
 use crate::server::Server;
 use admission::Place;
 use auth::{Attempt, AuthenticatedUser, Credentials, NoName, Refused};
@@ -29,17 +29,25 @@ pub(super) struct Entry {
     logged_in: Option<LoggedIn>,
     /// The reason why the login was refused: the log is told more than the client.
     refusal: Option<String>,
+    /// Another protocol that the client may say it speaks.
+    other: Option<Protocol>,
     /// The encryption of the connection, if there is any.
     tls: Option<Arc<TlsPeer>>,
 }
 
 impl Entry {
-    pub(super) const fn new(handshake: Place, now: Now, tls: Option<Arc<TlsPeer>>) -> Self {
+    pub(super) fn new(
+        handshake: Place,
+        now: Now,
+        other: Option<Protocol>,
+        tls: Option<Arc<TlsPeer>>,
+    ) -> Self {
         Self {
             accepted_ms: now.monotonic_ms,
             handshake: Some(handshake),
             logged_in: None,
             refusal: None,
+            other,
             tls,
         }
     }
@@ -47,6 +55,11 @@ impl Entry {
     /// The client has sent something.
     pub(super) fn heard(&self) {
         self.handshake.as_ref().inspect(|place| place.heard());
+    }
+
+    /// Takes the other protocol of the port.
+    pub(super) const fn take_other(&mut self) -> Option<Protocol> {
+        self.other.take()
     }
 
     /// The reason why the login was refused.
@@ -209,7 +222,10 @@ impl Task {
                 tls: self.entry.tls.clone(),
             },
             negotiated: self.front.negotiated(),
-            client_properties: logged_in.client_properties,
+            client_properties: self
+                .front
+                .client_properties()
+                .unwrap_or(logged_in.client_properties),
             connected_at_ms: self.server.clock.now().unix_ms.get(),
         }
     }
@@ -221,10 +237,9 @@ fn check_limits(server: &Server, front: &Front) -> Result<(), Error> {
     let is_reached = |limit: u64, n: usize| u64::try_from(n).is_ok_and(|n| n >= limit);
     let of_node = server.settings.max_connections;
     let of_node = of_node.filter(|limit| is_reached(*limit, connections.len()));
-    let of_protocol = front.max_connections().filter(|limit| {
-        let (all, protocol) = (connections.list(), front.listed_as());
-        is_reached(*limit, all.iter().filter(|it| it.identity.protocol == protocol).count())
-    });
+    let of_protocol = front
+        .max_connections()
+        .filter(|limit| is_reached(*limit, connections.n_of(front.listed_as())));
     let Some(limit) = of_node.or(of_protocol) else { return Ok(()) };
     let text = format!("connection refused: node connection limit ({limit}) is reached");
     Err(Error::new(ErrorKind::NotAllowed, text))

@@ -63,7 +63,7 @@ impl OutsideWrites {
 /// A connection's socket, and what is being written to it.
 #[derive(Debug)]
 pub(super) struct Writer {
-    /// Taken by the drop only.
+    /// None only of a writer whose connection goes on with another.
     to_peer: Option<SocketWriter>,
     pub(super) outbox: Arc<dyn TaskOutbox>,
     batch: Mutex<WriteBatch>,
@@ -127,9 +127,9 @@ pub(super) enum Flushed {
 }
 
 impl Writer {
-    pub(super) fn new(to_peer: SocketWriter, outbox: Arc<dyn TaskOutbox>) -> Arc<Self> {
+    pub(super) fn new(to_peer: Option<SocketWriter>, outbox: Arc<dyn TaskOutbox>) -> Arc<Self> {
         Arc::new_cyclic(|writer| Self {
-            to_peer: Some(to_peer),
+            to_peer,
             outbox,
             batch: Mutex::default(),
             task: Mutex::default(),
@@ -140,6 +140,11 @@ impl Writer {
             n_writes_to_read: AtomicU32::new(0),
             stats: OnceLock::new(),
         })
+    }
+
+    /// The socket's half, for another writer; none if a thread is just writing.
+    pub(super) fn into_socket(self: Arc<Self>) -> Option<SocketWriter> {
+        Arc::into_inner(self)?.to_peer.take()
     }
 
     fn socket(&self) -> &SocketWriter {

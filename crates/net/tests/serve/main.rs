@@ -1,6 +1,8 @@
 //! Real sockets against a broker over a disk in memory; the client is made of the codec.
 
 #[cfg(test)]
+mod amqp10;
+#[cfg(test)]
 mod gathering;
 #[cfg(test)]
 mod idle;

@@ -49,7 +49,8 @@ impl Site {
         change: impl FnOnce(&mut ServerSettings),
     ) -> Self {
         let nodes = NODES.read().unwrap_or_else(PoisonError::into_inner);
-        let service = Service { protocol: Protocol::Amqp091(Arc::new(front)), tls };
+        let other = Some(Protocol::Amqp10(Arc::default()));
+        let service = Service { protocol: Protocol::Amqp091(Arc::new(front)), other, tls };
         Self::start_in(Process::Shared { _nodes: nodes }, service, change)
     }
 
@@ -57,7 +58,7 @@ impl Site {
     pub(crate) fn start_alone() -> Self {
         let nodes = NODES.write().unwrap_or_else(PoisonError::into_inner);
         let protocol = Protocol::Amqp091(Arc::new(Settings::default()));
-        let service = Service { protocol, tls: None };
+        let service = Service { protocol, other: None, tls: None };
         Self::start_in(Process::Alone { _nodes: nodes }, service, |_settings| {})
     }
 

@@ -133,7 +133,9 @@ impl Client {
             match progress.step {
                 Step::Again => {}
                 Step::More => break,
-                Step::Authenticate(_) | Step::Open { .. } | Step::Close => panic!("a bad state"),
+                Step::Authenticate(_) | Step::Open { .. } | Step::SpeaksOther | Step::Close => {
+                    panic!("a bad state")
+                }
             }
         }
         assert!(rest.is_empty());

@@ -122,6 +122,16 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     )
     .also("channel_max"),
     row(
+        "session_max_per_connection = 64",
+        Kind::Integer(1..=65_535, "sessions", |d, v| d.config.connection.sessions_max = fits(v)),
+        "Maximum number of sessions per AMQP 1.0 connection.",
+    ),
+    row(
+        "link_max_per_session = 256",
+        Kind::Integer(1..=65_535, "links", |d, v| d.config.connection.links_max = fits(v)),
+        "Maximum number of links per AMQP 1.0 session.",
+    ),
+    row(
         "max_message_size = 16777216",
         Kind::Integer(1..=512 << 20, "bytes", |d, v| d.config.connection.max_message_size = v),
         "Maximum size of a message body.",

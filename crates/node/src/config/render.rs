@@ -12,7 +12,7 @@ use stdx::words;
 /// and its title.
 const GROUPS: &[(&str, &str)] = &[
     ("listeners.tcp", "Listeners and sockets"),
-    ("handshake_timeout", "AMQP 0-9-1"),
+    ("handshake_timeout", "AMQP 0-9-1 and AMQP 1.0"),
     ("stream.listeners.tcp", "Stream protocol"),
     ("max_connections", "Limits"),
     ("deprecated_features.permit.$name", "Deprecated features"),

@@ -74,13 +74,22 @@ fn first_start_of_v() -> FirstStart {
     }
 }
 
+const fn resources_of_a_gibibyte() -> Resources {
+    Resources {
+        memory_high: Threshold::Bytes(1 << 30),
+        disk_free: Threshold::OfMemory(1.5),
+        total_memory: None,
+    }
+}
+
 #[test]
 fn every_option_finds_its_field() {
     let changed = config(
         "listeners.tcp.b = ::1:5673\nlisteners.tcp.a = 127.0.0.1:5672\n\
          tcp_listen_options.backlog = 4096\ntcp_listen_options.nodelay = false\n\
          handshake_timeout = infinity\nheartbeat = 580\nframe_max = 0\ninitial_frame_max = 4KB\n\
-         channel_max = 100\nmax_message_size = 1000\namqp091.immediate = honour\nconnection_max = 5\n\
+         channel_max = 100\nsession_max_per_connection = 7\nlink_max_per_session = 8\nmax_message_size = 1000\n\
+         amqp091.immediate = honour\nconnection_max = 5\n\
          auth_mechanisms.1 = ANONYMOUS\nanonymous_login_user = anne\nanonymous_login_pass = x\n\
          loopback_users.guest = false\nloopback_users.root = true\n\
          default_vhost = v\ndefault_user = u\ndefault_pass = 'p#'\ndefault_user_tags.monitoring = true\n\
@@ -108,6 +117,8 @@ fn every_option_finds_its_field() {
             frame_max: 0,
             initial_frame_max: 4096,
             channel_max: 100,
+            sessions_max: 7,
+            links_max: 8,
             max_message_size: 1000,
             max_connections: Some(5),
             accepted_max: None,
@@ -125,11 +136,7 @@ fn every_option_finds_its_field() {
             first_start: first_start_of_v(),
             ..Config::standard().definitions
         },
-        resources: Resources {
-            memory_high: Threshold::Bytes(1 << 30),
-            disk_free: Threshold::OfMemory(1.5),
-            total_memory: None,
-        },
+        resources: resources_of_a_gibibyte(),
         storage: Storage {
             embed_below: 1024,
             journal_entries_max: 99,

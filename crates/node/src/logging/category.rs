@@ -9,7 +9,9 @@ impl Category {
     pub(super) fn of(target: &str) -> Self {
         let krate = target.split("::").next().unwrap_or_default();
         match krate {
-            "net" | "edge" | "tls" | "front_amqp091" | "front_stream" => Self::Connection,
+            "net" | "edge" | "tls" | "front_amqp091" | "front_amqp10" | "front_stream" => {
+                Self::Connection
+            }
             "broker" if target.starts_with("broker::session") => Self::Channel,
             "content" | "queue_type" | "chunk_log" => Self::Queue,
             // The crate of a queue type has its name.

@@ -297,6 +297,27 @@ pub(crate) fn stream_settings(
     }
 }
 
+/// Settings of the AMQP 1.0 front, on the ports of AMQP 0-9-1.
+pub(crate) fn amqp10_settings(
+    config: &Config,
+    others: &Settings,
+) -> front_amqp10::ConnectionSettings {
+    let limits = &config.connection;
+    front_amqp10::ConnectionSettings {
+        node_name: others.cluster_name.clone(),
+        mechanisms: others.mechanisms.clone(),
+        default_vhost: config.definitions.first_start.vhost.clone(),
+        frame_bytes_max: if limits.frame_max == 0 { u32::MAX } else { limits.frame_max },
+        message_bytes_max: limits.max_message_size,
+        silence_ms_max: u32::from(limits.heartbeat_s) * 1_000,
+        sessions_max: limits.sessions_max,
+        links_per_session_max: limits.links_max,
+        handshake_timeout_ms: others.handshake_timeout_ms,
+        budget: Arc::clone(&others.budget),
+        ..front_amqp10::ConnectionSettings::default()
+    }
+}
+
 /// Settings of the AMQP 0-9-1 front.
 pub(crate) fn front_settings(config: &Config) -> Settings {
     let limits = &config.connection;

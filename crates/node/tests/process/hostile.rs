@@ -47,21 +47,21 @@ fn who_takes_too_long_to_shake_hands_is_dropped() {
 #[test]
 fn other_protocol_headers_get_the_supported_version() {
     let node = Node::start(&[]);
-    let amqp_0_9_1 = HEADER.as_slice();
-    for hello in [
-        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".as_slice(),
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 and the rest of a hello",
-        b"\0\0\0\0\0\0\0\0\0\0\0\0",
-        b"AMQP\0\0\x09\x02",
-        b"AMQP\0\0\x0a\0",
-        b"AMQP\0\x01\0\0",
-        b"AMQP\x03\x01\0\0",
-        b"AMQP\x01\x01\x08\0",
-        b"amqp\0\0\x09\x01",
+    let (amqp_0_9_1, amqp_1_0) = (HEADER.as_slice(), b"AMQP\x03\x01\0\0".as_slice());
+    for (hello, answer) in [
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".as_slice(), amqp_1_0),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 and the rest of a hello", amqp_1_0),
+        (b"\0\0\0\0\0\0\0\0\0\0\0\0", amqp_1_0),
+        (b"AMQP\0\0\x09\x02", amqp_0_9_1),
+        (b"AMQP\0\0\x0a\0", amqp_0_9_1),
+        (b"AMQP\0\x01\0\0", amqp_1_0),
+        (b"AMQP\x02\x01\0\0", amqp_1_0),
+        (b"AMQP\x01\x01\x08\0", amqp_0_9_1),
+        (b"amqp\0\0\x09\x01", amqp_1_0),
     ] {
         let mut client = Client::raw(node.address());
         client.write(hello);
-        assert_eq!(client.rest(), amqp_0_9_1, "{hello:?}");
+        assert_eq!(client.rest(), answer, "{hello:?}");
     }
     node.expect_logged(8, "refused: unsupported protocol header");
     node.expect_logged(1, "refused: TLS on a port without TLS");

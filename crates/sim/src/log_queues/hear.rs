@@ -68,6 +68,7 @@ impl LogQueues {
             | What::Blocked(_)
             | What::Unblocked
             | What::Flowed { .. }
+            | What::Link(_)
             | What::Stream(_) => {}
         }
     }

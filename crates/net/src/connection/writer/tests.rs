@@ -124,7 +124,7 @@ async fn everything_is_written_by_somebody() {
     let (mut client, server) = connected().await;
     let (_from_peer, to_peer) = socket::plain(server);
     let (outbox, paused) = (outbox(), Arc::new(Paused::default()));
-    let writer = Writer::new(to_peer, Arc::<ClientOutbox>::clone(&outbox));
+    let writer = Writer::new(Some(to_peer), Arc::<ClientOutbox>::clone(&outbox));
     let writing = tokio::spawn(write_all(Arc::clone(&writer), Arc::clone(&paused)));
     let delivering: Vec<_> = (1..=N_LINKS)
         .map(|link| tokio::spawn(deliver_all(LinkId(link), outbox.clone(), paused.clone())))
@@ -187,7 +187,7 @@ async fn the_task_is_woken_by_what_another_thread_has_settled_by_writing_it() {
     let (mut client, server) = connected().await;
     let (_from_peer, to_peer) = socket::plain(server);
     let outbox = outbox();
-    let writer = Writer::new(to_peer, Arc::<ClientOutbox>::clone(&outbox));
+    let writer = Writer::new(Some(to_peer), Arc::<ClientOutbox>::clone(&outbox));
     let mut resume = Vec::new();
     assert_eq!(writer.flush(4, &mut resume).unwrap(), Flushed::Done);
     for position in 0..100 {
@@ -218,7 +218,7 @@ async fn thread_outside_the_runtime_writes_itself() {
     let (mut client, server) = connected().await;
     let (_from_peer, to_peer) = socket::plain(server);
     let outbox = outbox();
-    let writer = Writer::new(to_peer, Arc::<ClientOutbox>::clone(&outbox));
+    let writer = Writer::new(Some(to_peer), Arc::<ClientOutbox>::clone(&outbox));
     assert_eq!(writer.flush(4, &mut Vec::new()).unwrap(), Flushed::Done);
     let asleep = poll_fn(|cx| Poll::Ready(writer.poll_ready(cx).is_pending())).await;
     assert!(asleep, "nothing is to be done yet");
@@ -251,7 +251,7 @@ async fn what_a_client_does_not_read_is_not_settled() {
     let (mut client, server) = connected().await;
     let (_from_peer, to_peer) = socket::plain(server);
     let outbox = outbox();
-    let writer = Writer::new(to_peer, Arc::<ClientOutbox>::clone(&outbox));
+    let writer = Writer::new(Some(to_peer), Arc::<ClientOutbox>::clone(&outbox));
     for position in 0..N {
         deliver_unacknowledged(Arc::clone(&outbox), position).await;
     }

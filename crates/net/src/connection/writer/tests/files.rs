@@ -93,7 +93,7 @@ fn writer(server: TcpStream, part: Part) -> Arc<Writer> {
     });
     assert!(waker.is_none(), "nobody sleeps yet");
     let (_from_peer, to_peer) = socket::plain(server);
-    Writer::new(to_peer, outbox)
+    Writer::new(Some(to_peer), outbox)
 }
 
 async fn write_all(writer: &Writer) -> Result<(), Disconnect> {

@@ -1,0 +1,132 @@
+//! Requests of clients whose links are requests of their own: a refusal is told to the link alone.
+
+use super::client::Client;
+use super::links::{Links, give_back_link};
+use super::{Handled, access, direct_reply_to};
+use meta::{ConfirmOn, ExchangeKind, Permission, Resource};
+use session::{
+    Attachment, Control, Error, ErrorKind, Event, LinkEvent, LinkId, LinkOp, ShortString,
+};
+
+/// The requests of a client's links.
+pub(super) struct LinkRequests<'s> {
+    pub(super) client: &'s mut Client,
+    pub(super) links: &'s mut Links,
+}
+
+impl LinkRequests<'_> {
+    /// Carries out a request of a link. COMPAT: a permission that is missing ends the channel.
+    pub(super) async fn act(&mut self, control: &Control, op: &LinkOp) -> Result<Handled, Error> {
+        let (channel, origin) = (control.channel, control.origin);
+        let done = match op {
+            LinkOp::AttachConsumer(consume) => self.attach_consumer(control, consume).await,
+            LinkOp::AttachPublisher { exchange, routing_key } => {
+                let checked = check_target(self.client, exchange, routing_key);
+                checked.and_then(|()| {
+                    let link = self.links.next_id();
+                    self.client
+                        .turn
+                        .answer(Event::Link(LinkEvent::PublisherAttached { origin, link }))
+                })
+            }
+            LinkOp::DetachConsumer(link) => {
+                self.end_link(*link).await;
+                Ok(Handled::Answered)
+            }
+            LinkOp::Give(link) => {
+                if let Some(known) = self.links.get(*link) {
+                    known.resume();
+                }
+                self.client.turn.answer(Event::Link(LinkEvent::Given { channel, link: *link }))
+            }
+        };
+        match done {
+            Err(error) if ends_link_alone(error.kind) => {
+                self.client.turn.answer(Event::Link(LinkEvent::Refused { origin, error }))
+            }
+            done => done,
+        }
+    }
+
+    async fn attach_consumer(
+        &mut self,
+        control: &Control,
+        consume: &Attachment,
+    ) -> Result<Handled, Error> {
+        let Self { client, links } = self;
+        if direct_reply_to::is_reply_queue(consume.queue.as_bytes()) {
+            return Err(not_implemented("direct replies are not consumed on links"));
+        }
+        let name = access::text(&consume.queue)?;
+        // Whether it may be read is found out before anything is told of it.
+        client.access.require_on_queue(Permission::Read, &name)?;
+        if client.access.find_queue(&name)?.confirm_on() == ConfirmOn::AckDirect {
+            return Err(not_implemented(
+                "queues that confirm on ack-direct are not consumed on links",
+            ));
+        }
+        let handled = links.consume(client, control, consume).await?;
+        let channel = client.channels.get(control.channel);
+        if let Some(link) = channel.and_then(|it| it.consumers.get(&consume.consumer_tag)) {
+            // Each settlement may be the one that the client's credit waits for.
+            links.note_prefetch(*link, Some(1));
+        }
+        Ok(handled)
+    }
+
+    /// Ends a consumer, and gives back what it holds.
+    async fn end_link(&mut self, id: LinkId) {
+        let Self { client, links } = self;
+        let Some(channel) = links.get(id).map(|link| link.channel()) else { return };
+        let tag = client.channels.get(channel).and_then(|it| {
+            it.consumers.iter().find(|(_, link)| **link == id).map(|(tag, _)| tag.clone())
+        });
+        if let Some(tag) = tag {
+            let consumer_tag = &tag;
+            let told =
+                |link| Event::Detached { channel, link: Some(link), consumer_tag, answer: false };
+            links.end_consumer(client, channel, consumer_tag, told).await;
+        }
+        give_back_link(links, client, id).await;
+    }
+}
+
+/// Whether an error is told to the link that it is about, which is all that it ends.
+const fn ends_link_alone(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::NotFound
+            | ErrorKind::ResourceLocked
+            | ErrorKind::PreconditionFailed
+            | ErrorKind::NotImplementedByMode
+            | ErrorKind::NotImplemented
+            | ErrorKind::NotAllowed
+    )
+}
+
+fn not_implemented(text: &'static str) -> Error {
+    Error::new(ErrorKind::NotImplemented, text)
+}
+
+/// Whether the client may publish there.
+fn check_target(
+    client: &Client,
+    exchange: &ShortString,
+    routing_key: &ShortString,
+) -> Result<(), Error> {
+    let (name, vhost) = (access::text(exchange)?, client.access.vhost());
+    client.access.require_on_exchange(Permission::Write, &name)?;
+    let resource = Resource::exchange(&vhost, &name);
+    let Some(found) = client.access.view.meta.exchange(&vhost, &name) else {
+        return Err(Error::new(ErrorKind::NotFound, format!("no {resource}")));
+    };
+    if found.internal {
+        // COMPAT: RabbitMQ's words; only the link is lost.
+        let text = format!("forbidden to publish to internal {resource}");
+        return Err(Error::new(ErrorKind::NotAllowed, text));
+    }
+    if found.kind == ExchangeKind::Topic {
+        client.access.require_topic(Permission::Write, &name, routing_key.as_bytes())?;
+    }
+    Ok(())
+}

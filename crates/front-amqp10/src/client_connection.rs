@@ -1,0 +1,403 @@
+//! A client's connection as its task drives it: reads become requests to the broker, whose events come back
+//! through the [`ClientOutbox`]; what time brings about.
+
+use crate::address::{SourceAddress, TargetAddress};
+use crate::connection::ServerConnection;
+use crate::fault::ProtocolFault;
+use crate::life::ConnectionPhase;
+use crate::message_scratch::{PublishedHeads, TargetNode};
+use crate::outbox::{ClientOutbox, LockedServer, OnceGiven, attach_origin, broker_channel};
+use crate::requests::{AttachAsked, CreditRequest, LinkHandle, LinkRequest, ModifiedMessage};
+use crate::settings::ConnectionSettings;
+use amqp10::{Attach, Condition, Role, SenderSettleMode, ValueRef};
+use edge::{AuthFailure, Progress, Step, Tick, Timers};
+use session::{
+    Attachment, ChannelId, Control, Error, LinkOp, Negotiated, Op, Outcome, Request, Settle,
+    ShortString, Table, Value,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use stdx::Now;
+
+/// Milliseconds before a client that fails to log in is told so. COMPAT: RabbitMQ's.
+const REFUSAL_DELAY_MS: u64 = 3_000;
+/// Milliseconds a client has to answer the server's close, or to close its socket.
+const CLOSING_MS: u64 = 10_000;
+/// Looks, in each idle-time-out of a client, at whether something was sent: two are half of it.
+const CHECKS_PER_IDLE_TIME_OUT: u64 = 4;
+/// The most unsettled deliveries of a consumer, whatever its credit: streams need a limit.
+const UNSETTLED_MAX: u16 = u16::MAX;
+
+/// A client's connection.
+#[derive(Debug)]
+pub struct ClientConnection {
+    settings: Arc<ConnectionSettings>,
+    outbox: Arc<ClientOutbox>,
+    timers: Timers,
+    /// The phase that the timers know of.
+    followed: ConnectionPhase,
+    /// The nodes that links publish to.
+    targets: BTreeMap<LinkHandle, TargetNode>,
+    /// The heads of what the last read published.
+    heads: PublishedHeads,
+    asked: Vec<LinkRequest>,
+    /// The reason, for the log, why the connection ended without a broker's doing.
+    failure: Option<String>,
+}
+
+impl ClientConnection {
+    /// A connection that was accepted at this time.
+    #[must_use]
+    pub fn new(
+        settings: Arc<ConnectionSettings>,
+        cluster_name: Option<String>,
+        accepted: Now,
+    ) -> Self {
+        let mut server = ServerConnection::new(Arc::clone(&settings));
+        server.life.cluster_name = cluster_name;
+        server.life.checks_messages = true;
+        let outbox = Arc::new(ClientOutbox::new(LockedServer::new(server, &settings.budget)));
+        Self {
+            outbox,
+            timers: Timers::new(accepted, settings.handshake_timeout_ms),
+            settings,
+            followed: ConnectionPhase::SaslHeader,
+            targets: BTreeMap::new(),
+            heads: PublishedHeads::default(),
+            asked: Vec::new(),
+            failure: None,
+        }
+    }
+
+    /// The client's outbox, for the broker.
+    #[must_use]
+    pub fn outbox(&self) -> Arc<ClientOutbox> {
+        Arc::clone(&self.outbox)
+    }
+
+    /// The limits agreed on; final once a virtual host is asked for.
+    pub fn negotiated(&self) -> Negotiated {
+        let locked = self.outbox.lock();
+        let seconds = self.settings.silence_ms_max / 1_000;
+        let heartbeat_s = u16::try_from(seconds).unwrap_or(u16::MAX);
+        locked.server.client().map_or_else(Negotiated::default, |client| Negotiated {
+            channel_max: client.channel_max,
+            frame_max: client.frame_bytes_max.min(self.settings.frame_bytes_max),
+            heartbeat_s,
+        })
+    }
+
+    /// The client's own description, once a virtual host is asked for.
+    pub fn client_properties(&self) -> Table {
+        let locked = self.outbox.lock();
+        let described = locked.server.client().and_then(|client| {
+            let (properties, _) = ValueRef::decode(&client.properties).ok()?;
+            Some(table_of(properties))
+        });
+        described.unwrap_or_default()
+    }
+
+    /// Whether the client has said that it speaks this protocol.
+    pub fn has_begun(&self) -> bool {
+        self.followed != ConnectionPhase::SaslHeader
+    }
+
+    /// The buffer in which the heads of publishes lie that the last read has asked for.
+    pub const fn scratch(&self) -> &[u8] {
+        self.heads.bytes()
+    }
+
+    /// Bytes of messages of which a part is missing.
+    pub fn unfinished_bytes(&self) -> u64 {
+        self.outbox.lock().server.unfinished_bytes() as u64
+    }
+
+    /// The reason, for the log, why the connection ended without a broker's doing.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// Decodes as much of `input` as can be decoded: what was left of the read before, and what came since.
+    /// Appends the requests in the order of the input.
+    pub fn read(&mut self, now: Now, input: &[u8], requests: &mut Vec<Request>) -> Progress {
+        if !input.is_empty() {
+            self.timers.heard(now);
+        }
+        self.heads.clear();
+        let outbox = Arc::clone(&self.outbox);
+        let mut locked = outbox.lock();
+        locked.awake();
+        self.asked.append(&mut locked.follow_up);
+        let mut progress = locked.server.read(input, &mut self.asked);
+        // The answers to attaches may bring further requests: they are taken before anything else is read.
+        let attaches = self.asked.iter().any(|it| matches!(it, LinkRequest::Attach(_)));
+        if attaches && matches!(progress.step, Step::More) {
+            progress.step = Step::Again;
+        }
+        for request in std::mem::take(&mut self.asked) {
+            self.translate(&mut locked, request, input, requests);
+        }
+        locked.resume_windows();
+        locked.flush();
+        self.follow(now, &locked);
+        progress
+    }
+
+    /// Lets the times follow what has become of the connection.
+    fn follow(&mut self, now: Now, locked: &LockedServer) {
+        let phase = locked.server.life.phase;
+        if phase == self.followed {
+            return;
+        }
+        self.followed = phase;
+        if self.failure.is_none() {
+            self.failure = locked.server.failure().map(str::to_owned);
+        }
+        match phase {
+            ConnectionPhase::Refused => self.timers.refused(now, REFUSAL_DELAY_MS),
+            ConnectionPhase::Running => {
+                self.timers.handshake_is_done();
+                let client = locked.server.client();
+                let idle_ms = client.map_or(0, |client| u64::from(client.idle_time_out_ms));
+                let silence_ms = u64::from(self.settings.silence_ms_max);
+                self.timers.bear_silence(now, silence_ms, idle_ms / CHECKS_PER_IDLE_TIME_OUT);
+            }
+            ConnectionPhase::Closing
+            | ConnectionPhase::ClosingForClient
+            | ConnectionPhase::Ended => {
+                self.timers.closing(now, CLOSING_MS);
+            }
+            ConnectionPhase::SaslHeader
+            | ConnectionPhase::Sasl
+            | ConnectionPhase::Authenticating
+            | ConnectionPhase::AmqpHeader
+            | ConnectionPhase::Open
+            | ConnectionPhase::Opening => {}
+        }
+    }
+
+    /// The answer to [`Step::Authenticate`]; then call [`ClientConnection::read`] again.
+    pub fn authenticated(&mut self, now: Now, result: Result<(), AuthFailure>) {
+        self.with_server(now, |server| server.authenticated(result));
+    }
+
+    /// The answer to [`Step::Open`]; then call [`ClientConnection::read`] again.
+    pub fn opened(&mut self, now: Now, result: Result<(), Error>) {
+        self.with_server(now, |server| server.opened(result));
+    }
+
+    fn with_server(&mut self, now: Now, act: impl FnOnce(&mut ServerConnection)) {
+        let outbox = Arc::clone(&self.outbox);
+        let mut locked = outbox.lock();
+        act(&mut locked.server);
+        locked.flush();
+        self.follow(now, &locked);
+    }
+
+    /// Does what is due by now; says when to ask again at the latest.
+    pub fn tick(&mut self, now: Now) -> Tick {
+        if self.timers.takes_refusal(now) {
+            self.with_server(now, ServerConnection::tell_refusal);
+        }
+        if self.timers.takes_silence(now) {
+            let mut requests = Vec::new();
+            self.with_server(now, |server| server.close_silent(&mut requests));
+            self.outbox.lock().follow_up.append(&mut requests);
+        }
+        self.timers.tick(now, &*self.outbox)
+    }
+
+    /// Notes that something was written to the socket.
+    pub const fn wrote(&mut self, now: Now) {
+        self.timers.active(now);
+    }
+
+    /// Notes that the caller stops or resumes reading: a client that is not listened to is not taken for
+    /// dead.
+    pub const fn set_reading(&mut self, now: Now, reading: bool) {
+        self.timers.set_reading(now, reading);
+    }
+
+    /// Turns a request of the protocol into those of the broker.
+    fn translate(
+        &mut self,
+        locked: &mut LockedServer,
+        request: LinkRequest,
+        input: &[u8],
+        requests: &mut Vec<Request>,
+    ) {
+        match request {
+            LinkRequest::BeginSession(channel) => {
+                let prefetch = Op::SetPrefetch { prefetch_count: UNSETTLED_MAX, global: false };
+                for op in [Op::OpenChannel, Op::EnableConfirms, prefetch] {
+                    requests.push(control(channel, op));
+                }
+            }
+            LinkRequest::Attach(asked) => match self.attach(&asked) {
+                Ok(op) => requests.push(Request::Control(Box::new(Control {
+                    channel: broker_channel(asked.key.channel),
+                    origin: attach_origin(asked.key),
+                    nowait: false,
+                    op: Op::Link(op),
+                }))),
+                Err(fault) => {
+                    let LockedServer { server, follow_up, .. } = locked;
+                    server.attached(asked.key, Err(fault), follow_up);
+                }
+            },
+            LinkRequest::Detach { channel, link } => {
+                locked.consumers.remove(link);
+                requests.push(control(channel, Op::Link(LinkOp::DetachConsumer(link))));
+            }
+            LinkRequest::Publish { channel, message } => {
+                let key = LinkHandle { channel, handle: message.handle };
+                if let Some(target) = self.targets.get(&key) {
+                    let channel = broker_channel(channel);
+                    let publish = self.heads.publish(channel, message, input, target);
+                    requests.push(Request::Publish(publish));
+                }
+            }
+            LinkRequest::Settle(settle) => requests.push(settled(settle)),
+            LinkRequest::Modify(modified) => requests.push(settled(as_settle(&modified))),
+            // The links are refused.
+            LinkRequest::Manage(_) => {}
+            LinkRequest::Credit(credit) => give_credit(locked, &credit, requests),
+            LinkRequest::EndSession(channel) => {
+                locked.consumers.forget_channel(channel);
+                self.targets.retain(|key, _| key.channel != channel);
+                requests.push(control(channel, Op::CloseChannel));
+            }
+            LinkRequest::CloseConnection => {
+                locked.consumers.clear();
+                requests.push(control(ChannelId(0), Op::CloseConnection));
+            }
+        }
+    }
+
+    fn attach(&mut self, asked: &AttachAsked) -> Result<LinkOp, ProtocolFault> {
+        let Some(attach) = asked.attach() else {
+            return Err(ProtocolFault::link(Condition::DecodeError, ""));
+        };
+        if attach.role == Role::Receiver {
+            return consumer_of(&attach).map(LinkOp::AttachConsumer);
+        }
+        let target = target_of(&attach)?;
+        let TargetNode { exchange, routing_key } = target.clone();
+        self.targets.insert(asked.key, target);
+        Ok(LinkOp::AttachPublisher { exchange, routing_key })
+    }
+}
+
+/// The exchange and key that a client attaches a publisher to.
+fn target_of(attach: &Attach<'_>) -> Result<TargetNode, ProtocolFault> {
+    let Some(target) = &attach.target else { return Err(not_implemented("no target")) };
+    let (exchange, routing_key) = match TargetAddress::of_target(target)? {
+        TargetAddress::Queue(queue) => (ShortString::default(), short(&queue)?),
+        TargetAddress::Exchange { exchange, routing_key } => {
+            (short(&exchange)?, short(&routing_key)?)
+        }
+        TargetAddress::Anonymous => {
+            return Err(not_implemented("anonymous terminus not supported"));
+        }
+        TargetAddress::Management => return Err(not_implemented("/management not supported")),
+    };
+    Ok(TargetNode { exchange, routing_key })
+}
+
+/// The queue that a client attaches a consumer to.
+fn source_of(attach: &Attach<'_>) -> Result<ShortString, ProtocolFault> {
+    let Some(source) = &attach.source else { return Err(not_implemented("no source")) };
+    match SourceAddress::of_source(source)? {
+        SourceAddress::Queue(queue) => short(&queue),
+        SourceAddress::Management => Err(not_implemented("/management not supported")),
+    }
+}
+
+fn short(name: &[u8]) -> Result<ShortString, ProtocolFault> {
+    let too_long = |_| ProtocolFault::link(Condition::InvalidField, "a name is too long");
+    ShortString::new(name).map_err(too_long)
+}
+
+fn not_implemented(text: &'static str) -> ProtocolFault {
+    ProtocolFault::link(Condition::NotImplemented, text)
+}
+
+/// The consumer that a client attaches.
+fn consumer_of(attach: &Attach<'_>) -> Result<Attachment, ProtocolFault> {
+    let mut arguments = Table::new();
+    for (property, argument) in
+        [("rabbitmq:priority", "x-priority"), ("rabbitmq:consumer-timeout", "x-consumer-timeout")]
+    {
+        if let Some(value) = attach.properties.get(property).and_then(scalar) {
+            arguments.insert(ShortString::from_static(argument), value);
+        }
+    }
+    Ok(Attachment {
+        queue: source_of(attach)?,
+        consumer_tag: ShortString::truncated(&attach.handle.to_string()),
+        no_ack: attach.snd_settle_mode == SenderSettleMode::Settled,
+        has_link_credit: false,
+        exclusive: false,
+        arguments,
+    })
+}
+
+fn control(channel: ChannelId, op: Op) -> Request {
+    let (channel, origin) = (broker_channel(channel), session::MethodTag::default());
+    Request::Control(Box::new(Control { channel, origin, nowait: true, op }))
+}
+
+fn settled(settle: Settle) -> Request {
+    Request::Settle(Settle { channel: broker_channel(settle.channel), ..settle })
+}
+
+/// The outcome that the broker has for a message that is given back with changes: annotations are lost.
+const fn as_settle(modified: &ModifiedMessage) -> Settle {
+    let ModifiedMessage { channel, link, position, is_failed, is_undeliverable, .. } = *modified;
+    let outcome = match (is_undeliverable, is_failed) {
+        (true, _) => Outcome::Rejected,
+        (false, true) => Outcome::Modified,
+        (false, false) => Outcome::Released,
+    };
+    Settle { channel, link, position, outcome }
+}
+
+/// Gives a consumer credit, and has its queue asked for what it can be given now.
+fn give_credit(locked: &mut LockedServer, asked: &CreditRequest, requests: &mut Vec<Request>) {
+    let CreditRequest { channel, link, delivery_count, credit, drain, echo } = *asked;
+    locked.give_credit(link, (delivery_count, credit));
+    if let Some(consumer) = locked.consumers.get_mut(link) {
+        consumer.once_given = OnceGiven::of(asked);
+        if consumer.credit > 0 || drain || echo {
+            requests.push(control(channel, Op::Link(LinkOp::Give(link))));
+        }
+    }
+}
+
+/// A map of names as a table; values that are no words or numbers are left out.
+fn table_of(properties: ValueRef<'_>) -> Table {
+    let ValueRef::Map(map) = properties else { return Table::new() };
+    let entries = map.iter().filter_map(|(key, value)| {
+        let (ValueRef::Symbol(name) | ValueRef::Str(name)) = key else { return None };
+        Some((ShortString::new(name).ok()?, scalar(value)?))
+    });
+    entries.collect()
+}
+
+/// A word or a whole number.
+#[expect(clippy::wildcard_enum_match_arm, reason = "other types are neither")]
+fn scalar(value: ValueRef<'_>) -> Option<Value> {
+    Some(match value {
+        ValueRef::Bool(value) => Value::Bool(value),
+        ValueRef::Str(text) | ValueRef::Symbol(text) => Value::from(text),
+        ValueRef::U8(n) => Value::I64(n.into()),
+        ValueRef::U16(n) => Value::I64(n.into()),
+        ValueRef::U32(n) => Value::I64(n.into()),
+        ValueRef::U64(n) => Value::I64(i64::try_from(n).ok()?),
+        ValueRef::I8(n) => Value::I64(n.into()),
+        ValueRef::I16(n) => Value::I64(n.into()),
+        ValueRef::I32(n) => Value::I64(n.into()),
+        ValueRef::I64(n) => Value::I64(n),
+        _ => return None,
+    })
+}

@@ -1,0 +1,133 @@
+//! Events of the broker, as the connection's state takes them.
+
+use super::LockedServer;
+use super::consumers::{ConsumerLink, OnceGiven};
+use crate::fault::{FaultScope, ProtocolFault};
+use crate::requests::{AttachedLink, ConsumerCredit, LinkHandle, LinkRequest};
+use amqp10::Condition;
+use session::{ChannelId, Error, ErrorKind, Event, LinkEvent, LinkId, MethodTag, ShortString};
+
+/// The broker's number of a session: 0 is none there.
+pub(crate) const fn broker_channel(session: ChannelId) -> ChannelId {
+    ChannelId(session.0.saturating_add(1))
+}
+
+/// The session of a broker's number.
+pub(super) const fn session_channel(channel: ChannelId) -> ChannelId {
+    ChannelId(channel.0.saturating_sub(1))
+}
+
+/// The name of an attach.
+pub(crate) const fn attach_origin(key: LinkHandle) -> MethodTag {
+    MethodTag((key.channel.0 as u64) << 32 | key.handle as u64)
+}
+
+/// The link that an attach was for.
+#[expect(clippy::cast_possible_truncation, reason = "the parts of a tag of this front's own")]
+const fn attached_key(origin: MethodTag) -> LinkHandle {
+    LinkHandle { channel: ChannelId((origin.0 >> 32) as u16), handle: origin.0 as u32 }
+}
+
+impl LockedServer {
+    pub(super) fn take_event(&mut self, event: Event<'_>) {
+        match event {
+            Event::ChannelClosed(channel) => self.forget_channel(channel),
+            Event::ChannelFailed { channel, error, .. } => {
+                self.forget_channel(channel);
+                let key = LinkHandle { channel: session_channel(channel), handle: 0 };
+                let fault = ProtocolFault::of_refusal(error);
+                self.server
+                    .broker_ends(key, &ProtocolFault { scope: FaultScope::Session, ..fault });
+            }
+            Event::ConnectionClosed => self.server.closed(),
+            Event::ConnectionFailed { error, .. } => {
+                self.consumers.clear();
+                let key = LinkHandle { channel: ChannelId(0), handle: 0 };
+                self.server.broker_ends(key, &end_of_connection(error));
+            }
+            Event::Blocked { .. } => self.server.hold(true),
+            Event::Unblocked => self.server.hold(false),
+            Event::Attached { channel, link, consumer_tag, .. } => {
+                self.consumer_attached(channel, link, consumer_tag);
+            }
+            Event::ConsumerCancelled { channel, link, .. } => self.consumer_gone(channel, link),
+            Event::Link(event) => self.take_link_event(event),
+            // Publishes are never mandatory; the rest answers what this front asks for on its own, or what
+            // clients of this protocol cannot ask for.
+            Event::ChannelOpened(_)
+            | Event::Done { .. }
+            | Event::QueueDeclared { .. }
+            | Event::QueuePurged { .. }
+            | Event::QueueDeleted { .. }
+            | Event::Detached { .. }
+            | Event::GetEmpty(_)
+            | Event::Got { .. }
+            | Event::Returned { .. }
+            | Event::Stream(_) => {}
+        }
+    }
+
+    fn take_link_event(&mut self, event: LinkEvent) {
+        match event {
+            LinkEvent::PublisherAttached { origin, link } => {
+                self.attached(attached_key(origin), link);
+            }
+            LinkEvent::Refused { origin, error } => {
+                let fault = ProtocolFault::of_refusal(error);
+                let refused = Err(ProtocolFault { scope: FaultScope::Link, ..fault });
+                self.server.attached(attached_key(origin), refused, &mut self.follow_up);
+            }
+            LinkEvent::Given { link, .. } => self.given(link),
+        }
+    }
+
+    fn attached(&mut self, key: LinkHandle, link: LinkId) {
+        let attached = AttachedLink { link, source: None, target: None };
+        self.server.attached(key, Ok(attached), &mut self.follow_up);
+    }
+
+    /// A consumer is attached, whose tag is its handle.
+    fn consumer_attached(&mut self, channel: ChannelId, link: LinkId, tag: &ShortString) {
+        let handle = tag.as_str().and_then(|tag| tag.parse().ok());
+        let Some(handle) = handle else { return };
+        let key = LinkHandle { channel: session_channel(channel), handle };
+        self.consumers.add(link, ConsumerLink::new(key));
+        self.attached(key, link);
+    }
+
+    /// The broker has ended a consumer; what it holds is given back by the next read.
+    fn consumer_gone(&mut self, channel: ChannelId, link: LinkId) {
+        let Some(consumer) = self.consumers.remove(link) else { return };
+        self.server.broker_ends(consumer.key, &ProtocolFault::link(Condition::ResourceDeleted, ""));
+        self.follow_up.push(LinkRequest::Detach { channel: session_channel(channel), link });
+    }
+
+    /// A consumer was given what its queue had for it: its credit is used up if that is wanted, and told.
+    fn given(&mut self, link: LinkId) {
+        let Some(consumer) = self.consumers.get_mut(link) else { return };
+        let once_given = std::mem::take(&mut consumer.once_given);
+        let drain = once_given == OnceGiven::Drained;
+        if drain {
+            consumer.delivery_count = consumer.delivery_count.plus(consumer.credit);
+            consumer.credit = 0;
+        }
+        if once_given != OnceGiven::Nothing {
+            let ConsumerLink { key, delivery_count, credit, .. } = *consumer;
+            self.server.flowed(
+                key,
+                ConsumerCredit { delivery_count, credit, available: 0, drain, is_active: None },
+            );
+        }
+    }
+}
+
+/// The end of a connection that the broker wants. COMPAT: RabbitMQ's words for what operators do.
+fn end_of_connection(error: Error) -> ProtocolFault {
+    let is_forced = error.kind == ErrorKind::ConnectionForced;
+    let fault = ProtocolFault::of_refusal(error);
+    let text = match is_forced {
+        true => format!("Connection forced: {}", fault.text).into(),
+        false => fault.text,
+    };
+    ProtocolFault { scope: FaultScope::Connection, text, ..fault }
+}

@@ -1,0 +1,297 @@
+//! AMQP 1.0 on the port of AMQP 0-9-1, with a client of each.
+
+use crate::site::Site;
+use amqp10::{
+    Attach, Begin, DeliveryState, DeliveryTag, Disposition, Flow, FrameType, LinkTarget, MapRef,
+    Open, Performative, ProtocolLayer, ReceiverSettleMode, Role, SaslInit, SaslPerformative,
+    Section, SenderSettleMode, SerialNumber, SourceTerminus, Symbol, Symbols, TargetTerminus,
+    TerminusDurability, Transfer, ValueRef, decode_frame, frame_size, put_frame,
+};
+use front_amqp091::Settings;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use testing::client::{Client, DEADLINE};
+
+/// A client of AMQP 1.0 with one session, blocking.
+struct Peer {
+    socket: TcpStream,
+    input: Vec<u8>,
+}
+
+impl Peer {
+    fn connect(site: &Site) -> Self {
+        let socket = TcpStream::connect(site.address).unwrap();
+        socket.set_read_timeout(Some(DEADLINE)).unwrap();
+        Self { socket, input: Vec::new() }
+    }
+
+    /// Past the open, which asked for this virtual host, and its answer.
+    fn open(site: &Site, vhost: &str) -> Self {
+        let mut peer = Self::connect(site);
+        peer.sends(&ProtocolLayer::Sasl.header());
+        let init = SaslInit {
+            mechanism: Symbol("PLAIN"),
+            initial_response: Some(b"\0guest\0guest"),
+            hostname: None,
+        };
+        let mut bytes = Vec::new();
+        SaslPerformative::Init(init).encode_frame(&mut bytes);
+        bytes.extend_from_slice(&ProtocolLayer::Amqp.header());
+        let hostname = format!("vhost:{vhost}");
+        let open = Open {
+            container_id: "peer",
+            hostname: Some(&hostname),
+            max_frame_size: 4096,
+            channel_max: 0,
+            idle_time_out: None,
+            outgoing_locales: Symbols::NONE,
+            incoming_locales: Symbols::NONE,
+            offered_capabilities: Symbols::NONE,
+            desired_capabilities: Symbols::NONE,
+            properties: MapRef::EMPTY,
+        };
+        Performative::Open(Box::new(open)).encode_frame(0, &mut bytes);
+        peer.sends(&bytes);
+        assert_eq!(peer.bytes(8), ProtocolLayer::Sasl.header());
+        peer.frame(FrameType::Sasl);
+        peer.frame(FrameType::Sasl);
+        assert_eq!(peer.bytes(8), ProtocolLayer::Amqp.header());
+        assert!(peer.hears().starts_with("open"));
+        peer
+    }
+
+    fn begun(site: &Site) -> Self {
+        let mut peer = Self::open(site, "/");
+        peer.says(&Performative::Begin(Box::new(Begin {
+            remote_channel: None,
+            next_outgoing_id: SerialNumber::new(0),
+            incoming_window: 1000,
+            outgoing_window: 1000,
+            handle_max: 10,
+            offered_capabilities: Symbols::NONE,
+            desired_capabilities: Symbols::NONE,
+            properties: MapRef::EMPTY,
+        })));
+        assert_eq!(peer.hears(), "begin");
+        peer
+    }
+
+    fn sends(&mut self, bytes: &[u8]) {
+        self.socket.write_all(bytes).unwrap();
+    }
+
+    fn says(&mut self, performative: &Performative<'_>) {
+        let mut bytes = Vec::new();
+        performative.encode_frame(0, &mut bytes);
+        self.sends(&bytes);
+    }
+
+    /// Attaches a link to the queue `q`: as a publisher on handle 0, or as a consumer on handle 1.
+    fn attaches(&mut self, role: Role, address: &str) {
+        let target = TargetTerminus {
+            address: Some(ValueRef::Str(address)),
+            durable: TerminusDurability::None,
+            expiry_policy: Symbol("session-end"),
+            timeout: 0,
+            dynamic: false,
+            dynamic_node_properties: MapRef::EMPTY,
+            capabilities: Symbols::NONE,
+        };
+        let source =
+            SourceTerminus { address: Some(ValueRef::Str(address)), ..SourceTerminus::default() };
+        self.says(&Performative::Attach(Box::new(Attach {
+            name: "link",
+            handle: u32::from(role == Role::Receiver),
+            role,
+            snd_settle_mode: SenderSettleMode::Mixed,
+            rcv_settle_mode: ReceiverSettleMode::First,
+            source: (role == Role::Receiver).then_some(source),
+            target: (role == Role::Sender).then_some(LinkTarget::Terminus(target)),
+            unsettled: MapRef::EMPTY,
+            incomplete_unsettled: false,
+            initial_delivery_count: Some(SerialNumber::new(0)),
+            max_message_size: None,
+            offered_capabilities: Symbols::NONE,
+            desired_capabilities: Symbols::NONE,
+            properties: MapRef::EMPTY,
+        })));
+    }
+
+    fn transfers(&mut self, n: u32, settled: bool, body: &[u8]) {
+        let mut bytes = Vec::new();
+        let transfer = Transfer {
+            handle: 0,
+            delivery_id: Some(SerialNumber::new(n)),
+            delivery_tag: Some(DeliveryTag(b"t")),
+            message_format: Some(0),
+            settled: Some(settled),
+            more: false,
+            rcv_settle_mode: None,
+            state: None,
+            resume: false,
+            aborted: false,
+            batchable: false,
+        };
+        put_frame(&mut bytes, FrameType::Amqp, 0, |out| {
+            transfer.encode(out);
+            Section::Data(body).encode(out);
+        });
+        self.sends(&bytes);
+    }
+
+    /// Gives the consumer credit; `n_seen` transfers have come.
+    fn gives_credit(&mut self, n_seen: u32, credit: u32) {
+        let seen = SerialNumber::new(n_seen);
+        let windows = Flow::of_session(seen, 1000, SerialNumber::new(0), 1000);
+        self.says(&Performative::Flow(Flow {
+            handle: Some(1),
+            delivery_count: Some(seen),
+            link_credit: Some(credit),
+            ..windows
+        }));
+    }
+
+    fn accepts(&mut self, n: u32) {
+        self.says(&Performative::Disposition(Disposition {
+            role: Role::Receiver,
+            first: SerialNumber::new(n),
+            last: None,
+            settled: true,
+            state: Some(DeliveryState::ACCEPTED),
+            batchable: false,
+        }));
+    }
+
+    fn bytes(&mut self, n: usize) -> Vec<u8> {
+        while self.input.len() < n {
+            let mut buffer = [0; 4096];
+            let n_read = self.socket.read(&mut buffer).unwrap();
+            assert!(n_read > 0, "the connection has ended");
+            self.input.extend_from_slice(&buffer[..n_read]);
+        }
+        self.input.drain(..n).collect()
+    }
+
+    fn frame(&mut self, kind: FrameType) -> Vec<u8> {
+        let header = self.bytes(8);
+        let size = frame_size(&header).unwrap();
+        let frame = [header, self.bytes(size - 8)].concat();
+        decode_frame(&frame, kind, u32::MAX).unwrap().unwrap().0.body.to_vec()
+    }
+
+    /// The next frame that is no flow, in words.
+    fn hears(&mut self) -> String {
+        loop {
+            let body = self.frame(FrameType::Amqp);
+            let (performative, payload) = Performative::decode(&body).unwrap();
+            let error = |error: Option<amqp10::AmqpError<'_>>| {
+                error.map_or(String::new(), |error| format!(" {}", error.condition.0))
+            };
+            return match performative {
+                Performative::Flow(_) => continue,
+                Performative::Open(open) => format!("open {}", open.container_id),
+                Performative::Begin(_) => "begin".to_owned(),
+                Performative::Attach(it) => format!("attach {:?}", it.role),
+                Performative::Transfer(it) => {
+                    let message = amqp10::MessageRef::parse(payload).unwrap();
+                    let body: Vec<u8> = message.body.data().flatten().copied().collect();
+                    let again = message.header.is_none_or(|header| !header.first_acquirer);
+                    let again = if again { " again" } else { "" };
+                    let id = it.delivery_id.map_or(0, SerialNumber::bits);
+                    format!("transfer {id} {}{again}", String::from_utf8_lossy(&body))
+                }
+                Performative::Disposition(it) => {
+                    let last = it.last.unwrap_or(it.first).bits();
+                    let accepted = it.state == Some(DeliveryState::ACCEPTED);
+                    format!("settled {}..={last} accepted {accepted}", it.first.bits())
+                }
+                Performative::Detach(it) => format!("detach{}", error(it.error)),
+                Performative::End(it) => format!("end{}", error(it.error)),
+                Performative::Close(it) => format!("close{}", error(it.error)),
+            };
+        }
+    }
+}
+
+fn site() -> Site {
+    Site::start_with(Settings::default(), |_| {})
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_header_chooses_the_protocol() {
+    let site = site();
+    for header in [&b"AMQP\0\x01\0\0"[..], b"AMQP\x02\x01\0\0", b"whatever"] {
+        let mut peer = Peer::connect(&site);
+        peer.sends(header);
+        assert_eq!(peer.bytes(8), ProtocolLayer::Sasl.header());
+        assert_eq!(peer.socket.read(&mut [0]).unwrap(), 0, "nothing follows");
+    }
+    let mut of_old = Peer::connect(&site);
+    of_old.sends(b"AMQP\x01\x01\x08\0");
+    assert_eq!(of_old.bytes(8), b"AMQP\0\0\x09\x01");
+    drop(Client::guest(site.address));
+    let mut peer = Peer::open(&site, "/");
+    let protocols: Vec<_> =
+        site.broker.connections.list().iter().map(|it| it.identity.protocol).collect();
+    assert!(protocols.contains(&"{1,0}"), "{protocols:?}");
+    assert_eq!(site.broker.connections.n_of("{1,0}"), 1);
+    peer.says(&Performative::Close(amqp10::Close { error: None }));
+    assert_eq!(peer.hears(), "close");
+    let mut refused = Peer::open(&site, "nowhere");
+    assert_eq!(refused.hears(), "close amqp:not-allowed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_pass_between_both_protocols() {
+    let site = site();
+    let mut old = Client::guest(site.address);
+    old.declare("q");
+    let mut peer = Peer::begun(&site);
+    peer.attaches(Role::Sender, "/queues/q");
+    assert_eq!(peer.hears(), "attach Receiver");
+    peer.transfers(0, false, b"one");
+    assert_eq!(peer.hears(), "settled 0..=0 accepted true");
+    peer.transfers(1, true, b"two");
+    peer.transfers(2, false, b"three");
+    assert_eq!(peer.hears(), "settled 2..=2 accepted true");
+    assert_eq!(old.get("q").map(|it| it.body), Some(b"one".to_vec()));
+    peer.attaches(Role::Receiver, "/queues/q");
+    assert_eq!(peer.hears(), "attach Sender");
+    peer.gives_credit(0, 1);
+    assert_eq!(peer.hears(), "transfer 0 two");
+    peer.accepts(0);
+    peer.gives_credit(1, 2);
+    assert_eq!(peer.hears(), "transfer 1 three");
+    old.put_publish("q", false, b"four");
+    old.flush();
+    assert_eq!(peer.hears(), "transfer 2 four");
+    // What is not settled when the client is gone comes again.
+    drop(peer);
+    let mut other = Peer::begun(&site);
+    other.attaches(Role::Receiver, "/queues/q");
+    assert_eq!(other.hears(), "attach Sender");
+    other.gives_credit(0, 10);
+    assert_eq!(other.hears(), "transfer 0 three again");
+    assert_eq!(other.hears(), "transfer 1 four again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn links_are_refused_alone() {
+    let site = site();
+    let mut peer = Peer::begun(&site);
+    for (role, address, condition) in [
+        (Role::Receiver, "/queues/none", "amqp:not-found"),
+        (Role::Sender, "/exchanges/none/key", "amqp:not-found"),
+        (Role::Sender, "nothing", "amqp:invalid-field"),
+    ] {
+        peer.attaches(role, address);
+        assert!(peer.hears().starts_with("attach"));
+        assert_eq!(peer.hears(), format!("detach {condition}"));
+        let handle = u32::from(role == Role::Receiver);
+        peer.says(&Performative::Detach(amqp10::Detach { handle, closed: true, error: None }));
+    }
+    peer.attaches(Role::Sender, "/queues/none");
+    assert_eq!(peer.hears(), "attach Receiver");
+    peer.transfers(0, false, b"lost");
+    assert_eq!(peer.hears(), "settled 0..=0 accepted false");
+}

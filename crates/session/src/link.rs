@@ -1,0 +1,48 @@
+//! The words of clients whose links are requests of their own: a refusal ends the link it is about, and
+//! nothing else.
+
+use crate::{Attachment, ChannelId, Error, LinkId, MethodTag, ShortString};
+
+/// The operation on a link that a client asks for.
+#[derive(Debug)]
+pub enum LinkOp {
+    /// Attach a consumer to a queue; answered by [`Event::Attached`](crate::Event::Attached).
+    AttachConsumer(Attachment),
+    /// Attach a publisher to an exchange; answered by [`LinkEvent::PublisherAttached`].
+    AttachPublisher {
+        /// The exchange; empty for the default exchange, which has the queue of the routing key.
+        exchange: ShortString,
+        /// The key of all that is published on the link.
+        routing_key: ShortString,
+    },
+    /// End a consumer and give back what it holds; not answered.
+    DetachConsumer(LinkId),
+    /// Give the consumer what its outbox has room for; answered by [`LinkEvent::Given`].
+    Give(LinkId),
+}
+
+/// An event of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkEvent {
+    /// A publisher is attached.
+    PublisherAttached {
+        /// The client's request.
+        origin: MethodTag,
+        /// The broker's name for the link.
+        link: LinkId,
+    },
+    /// An attach is refused.
+    Refused {
+        /// The client's request.
+        origin: MethodTag,
+        /// The reason.
+        error: Error,
+    },
+    /// A consumer was given what there was for it.
+    Given {
+        /// The consumer's channel.
+        channel: ChannelId,
+        /// The consumer.
+        link: LinkId,
+    },
+}

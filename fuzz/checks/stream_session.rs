@@ -123,7 +123,7 @@ impl Client {
             let progress = self.front.read(NOW, &self.kept, &mut self.requests);
             if let Some(session) = &mut self.session {
                 let stops = session
-                    .submit(session::ReadInput::of(&self.kept), &mut self.requests)
+                    .submit(&session::ReadInput::of(&self.kept), &mut self.requests)
                     .await
                     .is_err();
                 session.wake();

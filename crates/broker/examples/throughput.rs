@@ -105,7 +105,7 @@ impl Client {
     }
 
     fn submit(&mut self, input: &[u8], requests: &mut Vec<Request>) {
-        block_on(self.session.submit(session::ReadInput::of(input), requests)).unwrap();
+        block_on(self.session.submit(&session::ReadInput::of(input), requests)).unwrap();
     }
 
     fn ask(&mut self, op: Op) {

@@ -139,11 +139,11 @@ impl Session {
     /// [`Stop`] when the connection is over: the last events for its client are in the outbox.
     pub async fn submit(
         &mut self,
-        input: ReadInput<'_>,
+        input: &ReadInput<'_>,
         requests: &mut Vec<Request>,
     ) -> Result<(), Stop> {
         if let Some(hold) = &mut self.hold {
-            hold.keep(input, requests.drain(..));
+            hold.keep(*input, requests.drain(..));
             return Ok(());
         }
         stdx::walk::step("submit");
@@ -182,7 +182,7 @@ impl Session {
 
     async fn run_requests(
         &mut self,
-        input: ReadInput<'_>,
+        input: &ReadInput<'_>,
         requests: &mut Vec<Request>,
     ) -> Result<(), Stop> {
         if self.ended {
@@ -204,8 +204,8 @@ impl Session {
                     }
                     let (client, publishing) = (&mut self.client, &mut self.publishing);
                     let taken = match client.channels.is_transactional(publish.channel) {
-                        true => self.transactions.keep_publish(client, publishing, publish, input),
-                        false => publishing.prepare(client, index, publish, input),
+                        true => self.transactions.keep_publish(client, publishing, publish, *input),
+                        false => publishing.prepare(client, index, publish, *input),
                     };
                     if let Err(error) = taken {
                         self.flush_before(index, input, requests).await;
@@ -250,19 +250,19 @@ impl Session {
         if n_done < requests.len() {
             let blocked =
                 self.hold.insert(BlockedRequests::begin(&self.client, requests.get(n_done)));
-            blocked.keep(input, requests.drain(n_done..));
+            blocked.keep(*input, requests.drain(n_done..));
         }
         Ok(())
     }
 
     /// Flushes as [`Session::flush`] does, before a request that later ones of the read may not survive.
-    async fn flush_before(&mut self, index: usize, input: ReadInput<'_>, requests: &[Request]) {
+    async fn flush_before(&mut self, index: usize, input: &ReadInput<'_>, requests: &[Request]) {
         self.links.record_unheard(requests, index);
         self.flush(input, requests).await;
     }
 
     /// Puts the gathered publishes into their queues, then carries out the gathered settlements.
-    async fn flush(&mut self, input: ReadInput<'_>, requests: &[Request]) {
+    async fn flush(&mut self, input: &ReadInput<'_>, requests: &[Request]) {
         if self.publishing.is_any_loading() {
             Box::pin(self.publishing.until_loaded(&mut self.client.turn)).await;
         }

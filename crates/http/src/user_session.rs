@@ -160,7 +160,7 @@ impl UserSession {
 
     async fn submit(&mut self, request: Request) {
         // The inbox has the reason if the session stops.
-        let _stops = self.session.submit(ReadInput::NONE, &mut vec![request]).await;
+        let _stops = self.session.submit(&ReadInput::NONE, &mut vec![request]).await;
         self.session.wake();
     }
 

@@ -138,7 +138,7 @@ struct Client {
 
 impl Client {
     /// Has the broker work off what the client asks for. False when it has ended the session.
-    async fn submit(&mut self, input: ReadInput<'_>, requests: &mut Vec<Request>) -> bool {
+    async fn submit(&mut self, input: &ReadInput<'_>, requests: &mut Vec<Request>) -> bool {
         let goes_on = match &mut self.session {
             Some(session) if !requests.is_empty() => session.submit(input, requests).await.is_ok(),
             Some(_) | None => true,
@@ -562,7 +562,7 @@ impl Task {
             acknowledges &= matches!(self.requests.first(), None | Some(Request::Settle(_)));
             count(&self.requests, &mut counts);
             let input = ReadInput { bytes: input, scratch: self.front.scratch() };
-            if !self.client.submit(input, &mut self.requests).await {
+            if !self.client.submit(&input, &mut self.requests).await {
                 self.let_go().await;
             }
             at += progress.consumed;

@@ -201,7 +201,7 @@ pub(crate) fn settle(channel: u16, (link, position): (u64, Position), outcome: O
 pub(crate) fn submit(mut session: Session, mut read: Read, broker: Arc<Broker>) -> Task {
     Box::pin(async move {
         let mut requests = std::mem::take(&mut read.requests);
-        let mut done = session.submit(read.source(), &mut requests).await;
+        let mut done = session.submit(&read.source(), &mut requests).await;
         while done.is_ok() && session.hold() != Hold::None && broker.alarms.any() {
             // Also one that only waits for room, which has nothing to do with the alarm.
             session.released().await;

@@ -150,7 +150,7 @@ impl Harness {
     /// A client says something; everything has turns while it waits.
     pub(crate) fn say(&mut self, session: &mut Session, mut read: Read) -> Said {
         let mut requests = std::mem::take(&mut read.requests);
-        Said::of(self.block_on(session.submit(read.source(), &mut requests)))
+        Said::of(self.block_on(session.submit(&read.source(), &mut requests)))
     }
 
     /// Resumes the publishes of a client that an alarm had blocked.

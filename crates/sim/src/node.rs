@@ -263,7 +263,7 @@ impl SingleClient {
     fn ask(&mut self, op: Op) -> Result<Vec<What>, String> {
         let mut requests = vec![control(1, op)];
         let node = &mut self.node;
-        let done = block_on(self.session.submit(session::ReadInput::NONE, &mut requests), || {
+        let done = block_on(self.session.submit(&session::ReadInput::NONE, &mut requests), || {
             node.step();
         });
         done.and_then(Result::ok).ok_or("the peeking client is thrown out")?;

@@ -97,6 +97,6 @@ impl Session {
         let Some(BlockedRequests { mut kept, .. }) = hold else { return Ok(()) };
         self.connection().blocked.store(false, Ordering::Relaxed);
         self.client.turn.tell(|sink| sink.event(Event::Unblocked));
-        self.submit(ReadInput::NONE, &mut kept).await
+        self.submit(&ReadInput::NONE, &mut kept).await
     }
 }

@@ -394,14 +394,14 @@ impl Publishing {
     pub(super) async fn flush(
         &mut self,
         client: &mut Client,
-        input: ReadInput<'_>,
+        input: &ReadInput<'_>,
         requests: &[Request],
     ) {
         if self.batch.is_empty() {
             return;
         }
         let awaited = self.put_batch_in(client, input, requests).await;
-        self.confirm_batch(client, input, requests, awaited);
+        self.confirm_batch(client, *input, requests, awaited);
         self.is_ahead |= self.batch.is_slowed_down();
         self.batch.clear();
     }
@@ -410,12 +410,12 @@ impl Publishing {
     pub(super) async fn put_batch_in(
         &mut self,
         client: &mut Client,
-        input: ReadInput<'_>,
+        input: &ReadInput<'_>,
         requests: &[Request],
     ) -> DurabilityToken {
         let routed_ns = if self.began_ns == 0 { 0 } else { now_ns(client) };
         let awaited = loop {
-            let source = ReadSource { input, requests, channels: &client.channels };
+            let source = ReadSource { input: *input, requests, channels: &client.channels };
             match self.batch.put_in(&source, client.turn.wakes()) {
                 Some(awaited) => break awaited,
                 None => {
@@ -428,7 +428,7 @@ impl Publishing {
             }
         };
         if client.access.broker.timers.tracing.is_watched() {
-            self.trace_batch(client, input, requests, routed_ns);
+            self.trace_batch(client, *input, requests, routed_ns);
             self.began_ns = 0;
         }
         for letters in self.batch.take_undelivered() {

@@ -123,7 +123,7 @@ impl Transactions {
             client.turn.did(1).await;
         }
         publishing.until_loaded(&mut client.turn).await;
-        let awaited = publishing.put_batch_in(client, ReadInput::NONE, &tx.publishes).await;
+        let awaited = publishing.put_batch_in(client, &ReadInput::NONE, &tx.publishes).await;
         publishing.clear();
         client.turn.drop_all(tx.publishes).await;
         let mut settles = tx.settles;

@@ -249,7 +249,7 @@ impl Client {
     pub(crate) fn submit(&mut self, input: &[u8], mut requests: Vec<Request>) -> Vec<String> {
         let session = self.session.as_mut().unwrap();
         let _stopped =
-            block_on(session.submit(session::ReadInput::of(input), &mut requests)).is_err();
+            block_on(session.submit(&session::ReadInput::of(input), &mut requests)).is_err();
         assert!(requests.is_empty());
         self.heard()
     }

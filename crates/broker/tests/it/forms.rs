@@ -71,7 +71,7 @@ fn publish(client: &mut Client, exchange: &str, key: &str, sections: &[u8]) -> V
         inspect: received.inspect,
     };
     let input = ReadInput { bytes: sections, scratch: &scratch };
-    block_on(client.session().submit(input, &mut vec![Request::Publish(publish)])).unwrap();
+    block_on(client.session().submit(&input, &mut vec![Request::Publish(publish)])).unwrap();
     client.heard()
 }
 

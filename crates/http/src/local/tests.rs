@@ -617,7 +617,7 @@ async fn consumers_tell_whether_they_are_active() {
             let control =
                 Control { channel: ChannelId(1), origin: MethodTag::default(), nowait: false, op };
             let mut requests = vec![Request::Control(Box::new(control))];
-            session.submit(session::ReadInput::NONE, &mut requests).await.unwrap();
+            session.submit(&session::ReadInput::NONE, &mut requests).await.unwrap();
         }
     }
     let columns = json!({"vhost": "/", "columns": ["queue.name", "active", "activity_status"]});

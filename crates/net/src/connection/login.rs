@@ -25,8 +25,8 @@ pub(super) struct Entry {
     pub(super) accepted_ms: MonotonicMs,
     /// The place among those that have not opened a virtual host yet.
     handshake: Option<Place>,
-    /// The user that logged in, until the session is opened.
-    logged_in: Option<LoggedIn>,
+    /// The user that logged in, until the session is opened; apart, so that none takes no memory.
+    logged_in: Option<Box<LoggedIn>>,
     /// The reason why the login was refused: the log is told more than the client.
     refusal: Option<String>,
     /// Another protocol that the client may say it speaks.
@@ -95,11 +95,11 @@ impl Task {
         let result = match (result, &mut self.client.session) {
             (Ok(_), Some(session)) => session.renew_login().map_err(AuthFailure::Error),
             (Ok(user), None) => {
-                self.entry.logged_in = Some(LoggedIn {
+                self.entry.logged_in = Some(Box::new(LoggedIn {
                     user: user.name.to_string(),
                     mechanism: login.mechanism,
                     client_properties: login.client_properties,
-                });
+                }));
                 Ok(())
             }
             (Err(refused), _) => {
@@ -186,7 +186,7 @@ impl Task {
         let Some(logged_in) = self.entry.logged_in.take() else {
             return Err(Error::new(ErrorKind::InternalError, "not authenticated"));
         };
-        let identity = self.identity(logged_in, vhost);
+        let identity = self.identity(*logged_in, vhost);
         let (user, vhost) = (identity.user.clone(), identity.vhost.clone());
         let session =
             Session::open(broker, identity, Arc::<dyn TaskOutbox>::clone(&self.writer.outbox))?;

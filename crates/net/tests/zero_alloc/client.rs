@@ -128,7 +128,7 @@ impl Client {
         let mut rest = input;
         loop {
             let progress = self.front.read(NOW, rest, &mut self.requests);
-            self.session.submit(session::ReadInput::of(rest), &mut self.requests).await.unwrap();
+            self.session.submit(&session::ReadInput::of(rest), &mut self.requests).await.unwrap();
             rest = &rest[progress.consumed..];
             match progress.step {
                 Step::Again => {}

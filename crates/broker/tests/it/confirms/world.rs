@@ -186,7 +186,8 @@ impl World {
 
     fn submit(&mut self, peer: usize, input: &[u8], mut requests: Vec<Request>) {
         let session = self.peers[peer].session.as_mut().unwrap();
-        let done = self.node.block_on(session.submit(session::ReadInput::of(input), &mut requests));
+        let done =
+            self.node.block_on(session.submit(&session::ReadInput::of(input), &mut requests));
         assert!(done.is_ok(), "a client is thrown out");
         session.wake();
     }

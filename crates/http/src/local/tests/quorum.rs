@@ -140,7 +140,7 @@ async fn messages_are_counted_by_priority_shown_and_kept_through_a_checkpoint() 
         op: Op::OpenChannel,
     };
     let mut requests = vec![Request::Control(Box::new(open))];
-    session.submit(session::ReadInput::NONE, &mut requests).await.unwrap();
+    session.submit(&session::ReadInput::NONE, &mut requests).await.unwrap();
     // A priority of 9, of which the broker is to look.
     let input = b"q\x08\x00\x09hello";
     let span = |start, len| session::Span { start, len };
@@ -158,7 +158,7 @@ async fn messages_are_counted_by_priority_shown_and_kept_through_a_checkpoint() 
         inspect: true,
     };
     session
-        .submit(session::ReadInput::of(input), &mut vec![Request::Publish(publish)])
+        .submit(&session::ReadInput::of(input), &mut vec![Request::Publish(publish)])
         .await
         .unwrap();
     let columns = [

@@ -21,7 +21,7 @@ impl Kept {
         let mut index = b"before".to_vec();
         let received = receive(sections, &mut index).expect("well formed sections");
         let sections = match received.body {
-            ReceivedBody::From(at) => sections[at..].to_vec(),
+            ReceivedBody::From(at) => sections.split_at(at).1.to_vec(),
             ReceivedBody::Rewritten(sections) => sections,
         };
         Self { index: index.split_off(6), sections, persistent: received.persistent }
@@ -40,7 +40,7 @@ impl Kept {
     }
 
     fn index(&self) -> Properties {
-        PropertiesRef::parse(&self.index).unwrap().to_owned().unwrap()
+        owned(&self.index)
     }
 }
 
@@ -49,8 +49,12 @@ fn converted(message: &MessageRef<'_>) -> (Properties, Vec<u8>) {
     let mut out = b"of the last one".to_vec();
     let message = to_amqp091(message, &mut out);
     assert!(message.form.is_plain());
-    let properties = PropertiesRef::parse(message.properties).expect("well formed properties");
-    (properties.to_owned().unwrap(), message.body.bytes().to_vec())
+    (owned(message.properties), message.body.bytes().to_vec())
+}
+
+fn owned(properties: &[u8]) -> Properties {
+    let properties = PropertiesRef::parse(properties).expect("well formed properties");
+    properties.to_owned().expect("well formed headers")
 }
 
 fn sent(message: &MessageRef<'_>, attempt: DeliveryAttempt) -> Vec<u8> {

@@ -8,13 +8,13 @@ const { cleanUp } = require('./client');
 const { Relay } = require('./relay');
 const { Skip } = require('./expect');
 
-const LIBRARY = 'amqplib';
 const SCENARIO_DEADLINE_MS = 25_000;
 const RESTART_DEADLINE_MS = 60_000;
 
 /** One run of one scenario: where the broker is, the names it uses, what to clean up. */
 class Context {
-  constructor(scenario, node) {
+  constructor(library, scenario, node) {
+    this.library = library;
     this.scenario = scenario;
     this.node = node;
     this.token = randomBytes(4).toString('hex');
@@ -23,7 +23,7 @@ class Context {
   }
 
   name(suffix = 'q') {
-    const name = `interop.${LIBRARY}.${this.scenario}.${suffix}.${this.token}`;
+    const name = `interop.${this.library}.${this.scenario}.${suffix}.${this.token}`;
     this.names.push(name);
     return name;
   }
@@ -63,8 +63,8 @@ function withDeadline(promise, deadlineMs) {
   return Promise.race([promise, expired]).finally(() => clearTimeout(timer));
 }
 
-async function runOne(id, scenario, node) {
-  const context = new Context(id, node);
+async function runOne(library, id, scenario, node) {
+  const context = new Context(library, id, node);
   let failure = null;
   try {
     await withDeadline(scenario(context), id.startsWith('restart-') ? RESTART_DEADLINE_MS : SCENARIO_DEADLINE_MS);
@@ -80,23 +80,23 @@ async function runOne(id, scenario, node) {
   return failure;
 }
 
-async function run(chosen, scenarios) {
+async function run(chosen, scenarios, library = 'amqplib') {
   const node = await broker.sharedNode();
   const tally = { passed: 0, failed: 0, skipped: 0 };
   try {
     for (const id of chosen) {
       const started = Date.now();
-      const failure = await runOne(id, scenarios[id], node);
+      const failure = await runOne(library, id, scenarios[id], node);
       const seconds = ((Date.now() - started) / 1000).toFixed(2);
       if (failure === null) {
         tally.passed += 1;
-        console.log(`PASS ${LIBRARY} ${id} (${seconds} s)`);
+        console.log(`PASS ${library} ${id} (${seconds} s)`);
       } else if (failure instanceof Skip) {
         tally.skipped += 1;
-        console.log(`SKIP ${LIBRARY} ${id}: ${failure.message}`);
+        console.log(`SKIP ${library} ${id}: ${failure.message}`);
       } else {
         tally.failed += 1;
-        console.log(`FAIL ${LIBRARY} ${id}: ${String(failure).replaceAll('\n', ' ')}`);
+        console.log(`FAIL ${library} ${id}: ${String(failure).replaceAll('\n', ' ')}`);
         console.error(failure.stack);
       }
     }

@@ -1,0 +1,268 @@
+// Runs scenarios of AMQP 1.0 with rhea; amqplib is at the other end of some.
+'use strict';
+
+const { once } = require('node:events');
+const amqp091 = require('../node/client');
+const harness = require('../node/harness');
+const { equal, starts, waitUntil } = require('../node/expect');
+const { Receiver, Sender, address, connect, data, dial, failure, refused, text } = require('./client');
+
+const N_MESSAGES = 500;
+
+function bodies(deliveries) {
+  return deliveries.map(({ message }) => text(message));
+}
+
+/** A channel of amqplib and a queue; a connection of rhea. */
+async function begin(ctx, options) {
+  const channel = await amqp091.confirming(await amqp091.connect(ctx));
+  const queue = await amqp091.declared(ctx, channel, 'q', options);
+  return { channel, queue, connection: await connect(ctx) };
+}
+
+function messages(begun, end) {
+  return amqp091.numbers(begun, end).map((body) => ({ durable: true, body: data(body) }));
+}
+
+async function goesThrough(ctx, queueOptions) {
+  const { channel, queue, connection } = await begin(ctx, queueOptions);
+  const sender = await Sender.open(connection, address(queue));
+  await sender.accepted(messages(0, N_MESSAGES));
+  const receiver = await Receiver.open(connection, queue, { credit_window: 50 });
+  for (let n = 0; n < N_MESSAGES; n += 1) {
+    await waitUntil(() => receiver.deliveries.length > n, `delivery ${n}`);
+    receiver.deliveries[n].delivery.accept();
+  }
+  equal(bodies(receiver.deliveries), amqp091.numbers(0, N_MESSAGES), 'bodies');
+  receiver.link.close();
+  await once(receiver.link, 'receiver_close');
+  await amqp091.waitReady(channel, queue, 0);
+}
+
+const quorum = { arguments: { 'x-queue-type': 'quorum' } };
+
+const scenarios = {
+  'publish-consume': (ctx) => goesThrough(ctx),
+  'publish-consume-quorum': (ctx) => goesThrough(ctx, quorum),
+
+  async 'settled-both-ways'(ctx) {
+    const { queue, connection } = await begin(ctx);
+    const sender = await Sender.open(connection, address(queue), { snd_settle_mode: 1 });
+    for (const message of messages(0, 100)) sender.link.send(message);
+    const receiver = await Receiver.open(connection, queue, { snd_settle_mode: 1 });
+    const deliveries = await receiver.wait(100);
+    equal(bodies(deliveries), amqp091.numbers(0, 100), 'bodies');
+    equal(deliveries.every(({ delivery }) => delivery.remote_settled), true, 'settled');
+  },
+
+  async 'bare-message-is-kept'(ctx) {
+    const { queue, connection } = await begin(ctx, quorum);
+    const sent = {
+      durable: true,
+      priority: 3,
+      message_id: 7,
+      to: 'somewhere',
+      subject: 'hares',
+      correlation_id: 'c',
+      content_type: 'text/plain',
+      group_id: 'warren',
+      message_annotations: { 'x-mine': 'yes' },
+      application_properties: { ears: 2, soft: true, name: 'leveret' },
+      body: [1, 'two', { three: 3 }],
+    };
+    await (await Sender.open(connection, address(queue))).accepted([sent]);
+    const [{ message, delivery }] = await (await Receiver.open(connection, queue)).wait(1);
+    const fields = ['durable', 'priority', 'message_id', 'correlation_id', 'to', 'subject', 'content_type', 'group_id'];
+    for (const field of [...fields, 'application_properties', 'body']) equal(message[field], sent[field], field);
+    equal(message.message_annotations['x-mine'], 'yes', 'annotation of the publisher');
+    equal(message.message_annotations['x-routing-key'], queue, 'annotation of the broker');
+    delivery.accept();
+  },
+
+  async 'from-amqp091'(ctx) {
+    const { channel, queue, connection } = await begin(ctx);
+    const headers = { ears: 2, 'x-mine': 'yes' };
+    const properties = { headers, messageId: 'm', contentType: 'text/plain', appId: 'warren', replyTo: 'r' };
+    await amqp091.publish(channel, queue, ['hello'], properties);
+    const [{ message }] = await (await Receiver.open(connection, queue)).wait(1);
+    equal(text(message), 'hello', 'body');
+    equal(message.application_properties, { ears: 2 }, 'application properties');
+    equal(message.message_annotations['x-mine'], 'yes', 'annotation');
+    const { message_id, content_type, group_id, reply_to, durable } = message;
+    equal([message_id, content_type, group_id, reply_to, durable], ['m', 'text/plain', 'warren', '/queues/r', true]);
+  },
+
+  async 'to-amqp091'(ctx) {
+    const { channel, queue, connection } = await begin(ctx);
+    const message = {
+      durable: true,
+      ttl: 60_000,
+      message_id: 'm',
+      reply_to: '/queues/a%20b',
+      group_id: 'warren',
+      message_annotations: { 'x-mine': 'yes' },
+      application_properties: { ears: 2, name: 'leveret' },
+      body: data('hello'),
+    };
+    await (await Sender.open(connection, address(queue))).accepted([message]);
+    const consumer = await amqp091.Consumer.start(channel, queue);
+    const [{ content, properties }] = await consumer.wait(1);
+    equal(content.toString(), 'hello', 'body');
+    const { messageId, replyTo, appId, deliveryMode, expiration, headers } = properties;
+    equal([messageId, replyTo, appId, deliveryMode, expiration], ['m', 'a b', 'warren', 2, '60000'], 'properties');
+    equal({ ...headers }, { ears: 2, name: 'leveret', 'x-mine': 'yes' }, 'headers');
+  },
+
+  async outcomes(ctx) {
+    const { channel, queue, connection } = await begin(ctx, quorum);
+    const sender = await Sender.open(connection, address(queue));
+    await sender.accepted(messages(0, 1));
+    const receiver = await Receiver.open(connection, queue);
+    const next = async () => (await receiver.wait(1, receiver.deliveries.length)).at(0);
+    const first = await next();
+    equal([first.message.first_acquirer, first.message.delivery_count ?? 0], [true, 0], 'the first time');
+    first.delivery.release();
+    const second = await next();
+    equal(second.message.first_acquirer ?? false, false, 'the second time');
+    second.delivery.modified({ delivery_failed: true });
+    (await next()).delivery.accept();
+    await amqp091.waitReady(channel, queue, 0);
+  },
+
+  async 'rejected-is-dead-lettered'(ctx) {
+    const channel = await amqp091.confirming(await amqp091.connect(ctx));
+    const dead = await amqp091.declared(ctx, channel, 'dead');
+    const dlx = { arguments: { 'x-dead-letter-exchange': '', 'x-dead-letter-routing-key': dead } };
+    const { queue, connection } = await begin(ctx, dlx);
+    await (await Sender.open(connection, address(queue))).accepted(messages(0, 2));
+    const deliveries = await (await Receiver.open(connection, queue)).wait(2);
+    deliveries[0].delivery.reject();
+    deliveries[1].delivery.modified({ undeliverable_here: true });
+    const letters = await (await Receiver.open(connection, dead)).wait(2);
+    equal(bodies(letters), ['0', '1'], 'dead letters');
+    const { message_annotations } = letters[0].message;
+    equal(message_annotations['x-first-death-reason'], 'rejected', 'reason');
+    equal(message_annotations['x-first-death-queue'], queue, 'queue');
+  },
+
+  async 'unroutable-is-released'(ctx) {
+    const connection = await connect(ctx);
+    const sender = await Sender.open(connection, `/exchanges/amq.direct/${ctx.name()}`);
+    const [{ outcome }] = await sender.send(messages(0, 1));
+    equal(outcome, 'released', 'outcome');
+  },
+
+  async 'full-queue-rejects'(ctx) {
+    const full = { arguments: { 'x-max-length': 1, 'x-overflow': 'reject-publish' } };
+    const { queue, connection } = await begin(ctx, full);
+    const sender = await Sender.open(connection, address(queue));
+    await sender.accepted(messages(0, 1));
+    const [{ outcome, delivery }] = await sender.send(messages(1, 2));
+    equal(outcome, 'rejected', 'outcome');
+    equal(delivery.remote_state.error.info.queue, queue, 'queue of the refusal');
+  },
+
+  async 'topic-exchange'(ctx) {
+    const { channel, queue, connection } = await begin(ctx);
+    await channel.bindQueue(queue, 'amq.topic', 'a.*');
+    const sender = await Sender.open(connection, '/exchanges/amq.topic/a.b%2Fc');
+    await sender.accepted(messages(0, 1));
+    const other = await Sender.open(connection, '/exchanges/amq.topic/b.b');
+    equal((await other.send(messages(1, 2)))[0].outcome, 'released', 'outcome of another key');
+    const [{ message }] = await (await Receiver.open(connection, queue)).wait(1);
+    equal(message.message_annotations['x-routing-key'], 'a.b/c', 'key');
+  },
+
+  async 'large-messages'(ctx) {
+    const { queue, connection } = await begin(ctx);
+    const body = 'x'.repeat(1_000_000);
+    const large = Array.from({ length: 5 }, () => ({ durable: true, body: data(body) }));
+    await (await Sender.open(connection, address(queue))).accepted(large);
+    const deliveries = await (await Receiver.open(connection, queue)).wait(5);
+    equal(bodies(deliveries).every((it) => it === body), true, 'bodies');
+  },
+
+  async 'credit-is-kept-to'(ctx) {
+    const { queue, connection } = await begin(ctx);
+    await (await Sender.open(connection, address(queue))).accepted(messages(0, 20));
+    const receiver = await Receiver.open(connection, queue, { credit_window: 0 });
+    receiver.link.add_credit(7);
+    await receiver.wait(7);
+    receiver.link.add_credit(1);
+    await receiver.wait(1, 7);
+    const drained = once(receiver.link, 'receiver_drained');
+    receiver.link.drain = true;
+    receiver.link.add_credit(100);
+    await drained;
+    equal(bodies(receiver.deliveries), amqp091.numbers(0, 20), 'bodies');
+    equal(receiver.link.credit, 0, 'credit after the drain');
+  },
+
+  async 'lost-client-gives-back'(ctx) {
+    const { channel, queue, connection } = await begin(ctx);
+    await (await Sender.open(connection, address(queue))).accepted(messages(0, 10));
+    const other = await connect(ctx);
+    await (await Receiver.open(other, queue)).wait(10);
+    other.socket.destroy();
+    await amqp091.waitReady(channel, queue, 10);
+    const again = await (await Receiver.open(connection, queue)).wait(10);
+    equal(bodies(again), amqp091.numbers(0, 10), 'bodies');
+    equal(again.some(({ message }) => message.first_acquirer), false, 'nobody acquires them first');
+  },
+
+  async 'detached-gives-back'(ctx) {
+    const { channel, queue, connection } = await begin(ctx);
+    await (await Sender.open(connection, address(queue))).accepted(messages(0, 10));
+    const receiver = await Receiver.open(connection, queue);
+    await receiver.wait(10);
+    receiver.link.close();
+    await once(receiver.link, 'receiver_close');
+    await amqp091.waitReady(channel, queue, 10);
+  },
+
+  async 'queue-is-deleted'(ctx) {
+    const { channel, queue, connection } = await begin(ctx);
+    const receiver = await Receiver.open(connection, queue);
+    const ended = once(receiver.link, 'receiver_close');
+    await channel.deleteQueue(queue);
+    await ended;
+    equal(failure(receiver.link)[0], 'amqp:resource-deleted', 'condition');
+  },
+
+  async 'bad-addresses'(ctx) {
+    const connection = await connect(ctx);
+    const name = ctx.name();
+    const missing = (it) => it.open_receiver({ source: address(name) });
+    const [condition, description] = await refused(connection, missing, 'receiver_error');
+    equal([condition, description], ['amqp:not-found', `no queue '${name}' in vhost '/'`], 'no queue');
+    const old = (it) => it.open_sender({ target: '/queue/q' });
+    equal((await refused(connection, old, 'sender_error'))[0], 'amqp:invalid-field', 'version 1');
+    equal(connection.is_open(), true, 'the connection is open');
+  },
+
+  async 'refused-logins'(ctx) {
+    const connection = dial(ctx, { password: 'wrong' });
+    const [{ error }] = await once(connection, 'connection_error').catch((it) => [{ error: it }]);
+    starts(String(error?.condition ?? error), 'amqp:unauthorized-access', 'wrong password');
+  },
+
+  async 'unknown-vhost'(ctx) {
+    const connection = dial(ctx, { hostname: 'vhost:nowhere' });
+    await once(connection, 'connection_error');
+    equal(failure(connection), ['amqp:not-allowed', 'vhost nowhere not found'], 'condition and text');
+  },
+
+  async 'restart-kill-9'(ctx) {
+    await ctx.ownNode();
+    const { queue, connection } = await begin(ctx, quorum);
+    await (await Sender.open(connection, address(queue))).accepted(messages(0, N_MESSAGES));
+    await ctx.node.kill9();
+    await ctx.node.start();
+    const receiver = await Receiver.open(await connect(ctx), queue, { credit_window: N_MESSAGES });
+    equal(bodies(await receiver.wait(N_MESSAGES)), amqp091.numbers(0, N_MESSAGES), 'bodies');
+  },
+};
+
+const only = process.argv.slice(2);
+const chosen = Object.keys(scenarios).filter((id) => only.length === 0 || only.includes(id));
+harness.run(chosen, scenarios, 'rhea').then((status) => process.exit(status));

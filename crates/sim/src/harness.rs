@@ -123,17 +123,18 @@ impl Harness {
         self.node.as_ref().is_none_or(|node| node.has_failed() || node.steppers.v1.has_failed())
     }
 
-    /// Has the disk fail now and then, within so many of its operations.
-    pub(crate) fn plan_fault(&mut self, within: usize) {
+    /// Has the disk fail now and then, within so many of its operations; at which of them.
+    pub(crate) fn plan_fault(&mut self, within: usize) -> Option<u64> {
         let fault = match self.random.below(10) {
             0..4 => Fault::PowerLoss,
             4 => Fault::Io,
             5 => Fault::NoSpace,
-            _ => return,
+            _ => return None,
         };
         let at = self.disk.operations() + self.random.below(within) as u64;
         self.disk.inject(at, fault);
         self.note(format!("planned: {fault:?} at disk operation {at}"));
+        Some(at)
     }
 
     /// A client connects, with an outbox of some size; to a node there must be.

@@ -1,40 +1,29 @@
 //! Random work of several clients on a node over a simulated disk, with crashes and restarts, all from one
 //! seed, checked against a naive model. Never sockets, threads or clocks; knows no protocol. Start reading
-//! at [`run`], then `harness.rs`, which all worlds stand on, `world.rs`, which is the course of those with
-//! policies, and `plain_queues.rs`; the rules that are checked there stand in `model.rs`. Every second seed
-//! is about queues from which time, limits and returns take messages: `queue_policies.rs`; or, every
-//! fourth, about queues that confirm a publish once a consumer has had it: `confirm_on.rs`. Every second of
-//! those has limits in bytes, transactions and alarms, too. Seeds from [`LOG_QUEUES_FROM`] on are about
-//! quorum queues and streams: `log_queues.rs`; those from [`SENT_ON_FROM`] on about messages that an
-//! operator sends on: `sent_on.rs`.
+//! at [`run`], then `harness.rs`, which both worlds stand on: `plain_queues.rs`, where each message is
+//! followed (the rules that are checked there stand in `model.rs`), and `world.rs`, where queues have rules
+//! and a ledger says what may have become of each message. Even seeds are about plain queues; `Features` of
+//! `world.rs` says what the others are about.
 
 mod client;
-mod confirm_on;
 mod declare;
 mod harness;
-mod log_queues;
 mod model;
 mod node;
 mod plain_queues;
-mod queue_policies;
 mod seen;
-mod sent_on;
 mod trace;
 mod world;
 
-use confirm_on::{ConfirmOn, Kind};
 use harness::Harness;
-use log_queues::LogQueues;
 use plain_queues::PlainQueues;
-use queue_policies::QueuePolicies;
-use sent_on::SentOn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use world::World as _;
+use world::{Features, World};
 
-/// The first seed of the worlds of quorum queues and streams.
+/// The first seed of runs with quorum queues and streams.
 pub const LOG_QUEUES_FROM: u64 = 1_000_000_000;
 
-/// The first seed of the worlds where messages are sent on.
+/// The first seed of runs where messages are sent on.
 pub const SENT_ON_FROM: u64 = 2_000_000_000;
 
 /// The report of a run.
@@ -61,18 +50,11 @@ pub enum Show {
 #[must_use]
 pub fn run(seed: u64, show: Show) -> Report {
     let echo = show == Show::Printed;
-    if seed >= SENT_ON_FROM {
-        return report(SentOn::new(seed, echo), SentOn::run, |world| world.harness);
-    }
-    if seed >= LOG_QUEUES_FROM {
-        return report(LogQueues::new(seed, echo), LogQueues::run, |world| world.harness);
-    }
-    match seed % 4 {
-        0 | 2 => report(PlainQueues::new(seed, echo), PlainQueues::run, |world| world.harness),
-        1 => report(QueuePolicies::new(seed, echo), QueuePolicies::run, |course| course.harness),
-        _ => {
-            report(ConfirmOn::new(seed, Kind::of(seed), echo), ConfirmOn::run, |late| late.harness)
+    match Features::of(seed) {
+        Some(features) => {
+            report(World::new(seed, features, echo), World::run, |world| world.harness)
         }
+        None => report(PlainQueues::new(seed, echo), PlainQueues::run, |world| world.harness),
     }
 }
 

@@ -1,261 +1,241 @@
-//! Worlds of several clients: their connections, requests and answers, and the lives of the node they use.
-//! Never which work clients do, and never what must hold of it: that is a world's own.
+//! The world of queues with rules, and of streams: clients with confirms, consumers that settle or give back,
+//! time, policies, and crashes at any write. Which of these a run has is a matter of its seed
+//! ([`Features`]).
+//!
+//! The model of `plain_queues.rs` follows every message. Here nobody says when a rule acts, so what clients
+//! are told is held against the rules one by one, and each message is asked at the end, and after each
+//! start, where it is: in its queue, where its dead letters go, or gone by a rule that allows it
+//! ([`ledger`]). Of a stream the offsets have no gap and keep their messages for ever, and only retention
+//! takes any, from the front ([`streams`]).
 
-use crate::client::{Read, control, short};
-use crate::harness::{Connected, Harness, Said, StartFaults, Started, fail};
-use crate::node::Node;
-use broker::{Clock, Session};
-use session::{Attachment, ErrorKind, Op, Position, Table};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+mod accounts;
+mod answers;
+mod hear;
+mod ledger;
+mod moves;
+mod names;
+mod peers;
+mod restarts;
+mod rules;
+mod settle;
+mod streams;
+mod tx_and_alarms;
+mod work;
+
+use crate::harness::{Harness, Said, fail};
+use crate::node::{Node, NodeOptions, journal_operations_max, some_durability};
+use crate::{LOG_QUEUES_FROM, SENT_ON_FROM};
+use broker::{Clock, StreamDurability};
+use ledger::{Copy, Ledger};
+use log::Durability;
+use meta::QueueVersion;
+use names::Names;
+use peers::{Link, Peer};
+use session::{ErrorKind, Outcome};
+use std::collections::{BTreeMap, BTreeSet};
 use stdx::Now;
-use testing::MemoryDisk;
-use testing::outbox::{Given, Recorder, What};
+use streams::Streams;
+use testing::Random;
 
+/// The time at the beginning.
+const BEGINS_MS: u64 = 1_000_000;
 /// Steps after which nothing may be left to do.
 const DRY_STEPS_MAX: usize = 5_000;
-const LIVES_MAX: usize = 4;
-/// Disk operations within which a planned fault comes.
-const FAULT_WITHIN: usize = 80;
-const START_FAULTS: StartFaults = StartFaults { in_a_row_max: 2, percent: 20, are_noted: false };
+const HOUR_MS: u64 = 3_600_000;
+/// Bytes of messages that a queue never has more of in memory, in these worlds.
+const ALLOWANCE_BYTES_MAX: usize = 4 << 20;
 
-/// A consumer, or the gets of a channel from one queue.
-pub(crate) struct Link {
-    pub(crate) queue: &'static str,
-    pub(crate) channel: u16,
-    pub(crate) tag: String,
-    pub(crate) is_consumer: bool,
-    pub(crate) no_ack: bool,
-    pub(crate) prefetch: usize,
-    /// Consumers of a queue have come in this order.
-    pub(crate) number: u64,
-    /// By priority: the newest message it was the first to get.
-    pub(crate) newest: BTreeMap<u8, u64>,
+/// The features of a run.
+#[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "features are independent of each other")]
+pub(crate) struct Features {
+    /// Quorum queues and streams, in place of classic queues.
+    pub(crate) has_logs: bool,
+    /// Queues have rules that take messages, hold them back or send them on, and publishers name themselves.
+    pub(crate) has_rules: bool,
+    /// Queues that confirm a publish once a consumer has had it, among others that do not.
+    pub(crate) confirms_late: bool,
+    /// Limits in bytes of what waits for consumers, transactions and alarms beside.
+    pub(crate) has_tx_and_alarms: bool,
+    /// An operator sends messages on from queue to queue, some of them classic ones.
+    pub(crate) sends_on: bool,
+    /// Publishes wait no longer than an operator policy says, which changes.
+    pub(crate) has_timeouts: bool,
 }
 
-/// A channel.
-#[derive(Default)]
-pub(crate) struct Channel {
-    /// Numbers its publishes have; `None` if they are not confirmed.
-    pub(crate) n_published: Option<u64>,
-    /// By number of the publish: its message.
-    pub(crate) unconfirmed: BTreeMap<u64, u64>,
-    /// Whether the channel is ending: others may be given the messages it holds.
-    pub(crate) is_closing: bool,
-    pub(crate) is_transactional: bool,
-}
-
-/// A publish that was made: the number of its message, and the queue it goes to if it is only one.
-pub(crate) type Published = (u64, Option<&'static str>);
-
-/// A connection; `H` is what the world knows a message by that a client holds.
-pub(crate) struct Peer<H> {
-    /// None while it is being closed.
-    pub(crate) session: Option<Session>,
-    pub(crate) recorder: Arc<Recorder>,
-    pub(crate) channels: BTreeMap<u16, Channel>,
-    pub(crate) links: BTreeMap<u64, Link>,
-    pub(crate) held: BTreeMap<(u64, Position), H>,
-    /// Deliveries that each of its consumers may hold; 0 for any number.
-    pub(crate) prefetch: usize,
-    /// Not yet written to it, in the order of delivery; settled by that.
-    pub(crate) unwritten: Vec<(u64, Position, H)>,
-    /// Publishes an alarm holds, and on which channel.
-    pub(crate) kept: Option<(u16, Vec<Published>)>,
-}
-
-impl<H> Peer<H> {
-    /// The messages of its publishes that are to be confirmed, by number of the publish.
-    pub(crate) fn unconfirmed(&self) -> impl Iterator<Item = u64> + '_ {
-        self.channels.values().flat_map(|channel| channel.unconfirmed.values().copied())
-    }
-
-    /// A publish gets its number, if it is to be confirmed.
-    pub(crate) fn number(&mut self, channel: u16, id: u64) {
-        if let Some(Channel { n_published: Some(n), unconfirmed, .. }) =
-            self.channels.get_mut(&channel)
-        {
-            *n += 1;
-            unconfirmed.insert(*n, id);
+impl Features {
+    /// The features that a run has by its seed; none where queues are plain.
+    pub(crate) fn of(seed: u64) -> Option<Self> {
+        let none = Self::default();
+        match (seed, seed % 4) {
+            (SENT_ON_FROM.., _) => Some(Self { has_logs: true, sends_on: true, ..none }),
+            (LOG_QUEUES_FROM.., _) => Some(Self { has_logs: true, ..none }),
+            (_, 0 | 2) => None,
+            (_, 1) => Some(none),
+            (_, _) => {
+                let (has_tx_and_alarms, has_timeouts) = (seed % 8 == 7, seed % 16 == 11);
+                Some(Self { confirms_late: true, has_tx_and_alarms, has_timeouts, ..none })
+            }
         }
     }
 }
 
-/// A client's request whose answer must be known.
-enum Asking {
-    Consume(Link),
-    Get(Link),
+/// A client's settlement, as long as it may be refused.
+struct Saying {
+    peer: usize,
+    channel: u16,
+    copies: Vec<Copy>,
+    outcome: Outcome,
 }
 
-/// The clients of a world.
-pub(crate) struct Crowd<H> {
-    pub(crate) peers: BTreeMap<usize, Peer<H>>,
-    asking: Option<Asking>,
-    pub(crate) n_links: u64,
+/// One run.
+pub(crate) struct World {
+    pub(crate) harness: Harness,
+    features: Features,
+    peers: BTreeMap<usize, Peer>,
+    /// The consumer, or the gets of a channel, that a client has asked for.
+    asking: Option<Link>,
+    saying: Option<Saying>,
+    /// The client and channel that are expected to fail, and the error.
+    failing: Option<(usize, u16, ErrorKind)>,
+    ledger: Ledger,
+    streams: Streams,
+    names: Names,
+    /// Queues that are there.
+    declared: BTreeSet<&'static str>,
+    /// When each queue was used last, at the earliest and at the latest.
+    used_ms: BTreeMap<&'static str, (u64, u64)>,
+    /// Queues that were published to since the start, and that nothing came back to: their limits hold.
+    enforced: BTreeSet<&'static str>,
+    returned_to: BTreeSet<&'static str>,
+    /// The disk operation that is planned to fail.
+    fault_at: Option<u64>,
+    has_alarm: bool,
+    /// Whether it is the disk's: dead letters wait for its end, and with them their confirms.
+    is_disk_short: bool,
+    /// Everything was done that the clock asks for.
+    is_dry: bool,
+    n_links: u64,
+    n_messages: u64,
     /// Messages that clients got by asking.
-    pub(crate) n_got: u64,
+    n_got: u64,
 }
 
-impl<H> Default for Crowd<H> {
-    fn default() -> Self {
-        Self { peers: BTreeMap::new(), asking: None, n_links: 0, n_got: 0 }
-    }
-}
-
-impl<H> Crowd<H> {
-    /// The number of consumers of a queue.
-    pub(crate) fn n_consumers(&self, queue: &str) -> usize {
-        let links = self.peers.values().flat_map(|peer| peer.links.values());
-        links.filter(|link| link.is_consumer && link.queue == queue).count()
-    }
-}
-
-/// A world of several clients.
-pub(crate) trait World: Sized {
-    type Held;
-    /// Clients at once, at most.
-    const PEERS_MAX: usize = 4;
-    /// Operations of clients in a life of the node, at most.
-    const WORK_MAX: usize;
-    /// Whether clients have several channels.
-    const HAS_CHANNELS: bool;
-
-    fn harness(&self) -> &Harness;
-
-    fn parts(&mut self) -> (&mut Harness, &mut Crowd<Self::Held>);
-
-    fn now_ms(&self) -> u64;
-
-    /// The queues as they are declared, a line each.
-    fn shown_specs(&self) -> Vec<String>;
-
-    /// Clients come to a node that has started; `is_first` to a new one.
-    fn begin(&mut self, is_first: bool);
-
-    /// One random thing happens.
-    fn act(&mut self);
-
-    /// Takes everything out and looks at what is left; false when the disk failed meanwhile.
-    fn end(&mut self) -> bool;
-
-    /// The node is gone, and what was known of this life with it.
-    fn end_life(&mut self) {}
-
-    /// Holds what is there after a start against what must be.
-    fn compare(&mut self, is_clean: bool, copy: &MemoryDisk);
-
-    /// A client that may do something, and a channel of it.
-    fn some_channel(&mut self) -> Option<(usize, u16)> {
-        Some((self.some_peer()?, 1))
+impl World {
+    pub(crate) fn new(seed: u64, mut features: Features, echo: bool) -> Self {
+        let mut random = Random::new(seed);
+        features.has_rules = !features.sends_on && (!features.has_logs || random.percent(75));
+        let streams = [StreamDurability::Fsync, StreamDurability::Write];
+        let is_synced = features.has_logs || features.confirms_late;
+        let options = NodeOptions {
+            segment_bytes: random.choose(&[2048, 8192, 65_536]).unwrap_or(65_536),
+            durability: if is_synced { Durability::Sync } else { some_durability(&mut random) },
+            allowance_bytes: random.choose(&[0, 500, 4_000, ALLOWANCE_BYTES_MAX]).unwrap_or(0),
+            embed_below_bytes: random.choose(&[0, 2_000, 2_000, 1 << 20]).unwrap_or(0),
+            journal_operations_max: journal_operations_max(seed),
+            default_version: QueueVersion::V2,
+            clock: Clock::TicksFrom(Now::at_ms(BEGINS_MS)),
+            stream_durability: random.choose(&streams).unwrap_or_default(),
+        };
+        let rules = rules::queues(&mut random, features).into_iter().collect();
+        let streams = Streams::new(&mut random, features.has_logs);
+        Self {
+            harness: Harness::new(random, options, echo),
+            features,
+            peers: BTreeMap::new(),
+            asking: None,
+            saying: None,
+            failing: None,
+            ledger: Ledger::new(rules, BEGINS_MS),
+            streams,
+            names: Names::default(),
+            declared: BTreeSet::new(),
+            used_ms: BTreeMap::new(),
+            enforced: BTreeSet::new(),
+            returned_to: BTreeSet::new(),
+            fault_at: None,
+            has_alarm: false,
+            is_disk_short: false,
+            is_dry: false,
+            n_links: 0,
+            n_messages: 0,
+            n_got: 0,
+        }
     }
 
-    /// A client that may do something.
-    fn some_peer(&mut self) -> Option<usize> {
-        let (harness, crowd) = self.parts();
-        harness.random.choose_key(&crowd.peers)
+    /// Whether the life is over: nothing that is done from now on need be kept.
+    fn is_over(&self) -> bool {
+        let (disk, operations) = (&self.harness.disk, self.harness.disk.operations());
+        // What a failing disk leaves undone of streams nobody says.
+        let is_past = self.fault_at.is_some_and(|at| operations > at) || disk.has_lost_power();
+        self.harness.has_failed() || (self.features.has_logs && is_past)
     }
 
-    /// Before a step, and before what clients were told is taken in.
-    fn note_state(&mut self) {}
-
-    /// Clients were told this since the last time.
-    fn check_heard(&mut self, _heard: &[(usize, What)]) {}
-
-    fn take_given(&mut self, peer: usize, given: &Given);
-
-    fn take_confirm(&mut self, peer: usize, channel: u16, number: u64, ack: bool);
-
-    /// A link comes into being.
-    fn count_link(&mut self, _link: &mut Link) {}
-
-    /// A consumer is cancelled, by its client or else by the broker.
-    fn take_cancelled(&mut self, peer: usize, tag: &str, is_by_client: bool);
-
-    fn take_failure(&mut self, _peer: usize, _channel: u16, _kind: ErrorKind, text: &str) {
-        self.refuse(text);
+    /// The queues with rules.
+    fn names(&self) -> Vec<&'static str> {
+        self.ledger.rules.keys().copied().collect()
     }
 
-    /// A channel has ended.
-    fn end_channel(&mut self, _peer: usize, _channel: u16) {}
+    /// Queues with rules that are there.
+    fn queues(&self) -> Vec<&'static str> {
+        self.names().into_iter().filter(|queue| self.is_there(queue)).collect()
+    }
 
-    /// A client's request was handled, what it was told not taken in yet.
-    fn after_request(_session: &mut Session) {}
+    fn is_stream(&self, queue: &str) -> bool {
+        self.streams.retention(queue).is_some()
+    }
 
-    /// A client's request has its answers.
-    fn check_answered(&mut self) {}
-
-    /// Before all clients leave.
-    fn before_leaving(&mut self) {}
-
-    /// Before the node stops, which nobody uses any more.
-    fn before_stopping(&mut self) {}
-
-    /// After all clients have left.
-    fn after_leaving(&mut self) {}
-
-    /// Checks the invariants of a node that has nothing left to do by itself.
-    fn check_dry(&mut self);
-
-    /// Whether a queue is there.
     fn is_there(&self, queue: &str) -> bool {
-        self.harness().queue(queue).is_some()
+        self.harness.queue(queue).is_some()
     }
 
-    fn has_failed(&self) -> bool {
-        self.harness().has_failed()
+    /// Whether a queue is there, and cannot expire before it has heard a request.
+    fn is_usable(&self, queue: &str) -> bool {
+        self.is_there(queue) && !self.may_expire(queue)
     }
 
-    fn note(&mut self, line: impl Into<String>) {
-        self.parts().0.note(line);
+    /// Whether a queue confirms a publish once a consumer has had it.
+    fn is_late(&self, queue: &str) -> bool {
+        self.harness.queue(queue).is_some_and(|queue| queue.confirm_on().waits_for_consumers())
     }
 
-    fn peer(&mut self, peer: usize) -> &mut Peer<Self::Held> {
-        self.parts().1.peers.get_mut(&peer).expect("the client is connected")
+    /// Whether nobody uses a queue, for so long that it may be gone.
+    fn may_expire(&self, queue: &str) -> bool {
+        let expires_ms = self.ledger.rules(queue).expires_ms;
+        let used_ms = self.used_ms.get(queue).map_or(0, |(used_ms, _)| *used_ms);
+        expires_ms.is_some_and(|it| self.now_ms() >= used_ms + it) && !self.is_used(queue)
     }
 
-    fn refuse(&self, text: &str) {
-        if !self.has_failed() {
-            fail(format!("a client is refused: {text}"));
+    /// Whether a queue has consumers, or clients hold messages of a quorum queue.
+    fn is_used(&self, queue: &str) -> bool {
+        let is_held = self.ledger.rules(queue).is_quorum && !self.held_of(queue).is_empty();
+        self.consumers_of(queue).next().is_some() || is_held
+    }
+
+    fn use_queue(&mut self, queue: &'static str) {
+        self.used_ms.insert(queue, (self.now_ms(), self.now_ms()));
+    }
+
+    /// Clients that hold messages of a quorum queue use it.
+    fn use_by_hold(&mut self, queue: &'static str) {
+        if self.ledger.rules(queue).is_quorum {
+            self.use_queue(queue);
         }
     }
 
-    /// A client says something, and has its answers.
-    fn submit(&mut self, peer: usize, read: Read) {
-        let (harness, crowd) = self.parts();
-        let session = crowd.peers.get_mut(&peer).and_then(|state| state.session.as_mut());
-        let Some(session) = session else { return };
-        let said = harness.say(session, read);
-        Self::after_request(session);
-        self.check_said(said);
-    }
-
-    fn check_said(&mut self, said: Said) {
-        self.check_events();
-        if self.has_failed() {
-            return;
-        }
-        said.check();
-        if self.parts().1.asking.take().is_some() {
-            fail("a question has no answer");
-        }
-        self.check_answered();
-    }
-
-    fn control(&mut self, peer: usize, channel: u16, op: Op) {
-        let of = if Self::HAS_CHANNELS { format!(", channel {channel}") } else { String::new() };
-        self.note(format!("client {peer}{of}: {op:?}"));
-        self.submit(peer, Read::of(vec![control(channel, op)]));
+    const fn now_ms(&self) -> u64 {
+        self.ledger.now_ms
     }
 
     /// Everything is done that there is to do.
     fn dry(&mut self) {
         for _ in 0..DRY_STEPS_MAX {
-            if self.has_failed() {
+            if self.is_over() {
                 return;
             }
-            self.note_state();
-            let stepped = self.parts().0.node.as_mut().is_some_and(Node::step);
-            self.check_events();
+            self.note_modes();
+            let stepped = self.harness.node.as_mut().is_some_and(Node::step);
+            self.take_in();
             if !stepped {
                 return self.check_dry();
             }
@@ -263,237 +243,130 @@ pub(crate) trait World: Sized {
         fail("there is no end to what there is to do");
     }
 
-    /// Parts of the node have a turn.
-    fn step(&mut self) {
-        self.note_state();
-        self.parts().0.step_part();
-        self.check_events();
-    }
-
-    /// Takes in what clients were told since the last time.
-    fn check_events(&mut self) {
-        self.note_state();
-        let heard = std::mem::take(&mut *stdx::lock(&self.parts().0.transcript));
-        self.check_heard(&heard);
-        for (peer, what) in heard {
-            self.note(format!("  {peer}: {what}"));
-            if self.parts().1.peers.contains_key(&peer) {
-                self.take_in(peer, what);
+    /// Checks what holds of a node that has nothing left to do by itself.
+    fn check_dry(&mut self) {
+        self.is_dry = true;
+        if self.is_over() {
+            return;
+        }
+        let channels = || self.peers.values().flat_map(|peer| peer.channels.values());
+        let waiting: Vec<u64> =
+            channels().flat_map(|channel| channel.unconfirmed.values().copied()).collect();
+        let overdue = waiting.iter().find(|id| self.ledger.must_be_answered(**id));
+        if let Some(id) = overdue.filter(|_| !self.is_disk_short) {
+            fail(format!("m{id} is not answered"));
+        }
+        let queues = self.queues().into_iter().filter_map(|name| self.harness.queue(name));
+        let n_pending: u64 = queues.map(|queue| queue.pending_confirms().n).sum();
+        if !self.features.has_logs && n_pending < waiting.len() as u64 {
+            fail(format!("{} wait, and {n_pending} in queues", waiting.len()));
+        }
+        self.peers.values().for_each(Peer::check_listed);
+        for (queue, (_, used_ms)) in &self.used_ms {
+            let expires_ms = self.ledger.rules(queue).expires_ms;
+            let expires_ms = expires_ms.filter(|_| !self.is_used(queue));
+            let is_unused = expires_ms.is_some_and(|it| self.now_ms() >= used_ms + it);
+            if is_unused && self.is_there(queue) {
+                fail(format!("{queue} is unused and still there"));
             }
         }
     }
 
-    fn take_in(&mut self, peer: usize, what: What) {
-        match what {
-            What::Deliver { given, .. } => self.take_given(peer, &given),
-            What::Got { given, no_ack, .. } => {
-                let Some(Asking::Get(mut link)) = self.parts().1.asking.take() else {
-                    fail("got without asking")
-                };
-                self.count_link(&mut link);
-                self.parts().1.n_got += 1;
-                self.peer(peer).links.entry(given.link).or_insert(link).no_ack = no_ack;
-                self.take_given(peer, &given);
-            }
-            What::Consuming { link: number, tag, no_ack } => {
-                let Some(Asking::Consume(mut link)) = self.parts().1.asking.take() else {
-                    fail("consuming without asking")
-                };
-                assert_eq!((&tag, no_ack), (&link.tag, link.no_ack), "both are the client's");
-                self.count_link(&mut link);
-                self.peer(peer).links.insert(number, link);
-            }
-            What::GetEmpty => drop(self.parts().1.asking.take()),
-            What::Cancelled { tag, .. } => self.take_cancelled(peer, &tag, true),
-            What::ConsumerCancelled { tag, .. } => self.take_cancelled(peer, &tag, false),
-            What::Confirm { channel, first, last, answer } => {
-                let is_ack = answer.is_ack();
-                (first..=last).for_each(|number| self.take_confirm(peer, channel, number, is_ack));
-            }
-            What::ChannelFailed { channel, kind, text } => {
-                self.take_failure(peer, channel, kind, &text);
-            }
-            What::ConnectionFailed { text, .. } => self.refuse(&text),
-            What::ChannelClosed(channel) => self.end_channel(peer, channel),
-            What::Returned(..)
-            | What::Done
-            | What::Flowed { .. }
-            | What::Link(_)
-            | What::Stream(_)
-            | What::Declared { .. }
-            | What::Purged(_)
-            | What::Deleted(_)
-            | What::ChannelOpened
-            | What::ConnectionClosed
-            | What::Blocked(_)
-            | What::Unblocked => {}
-        }
-    }
-
-    /// Connects a client, unless there are enough.
-    fn add_peer(&mut self) -> Option<usize> {
-        let (harness, crowd) = self.parts();
-        if crowd.peers.len() >= Self::PEERS_MAX {
-            return None;
-        }
-        let Connected { client: number, recorder, session, .. } = harness.connect();
-        harness.note(format!("client {number} connects"));
-        let peer = Peer {
-            session: Some(session),
-            recorder,
-            channels: BTreeMap::new(),
-            links: BTreeMap::new(),
-            held: BTreeMap::new(),
-            prefetch: 0,
-            unwritten: Vec::new(),
-            kept: None,
-        };
-        crowd.peers.insert(number, peer);
-        Some(number)
-    }
-
-    /// A client's publishes are confirmed from now on.
-    fn enable_confirms(&mut self, peer: usize, channel: u16) {
-        self.control(peer, channel, Op::EnableConfirms);
-        let channel = self.peer(peer).channels.get_mut(&channel);
-        channel.into_iter().for_each(|channel| channel.n_published = Some(0));
-    }
-
-    fn disconnect(&mut self, peer: usize);
-
-    /// Ends a connection, and gives back what the client had.
-    fn remove_peer(&mut self, peer: usize) -> Option<Peer<Self::Held>> {
-        let (harness, crowd) = self.parts();
-        let session = crowd.peers.get_mut(&peer).and_then(|state| state.session.take())?;
-        let is_closed = harness.close(session);
-        // What one of its consumers held may have gone to another one first.
-        self.check_events();
-        let state = self.parts().1.peers.remove(&peer);
-        if !is_closed && !self.has_failed() {
-            fail("a client cannot leave");
-        }
-        state
-    }
-
-    /// A client reads what it was sent.
-    fn read(&mut self) {
-        let Some(peer) = self.some_peer() else { return };
-        let state = self.peer(peer);
-        let links = state.recorder.read_all();
-        if let Some(session) = &state.session {
-            session.resume(&links);
-        }
-        self.note(format!("client {peer} reads"));
-        self.check_events();
-    }
-
-    /// Asks for a consumer, which has this tag.
-    fn attach(&mut self, peer: usize, link: Link) {
-        let (channel, no_ack) = (link.channel, link.no_ack);
-        let op = Op::Attach(Attachment {
-            queue: short(link.queue),
-            consumer_tag: short(&link.tag),
-            no_ack,
-            has_link_credit: false,
-            exclusive: false,
-            arguments: Table::default(),
-        });
-        self.parts().1.asking = Some(Asking::Consume(link));
-        self.control(peer, channel, op);
-    }
-
-    /// A consumer as it is asked for.
-    fn consumer(&self, queue: &'static str, channel: u16, tag: String, no_ack: bool) -> Link {
-        let (prefetch, number, newest) = (0, 0, BTreeMap::new());
-        Link { queue, channel, tag, is_consumer: true, no_ack, prefetch, number, newest }
-    }
-
-    fn cancel(&mut self) {
-        let Some((peer, channel)) = self.some_channel() else { return };
-        let links = self.peer(peer).links.values();
-        let links = links.filter(|link| link.is_consumer && link.channel == channel);
-        let tags: Vec<String> = links.map(|link| link.tag.clone()).collect();
-        let Some(tag) = self.parts().0.random.choose(&tags) else { return };
-        self.control(peer, channel, Op::Detach { consumer_tag: short(&tag) });
-    }
-
-    fn get_from(&mut self, peer: usize, channel: u16, queue: &'static str, no_ack: bool) {
-        let link = self.consumer(queue, channel, String::new(), no_ack);
-        self.parts().1.asking = Some(Asking::Get(Link { is_consumer: false, ..link }));
-        self.control(peer, channel, Op::Get { queue: short(queue), no_ack });
-    }
-
-    /// Gets all that a queue has ready.
-    fn get_all(&mut self, peer: usize, channel: u16, queue: &'static str) {
-        loop {
-            let before = self.parts().1.n_got;
-            self.get_from(peer, channel, queue, true);
-            if self.has_failed() || self.parts().1.n_got == before {
+    /// Checks what holds between two operations.
+    fn check(&mut self) {
+        self.note_modes();
+        for name in self.names() {
+            if self.is_over() {
                 return;
             }
-        }
-    }
-
-    /// The whole run.
-    fn run(&mut self) {
-        self.shown_specs().into_iter().for_each(|spec| self.note(spec));
-        self.parts().0.options.clock = Clock::TicksFrom(Now::at_ms(self.now_ms()));
-        self.parts().0.begin();
-        self.begin(true);
-        let mut lives = 1 + self.parts().0.random.below(LIVES_MAX);
-        loop {
-            lives -= 1;
-            self.parts().0.plan_fault(FAULT_WITHIN);
-            for _ in 0..self.parts().0.random.below(Self::WORK_MAX) {
-                if self.has_failed() {
-                    break;
-                }
-                self.act();
+            let Some(queue) = self.harness.queue(name) else {
+                self.note_missing(name);
+                continue;
+            };
+            let (rules, stat) = (self.ledger.rules(name), queue.stat());
+            let is_full = rules.max_length.is_some_and(|max| stat.n_ready > max);
+            if is_full && self.is_limit_kept(name) {
+                fail(format!("{name} has {} messages", stat.n_ready));
             }
-            if lives == 0 && self.end() {
-                return;
+            let n_held = self.held_of(name).len() as u64;
+            if rules.is_quorum && stat.n_unacked < n_held {
+                fail(format!("{name} knows of {} that clients hold", stat.n_unacked));
             }
-            lives = lives.max(1);
-            let is_clean = self.parts().0.random.percent(30) && self.stop();
-            self.restart(is_clean);
-            self.begin(false);
-        }
-    }
-
-    /// Ends all connections; false when the disk is against it.
-    fn leave_all(&mut self) -> bool {
-        self.before_leaving();
-        let peers: Vec<usize> = self.parts().1.peers.keys().copied().collect();
-        for peer in peers {
-            if !self.has_failed() {
-                self.disconnect(peer);
+            let pending = queue.pending_confirms();
+            let n_there = stat.n_ready + stat.n_unacked + stat.n_departing;
+            let is_over = |limit: Option<u64>, n| limit.is_some_and(|limit| n > limit);
+            if (pending.n > n_there && !rules.is_quorum)
+                || is_over(rules.max_pending, pending.n)
+                || is_over(rules.max_pending_bytes, pending.bytes)
+            {
+                fail(format!("{} wait for {n_there} messages of {name}", pending.n));
+            }
+            if !rules.is_quorum && pending.n != stat.n_pending_confirms {
+                fail(format!("{name} is listed with other confirms than it has"));
             }
         }
-        self.after_leaving();
-        !self.has_failed()
     }
 
-    fn stop(&mut self) -> bool {
-        self.note("stop");
-        if !self.leave_all() {
-            return false;
+    /// Whether a queue has no more messages than it may have by its length.
+    fn is_limit_kept(&self, queue: &str) -> bool {
+        let rules = self.ledger.rules(queue);
+        if rules.is_quorum {
+            return !rules.may_refuse();
         }
-        self.before_stopping();
-        let stopped = self.harness().stop();
-        self.dry();
-        stopped && !self.has_failed()
+        // Nothing goes from a full one that refuses publishes, also when something comes back. Sizes of what
+        // is on disk only are found out before more goes.
+        let is_old = self.ledger.past.n_starts > 0 || self.returned_to.contains(queue);
+        let may_stay = rules.may_refuse() && is_old;
+        self.enforced.contains(queue) && !may_stay && rules.max_bytes.is_none()
     }
 
-    /// The node is gone, and comes back from what is on its disk.
-    fn restart(&mut self, is_clean: bool) {
-        let now_ms = self.now_ms();
-        let (harness, crowd) = self.parts();
-        crowd.peers.clear();
-        crowd.asking = None;
-        let disk = harness.crash();
-        harness.options.clock = Clock::TicksFrom(Now::at_ms(now_ms));
-        let Started { copy, was_cut_off } = harness.start(disk, START_FAULTS);
-        self.end_life();
-        self.compare(is_clean && !was_cut_off, &copy);
+    /// Notes how each queue confirms.
+    fn note_modes(&mut self) {
+        for name in self.names() {
+            let is_late =
+                self.harness.queue(name).map(|queue| queue.confirm_on().waits_for_consumers());
+            let life = &mut self.ledger.life;
+            match is_late {
+                None => drop(life.ever_missing.insert(name)),
+                Some(true) => drop(life.ever_late.insert(name)),
+                Some(false) => drop(life.ever_plain.insert(name)),
+            }
+        }
+    }
+
+    /// A queue is not there: it was not declared, or has not been used for too long.
+    fn note_missing(&mut self, queue: &'static str) {
+        if !self.declared.contains(queue) {
+            return;
+        }
+        if !self.may_expire(queue) {
+            fail(format!("{queue} is gone too early"));
+        }
+        self.remove(queue);
+    }
+
+    /// A queue is gone, or perhaps.
+    fn remove(&mut self, queue: &'static str) {
+        self.harness.note(format!("{queue} is gone"));
+        self.declared.remove(queue);
+        self.used_ms.remove(queue);
+        self.enforced.remove(queue);
+        self.ledger.remove(queue);
+        self.names.forget(queue);
+    }
+
+    /// A client's request has these answers.
+    fn check_said(&mut self, said: Said) {
+        self.take_in();
+        if !self.is_over() {
+            said.check();
+            if self.asking.is_some() {
+                fail("a question has no answer");
+            }
+            if let Some((_, channel, kind)) = self.failing {
+                fail(format!("channel {channel} should have failed, {kind:?}"));
+            }
+        }
+        (self.asking, self.failing) = (None, None);
     }
 }

@@ -19,17 +19,16 @@ fn n_seeds() -> u64 {
 /// Simulations of messages that are sent on, likewise.
 const SENT_ON_SEEDS: u64 = 300;
 
-/// Rare seeds: a page that was in its image in part only when the power was lost, while its queue was on its
-/// way into another form; a queue that went while its declaration was being made durable; a confirm of the
-/// life before that came to the first publish of the next.
-const FOUND: [u64; 4] = [4_574, 38_169, 92_037, LOG_QUEUES_FROM + 3_373];
+/// A rare seed: a page that was in its image in part only when the power was lost, while its queue was on its
+/// way into another form.
+const FOUND: u64 = 4_574;
 
 #[test]
 fn no_seed_finds_anything_wrong() {
     let log_queues = LOG_QUEUES_FROM..LOG_QUEUES_FROM + LOG_QUEUES_SEEDS;
     let sent_on = SENT_ON_FROM..SENT_ON_FROM + SENT_ON_SEEDS;
     let seeds: Vec<u64> =
-        FOUND.into_iter().chain(log_queues).chain(sent_on).chain(0..n_seeds()).collect();
+        std::iter::once(FOUND).chain(log_queues).chain(sent_on).chain(0..n_seeds()).collect();
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, NonZero::get) {

@@ -47,7 +47,8 @@ pub fn without_token(bytes: &[u8]) -> Vec<u8> {
 }
 
 impl Content {
-    fn of(message: &MessageRef<'_>) -> Self {
+    /// The content of a message.
+    pub fn of(message: &MessageRef<'_>) -> Self {
         Self {
             exchange: message.exchange.to_vec(),
             key: without_token(message.routing_key),

@@ -1,42 +1,36 @@
-//! Transactions, each in one go, and alarms, during which publishes wait; only some worlds have them.
+//! Transactions, each in one go, and alarms, during which publishes wait; only some runs have them.
 
-use super::ConfirmOn;
+use super::World;
+use super::peers::Published;
 use crate::client::Read;
 use crate::harness::fail;
-use crate::world::{Published, World};
 use broker::Alarm;
 use session::Op;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The share of transactions that are rolled back.
 const ROLLED_BACK_PERCENT: usize = 25;
 
-impl ConfirmOn {
-    pub(super) fn open_tx(&mut self, peer: usize, channel: u16) {
-        self.control(peer, channel, Op::EnableTransactions);
-        let state = self.peer(peer).channels.get_mut(&channel);
-        state.into_iter().for_each(|channel| channel.is_transactional = true);
-    }
-
-    pub(super) fn is_transactional(&self, peer: usize, channel: u16) -> bool {
-        let channel = self.crowd.peers.get(&peer).and_then(|peer| peer.channels.get(&channel));
+impl World {
+    pub(super) fn is_transactional(&self, (peer, channel): (usize, u16)) -> bool {
+        let channel = self.peers.get(&peer).and_then(|peer| peer.channels.get(&channel));
         channel.is_some_and(|channel| channel.is_transactional)
     }
 
     /// Whether a transaction is rolled back.
-    pub(super) fn changes_its_mind(&mut self, peer: usize, channel: u16) -> bool {
-        self.is_transactional(peer, channel) && self.harness.random.percent(ROLLED_BACK_PERCENT)
+    pub(super) fn changes_its_mind(&mut self, at: (usize, u16)) -> bool {
+        self.is_transactional(at) && self.harness.random.percent(ROLLED_BACK_PERCENT)
     }
 
     /// Ends publishing on a channel: a transaction's messages go into queues now, or nowhere.
-    pub(super) fn end_publishing(&mut self, peer: usize, channel: u16, published: &[Published]) {
-        let is_rolled_back = self.changes_its_mind(peer, channel);
+    pub(super) fn end_publishing(&mut self, at: (usize, u16), published: &[Published]) {
+        let is_rolled_back = self.changes_its_mind(at);
         if is_rolled_back {
             self.forget_routes(published);
-            return self.control(peer, channel, Op::RollBack);
+            return self.control(at.0, at.1, Op::RollBack);
         }
-        self.control(peer, channel, Op::Commit);
-        if self.harness.has_failed() {
+        self.control(at.0, at.1, Op::Commit);
+        if self.is_over() {
             return;
         }
         for (id, _) in published {
@@ -48,30 +42,23 @@ impl ConfirmOn {
 
     /// Notes that these publishes are in no queue.
     fn forget_routes(&mut self, published: &[Published]) {
-        for (id, _) in published {
-            if let Some(sent) = self.ledger.sent.get_mut(id) {
-                (sent.queues, sent.refusable) = (BTreeMap::new(), BTreeSet::new());
-            }
-        }
+        published.iter().for_each(|(id, _)| self.ledger.reroute(*id, BTreeMap::new()));
     }
 
     /// Publishes during an alarm: nothing of it happens before it is over.
     pub(super) fn publish_later(
         &mut self,
-        peer: usize,
-        channel: u16,
+        (peer, channel): (usize, u16),
         published: Vec<Published>,
         read: Read,
     ) {
         self.forget_routes(&published);
-        if self.is_transactional(peer, channel) {
+        if self.is_transactional((peer, channel)) {
             return;
         }
         self.submit(peer, read);
         let session = self.peer(peer).session.as_ref();
-        if session.is_none_or(|session| session.hold() == broker::Hold::None)
-            && !self.harness.has_failed()
-        {
+        if session.is_none_or(|session| session.hold() == broker::Hold::None) && !self.is_over() {
             fail("a client publishes during an alarm");
         }
         self.peer(peer).kept = Some((channel, published));
@@ -84,13 +71,12 @@ impl ConfirmOn {
         let Some(node) = &self.harness.node else { return };
         node.broker.set_alarm(Alarm::Disk, is_on && is_disk);
         node.broker.set_alarm(Alarm::Memory, is_on && !is_disk);
-        self.has_alarm = is_on;
-        self.is_disk_short = is_on && is_disk;
+        (self.has_alarm, self.is_disk_short) = (is_on, is_on && is_disk);
         self.harness.note(format!("alarm {is_on}"));
-        self.check_events();
-        let held: Vec<usize> = self.crowd.peers.keys().copied().collect();
+        self.take_in();
+        let held: Vec<usize> = self.peers.keys().copied().collect();
         for peer in held.into_iter().filter(|_| !is_on) {
-            if !self.harness.has_failed() {
+            if !self.is_over() {
                 self.release_held(peer);
             }
         }
@@ -99,20 +85,15 @@ impl ConfirmOn {
     fn release_held(&mut self, peer: usize) {
         let Some((channel, published)) = self.peer(peer).kept.take() else { return };
         for (id, one) in published {
-            let (queues, refusable) = self.route(one);
-            if let Some(sent) = self.ledger.sent.get_mut(&id) {
-                (sent.queues, sent.refusable) = (queues, refusable);
-            }
+            let to = self.route(one, None);
+            self.ledger.reroute(id, to);
             self.peer(peer).number(channel, id);
         }
         self.harness.note(format!("client {peer} goes on"));
-        let session = self.crowd.peers.get_mut(&peer).and_then(|state| state.session.as_mut());
+        let session = self.peers.get_mut(&peer).and_then(|state| state.session.as_mut());
         let Some(session) = session else { return };
         let said = self.harness.go_on(session);
         session.wake();
-        self.check_events();
-        if !self.harness.has_failed() {
-            said.check();
-        }
+        self.check_said(said);
     }
 }

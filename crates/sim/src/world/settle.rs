@@ -1,42 +1,35 @@
 //! Settlements: by clients, and by writing to consumers without acknowledgements.
 
 use super::ledger::Copy;
-use super::{ConfirmOn, Saying};
+use super::peers::{HeldCopy, Peer};
+use super::{Saying, World};
 use crate::client::{Read, control, settle, short};
 use crate::trace::join;
-use crate::world::{Peer, World};
-use session::{ErrorKind, Op, Outcome, Position, QueueDeclaration, Request, Settle, Table};
+use session::{ErrorKind, Op, Outcome, QueueDeclaration, Request, Settle, Table};
 
-/// A delivery, by link and position, and which message it is.
-type HeldCopy = ((u64, Position), Copy);
-
-impl ConfirmOn {
+impl World {
     /// Some of the messages that a channel of the client holds, with the channel.
-    fn some_held(&mut self) -> Option<(usize, u16, Vec<HeldCopy>)> {
+    fn some_held(&mut self) -> Option<((usize, u16), Vec<HeldCopy>)> {
         let (peer, channel) = self.some_channel()?;
         let percent = self.harness.random.choose(&[20, 60, 100]).unwrap_or(100);
-        let Peer { links, held, .. } = self.crowd.peers.get(&peer)?;
-        let is_of = |link: u64| links.get(&link).is_some_and(|link| link.channel == channel);
-        let held = held.iter().filter(|((link, _), _)| is_of(*link));
-        let held: Vec<_> = held.map(|(key, copy)| (*key, *copy)).collect();
-        let some: Vec<_> =
-            held.into_iter().filter(|_| self.harness.random.percent(percent)).collect();
-        (!some.is_empty()).then_some((peer, channel, some))
+        let mut held = self.peer(peer).held_on(channel);
+        held.retain(|_| self.harness.random.percent(percent));
+        (!held.is_empty()).then_some(((peer, channel), held))
     }
 
     pub(super) fn settle(&mut self) {
-        let Some((peer, channel, mut held)) = self.some_held() else { return };
+        let Some((at, mut held)) = self.some_held() else { return };
         let outcome = self.harness.some_outcome();
-        if outcome != Outcome::Accepted {
+        if self.features.confirms_late && outcome != Outcome::Accepted {
             held.truncate(1 + self.harness.random.below(2));
+            // Where a queue may have no record of it, a refusal concerns all that is said at once.
+            let records = |(_, copy): &HeldCopy| self.ledger.rules(copy.queue).always_records(true);
+            if !held.iter().all(records) {
+                held.truncate(1);
+            }
         }
-        // Where a queue may have no record of it, a refusal concerns all that is said at once.
-        let may_fail = |(_, copy): &(_, Copy)| !self.ledger.always_records(copy.queue);
-        if outcome != Outcome::Accepted && held.iter().any(may_fail) {
-            held.truncate(1);
-        }
-        let is_rolled_back = self.changes_its_mind(peer, channel);
-        self.settle_copies((peer, channel), held, outcome, is_rolled_back);
+        let is_rolled_back = self.changes_its_mind(at);
+        self.settle_copies(at, held, outcome, is_rolled_back);
     }
 
     /// A client says what becomes of what it holds.
@@ -49,31 +42,32 @@ impl ConfirmOn {
     ) {
         let shown = join(held.iter().map(|(_, copy)| format!("m{}@{}", copy.id, copy.queue)));
         self.harness.note(format!("client {peer}, channel {channel}: {outcome:?} {shown}"));
-        let is_tx = self.is_transactional(peer, channel);
+        let is_tx = self.is_transactional((peer, channel));
         let settle = |(key, _): &HeldCopy| Request::Settle(settle(channel, *key, outcome));
-        let mut requests: Vec<Request> = held.iter().map(settle).collect();
+        let mut read = Read::of(held.iter().map(settle).collect());
         if is_tx {
-            self.submit(peer, Read::of(std::mem::take(&mut requests)));
+            self.submit(peer, std::mem::take(&mut read));
         }
         if is_rolled_back {
             return self.control(peer, channel, Op::RollBack);
         }
-        let copies: Vec<Copy> = held.iter().map(|(_, copy)| *copy).collect();
-        match outcome {
-            Outcome::Accepted => self.ledger.life.accepted.extend(copies),
-            Outcome::Rejected | Outcome::Modified | Outcome::Released => {
-                self.saying = Some(Saying { peer, channel, copies, outcome });
-            }
-        }
         let state = self.peer(peer);
-        for (key, _) in held {
-            state.held.remove(&key);
+        for (key, _) in &held {
+            state.held.remove(key);
             state.recorder.forget(key.0, key.1);
+        }
+        let copies = held.into_iter().map(|(_, copy)| copy);
+        let copies: Vec<Copy> = copies.filter(|copy| !self.is_stream(copy.queue)).collect();
+        copies.iter().for_each(|copy| self.use_by_hold(copy.queue));
+        if outcome == Outcome::Accepted {
+            copies.into_iter().for_each(|copy| self.ledger.settle(copy, outcome));
+        } else {
+            self.saying = Some(Saying { peer, channel, copies, outcome });
         }
         if is_tx {
             return self.control(peer, channel, Op::Commit);
         }
-        self.submit(peer, Read::of(requests));
+        self.submit(peer, read);
     }
 
     /// Writes some of the deliveries that are settled by being written.
@@ -84,46 +78,56 @@ impl ConfirmOn {
         self.write_out(peer, n);
     }
 
-    pub(super) fn write_out(&mut self, peer: usize, n: usize) {
+    fn write_out(&mut self, peer: usize, n: usize) {
         let state = self.peer(peer);
-        let written: Vec<_> = state.unwritten.drain(..n).collect();
+        let written: Vec<HeldCopy> = state.unwritten.drain(..n).collect();
         if written.is_empty() {
             return;
         }
         let channel_of = |link| state.links.get(&link).map_or(0, |link| link.channel);
-        let settle = |(link, position, _): &(u64, Position, Copy)| {
-            settle(channel_of(*link), (*link, *position), Outcome::Accepted)
-        };
+        let settle = |(place, _): &HeldCopy| settle(channel_of(place.0), *place, Outcome::Accepted);
         let mut settles: Vec<Settle> = written.iter().map(settle).collect();
-        let copies: Vec<Copy> = written.iter().map(|(_, _, copy)| *copy).collect();
         if let Some(session) = &mut state.session {
             session.settle_written(&mut settles);
             session.wake();
         }
-        let shown = join(copies.iter().map(|copy| format!("m{}@{}", copy.id, copy.queue)));
+        let shown = join(written.iter().map(|(_, copy)| format!("m{}@{}", copy.id, copy.queue)));
         self.harness.note(format!("client {peer} is written {shown}"));
-        self.ledger.life.accepted.extend(copies);
-        self.check_events();
+        for (_, copy) in written {
+            self.ledger.settle(copy, Outcome::Accepted);
+        }
+        self.take_in();
     }
 
+    /// A client settles all it has, and gets nothing more.
     pub(super) fn accept_all(&mut self, peer: usize) {
+        self.cancel_all(peer);
         let channels: Vec<u16> = self.peer(peer).channels.keys().copied().collect();
         for channel in channels {
-            let Peer { links, held, .. } = self.peer(peer);
-            let is_of = |link: u64| links.get(&link).is_some_and(|link| link.channel == channel);
-            let held = held.iter().filter(|((link, _), _)| is_of(*link));
-            let held: Vec<_> = held.map(|(key, copy)| (*key, *copy)).collect();
-            self.settle_copies((peer, channel), held, Outcome::Accepted, false);
+            let held = self.peer(peer).held_on(channel);
+            if !held.is_empty() {
+                self.settle_copies((peer, channel), held, Outcome::Accepted, false);
+            }
         }
+        self.write_all(peer);
+    }
+
+    pub(super) fn write_all(&mut self, peer: usize) {
+        let n = self.peer(peer).unwritten.len();
+        self.write_out(peer, n);
     }
 
     pub(super) fn recover(&mut self) {
         let Some((peer, channel)) = self.some_channel() else { return };
         let state = self.peer(peer);
+        let held = state.held_on(channel);
         let of_channel = state.links.iter().filter(|(_, link)| link.channel == channel);
         let links: Vec<u64> = of_channel.map(|(link, _)| *link).collect();
-        state.held.retain(|(link, _), _| !links.contains(link));
         state.recorder.recover(&links);
+        for (key, copy) in held {
+            self.peer(peer).held.remove(&key);
+            self.come_back(copy, true);
+        }
         self.control(peer, channel, Op::ReleaseUnsettled);
         self.peer(peer).recorder.end_recovering();
     }
@@ -131,14 +135,9 @@ impl ConfirmOn {
     /// A channel fails, and what is acknowledged behind that is not heard.
     pub(super) fn fail(&mut self) {
         let Some((peer, channel)) = self.some_channel() else { return };
-        let held: Vec<(u64, Position)> = match self.some_held() {
-            Some((of, at, held)) if (of, at) == (peer, channel) => {
-                held.into_iter().map(|(key, _)| key).collect()
-            }
-            Some(_) | None => Vec::new(),
-        };
-        self.harness
-            .note(format!("client {peer}, channel {channel} fails, and acknowledges {held:?}"));
+        let held = self.some_held().filter(|(at, _)| *at == (peer, channel));
+        let held = held.map(|(_, held)| held).unwrap_or_default();
+        self.harness.note(format!("client {peer}, channel {channel} fails, and acks {held:?}"));
         self.failing = Some((peer, channel, ErrorKind::NotFound));
         let declare = Op::DeclareQueue(QueueDeclaration {
             queue: short("none"),
@@ -149,8 +148,9 @@ impl ConfirmOn {
             arguments: Table::default(),
         });
         let mut requests = vec![control(channel, declare)];
-        for key in held {
-            self.peer(peer).recorder.forget(key.0, key.1);
+        let Peer { recorder, .. } = self.peer(peer);
+        for (key, _) in held {
+            recorder.forget(key.0, key.1);
             requests.push(Request::Settle(settle(channel, key, Outcome::Accepted)));
         }
         self.release(peer, channel);

@@ -1,7 +1,7 @@
 //! Publishers that name themselves and number their messages: which message is next under each name, and
 //! which are to be published again first.
 
-use super::quorum::Sent;
+use super::ledger::Sent;
 use std::collections::{BTreeMap, VecDeque};
 use testing::Random;
 
@@ -38,10 +38,7 @@ impl Names {
         if let Some(id) = numbers.again.pop_front() {
             return Publishing::Again(id);
         }
-        let is_of = |sent: &Sent| {
-            let is_its = sent.named.is_some_and(|(of, _)| of == name) && sent.queue == queue;
-            is_its && !sent.is_over
-        };
+        let is_of = |sent: &Sent| sent.named.is_some_and(|(of, _)| of == name) && sent.is_of(queue);
         let before = sent.iter().filter(|(_, sent)| is_of(sent)).map(|(id, _)| *id);
         if let Some(id) = random.perhaps(30, &before.collect::<Vec<u64>>()) {
             return Publishing::Again(id);
@@ -53,10 +50,10 @@ impl Names {
     /// The node has started again: what was not confirmed is published again before anything else.
     pub(super) fn restart(&mut self, sent: &BTreeMap<u64, Sent>) {
         self.0.values_mut().for_each(|numbers| numbers.again.clear());
-        let is_kept = |sent: &Sent| sent.answer != Some(true) && !sent.is_over;
-        for (id, sent) in sent.iter().filter(|(_, sent)| is_kept(sent)) {
-            if let Some((name, _)) = sent.named {
-                self.0.entry((sent.queue, name)).or_default().again.push_back(*id);
+        for (id, sent) in sent.iter().filter(|(_, sent)| sent.answer != Some(true)) {
+            let Some((name, _)) = sent.named else { continue };
+            for queue in sent.to.keys().filter(|queue| sent.is_of(queue)) {
+                self.0.entry((queue, name)).or_default().again.push_back(*id);
             }
         }
     }

@@ -1,12 +1,10 @@
 //! The ledger of streams: what was published, what was confirmed, and at which offset each message is.
 
-use super::HOUR_MS;
+use super::ledger::Violation;
+use super::{BEGINS_MS, HOUR_MS};
 use std::collections::{BTreeMap, BTreeSet};
 use testing::Random;
 use testing::outbox::{Content, Given};
-
-/// The violated rule, in words.
-pub(super) type Violation = String;
 
 /// Segments are that small so that retention has something to do.
 pub(super) const SEGMENT_BYTES: u64 = 2_000;
@@ -30,7 +28,8 @@ struct Sent {
 /// A message that is there after a start, at its offset.
 pub(super) type Found = (u64, u64);
 
-pub(super) struct Ledger {
+/// The streams of a run, which may have none, and their messages.
+pub(super) struct Streams {
     streams: BTreeMap<&'static str, Retention>,
     sent: BTreeMap<u64, Sent>,
     /// The message at each offset that somebody was given in this life.
@@ -40,25 +39,26 @@ pub(super) struct Ledger {
     pub(super) now_ms: u64,
 }
 
-impl Ledger {
-    pub(super) fn new(random: &mut Random, now_ms: u64) -> Self {
-        let retention = |stream: &str, random: &mut Random| match stream {
+impl Streams {
+    pub(super) fn new(random: &mut Random, are_there: bool) -> Self {
+        let mut retention = |stream: &str| match stream {
             "s0" => Retention::default(),
             _ => Retention {
                 max_bytes: random.perhaps(50, &[2_000, 10_000]),
                 max_age_days: random.perhaps(50, &[1, 7]),
             },
         };
+        let streams = STREAMS.iter().filter(|_| are_there);
         Self {
-            streams: STREAMS.iter().map(|stream| (*stream, retention(stream, random))).collect(),
+            streams: streams.map(|stream| (*stream, retention(stream))).collect(),
             sent: BTreeMap::new(),
             offsets: BTreeMap::new(),
             last: BTreeMap::new(),
-            now_ms,
+            now_ms: BEGINS_MS,
         }
     }
 
-    pub(super) fn streams(&self) -> Vec<&'static str> {
+    pub(super) fn names(&self) -> Vec<&'static str> {
         self.streams.keys().copied().collect()
     }
 

@@ -4,8 +4,9 @@ use crate::client::short;
 use session::{Op, QueueBinding, QueueDeclaration, Table};
 
 /// The overflow behaviour of a full queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Overflow {
+    #[default]
     DropHead,
     Reject,
     RejectAndLetter,

@@ -329,6 +329,22 @@ impl Harness {
         Node::open_loaded(copy, &options).and_then(SingleClient::new)
     }
 
+    /// Flips a bit of one of some files that have something in them; returns the file.
+    pub(crate) fn flip_some_bit(
+        &mut self,
+        disk: &MemoryDisk,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Option<String> {
+        let mut files = disk.files();
+        files.retain(|(name, bytes)| *bytes > 0 && is_wanted(name));
+        let (file, bytes) = self.random.choose(&files)?;
+        let (at, bit) = (self.random.below(bytes), self.random.below(8));
+        let is_flipped = disk.flip_bit(&file, at, u8::try_from(bit).unwrap_or(0));
+        assert!(is_flipped, "the file is as long as it was");
+        self.note(format!("bit {bit} of byte {at} of {file} is another one"));
+        Some(file)
+    }
+
     /// Nothing is in any queue: looks at what is left all the same. False if the disk fails meanwhile.
     pub(crate) fn check_empty(&mut self) -> bool {
         let Some(node) = &mut self.node else { return false };

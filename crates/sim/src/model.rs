@@ -70,14 +70,19 @@ pub(crate) struct Queue {
 }
 
 /// The lifetime of a queue.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Lasting {
     pub(crate) durable: bool,
     pub(crate) auto_delete: bool,
 }
 
-/// Something durable, by its full description.
-pub(crate) type Fact = String;
+/// Something that is defined, with all its properties.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fact {
+    Exchange(String, Exchange),
+    Queue { name: String, lasting: Lasting, is_exclusive: bool },
+    Binding(Binding),
+}
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
@@ -437,17 +442,19 @@ impl Model {
         let wanted = |durable: bool| durable || !durable_only;
         for (name, exchange) in &self.exchanges {
             if wanted(exchange.durable) && !exchange.predeclared {
-                facts.insert(exchange.fact(name));
+                facts.insert(Fact::Exchange(name.clone(), exchange.clone()));
             }
         }
         for (name, queue) in &self.queues {
             if wanted(queue.durable) {
-                let Queue { durable, auto_delete, owner, .. } = queue;
-                facts.insert(format!("q {name} {durable} {auto_delete} {}", owner.is_some()));
+                let (durable, auto_delete) = (queue.durable, queue.auto_delete);
+                let lasting = Lasting { durable, auto_delete };
+                let (name, is_exclusive) = (name.clone(), queue.owner.is_some());
+                facts.insert(Fact::Queue { name, lasting, is_exclusive });
             }
         }
         for binding in self.bindings.iter().filter(|binding| wanted(self.is_durable(binding))) {
-            facts.insert(binding.fact());
+            facts.insert(Fact::Binding(binding.clone()));
         }
         facts
     }
@@ -497,17 +504,6 @@ impl Model {
     }
 }
 
-impl Binding {
-    pub(crate) fn fact(&self) -> Fact {
-        let Self { source, target, key, header } = self;
-        let (kind, target) = match target {
-            Target::Queue(name) => ('q', name),
-            Target::Exchange(name) => ('x', name),
-        };
-        format!("b {source} {kind}:{target} '{key}' {header:?}")
-    }
-}
-
 impl Link {
     pub(crate) const fn new(channel: u16, queue: (String, u64), tag: String) -> Self {
         Self {
@@ -539,7 +535,7 @@ impl Model {
         for fact in expected.symmetric_difference(facts) {
             if !self.touched.contains(fact) {
                 let lost = if expected.contains(fact) { "lost" } else { "back" };
-                return Err(format!("{lost} by the restart: {fact}"));
+                return Err(format!("{lost} by the restart: {fact:?}"));
             }
         }
         let mut next = Self::new();
@@ -565,33 +561,11 @@ impl Model {
     }
 
     fn take_facts(&mut self, facts: &BTreeSet<Fact>) {
-        for fact in facts {
-            let words: Vec<&str> = fact.split(' ').collect();
-            match words.as_slice() {
-                ["x", name, rest @ ..] => {
-                    let exchange = Exchange::of_fact(rest).expect("a fact is as it was told");
-                    self.exchanges.insert((*name).to_owned(), exchange);
-                }
-                ["q", name, _, auto_delete, _] => {
-                    let auto_delete = *auto_delete == "true";
-                    self.add_queue(name, Lasting { durable: true, auto_delete }, None);
-                }
-                ["b", source, target, key, header] => {
-                    let target = match target.split_once(':') {
-                        Some(("q", name)) => Target::Queue(name.to_owned()),
-                        Some((_, name)) => Target::Exchange(name.to_owned()),
-                        None => continue,
-                    };
-                    let header = header.strip_prefix("Some(\"");
-                    let header = header.and_then(|rest| rest.strip_suffix("\")"));
-                    self.bindings.insert(Binding {
-                        source: (*source).to_owned(),
-                        target,
-                        key: key.trim_matches('\'').to_owned(),
-                        header: header.map(str::to_owned),
-                    });
-                }
-                _ => {}
+        for fact in facts.iter().cloned() {
+            match fact {
+                Fact::Exchange(name, exchange) => drop(self.exchanges.insert(name, exchange)),
+                Fact::Queue { name, lasting, .. } => self.add_queue(&name, lasting, None),
+                Fact::Binding(binding) => drop(self.bindings.insert(binding)),
             }
         }
     }

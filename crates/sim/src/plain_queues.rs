@@ -7,7 +7,7 @@ mod work;
 
 use crate::client::{self, Client, Doing, Expect, Read};
 use crate::harness::{Connected, Harness, expect_ok, fail};
-use crate::model::{LinkKey, Model, Target};
+use crate::model::{Binding, Exchange, Fact, Kind, Lasting, LinkKey, Model, Target};
 use crate::node::{Node, NodeOptions, PATIENCE, journal_operations_max, some_durability};
 use broker::{Broker, Clock, Session, StreamDurability};
 use meta::QueueVersion;
@@ -246,7 +246,7 @@ impl PlainQueues {
         self.model.is_synced(id)
     }
 
-    fn touch(&mut self, before: &BTreeSet<String>) {
+    fn touch(&mut self, before: &BTreeSet<Fact>) {
         let after = self.model.facts(true);
         self.model.touched.extend(before.symmetric_difference(&after).cloned());
     }
@@ -389,10 +389,10 @@ impl PlainQueues {
         let expected = self.model.facts(false);
         let actual = facts(self.broker());
         if let Some(fact) = expected.difference(&actual).next() {
-            fail(format!("a definition is missing: {fact}"));
+            fail(format!("a definition is missing: {fact:?}"));
         }
         if let Some(fact) = actual.difference(&expected).next() {
-            fail(format!("a definition is left: {fact}"));
+            fail(format!("a definition is left: {fact:?}"));
         }
         let view = self.broker().view();
         let (mut bytes, mut is_exact) = (0, true);
@@ -431,20 +431,27 @@ impl PlainQueues {
 }
 
 /// Everything that is defined, in the model's words.
-fn facts(broker: &Broker) -> BTreeSet<String> {
+fn facts(broker: &Broker) -> BTreeSet<Fact> {
     let view = broker.view();
     let mut facts = BTreeSet::new();
     let Some(vhost) = view.meta.vhost("/") else { return facts };
     for exchange in vhost.exchanges().filter(|exchange| !exchange.is_predeclared()) {
-        let (name, kind) = (exchange.name.as_str(), exchange.kind.as_str());
-        let (durable, auto_delete) = (exchange.durable, exchange.auto_delete);
-        let (internal, alternate) = (exchange.internal, exchange.alternate().unwrap_or("-"));
-        facts.insert(format!("x {name} {kind} {durable} {auto_delete} {internal} {alternate}"));
+        let mut kinds = Kind::ALL.into_iter();
+        let kind = kinds.find(|kind| kind.name() == exchange.kind.as_str());
+        let known = Exchange {
+            kind: kind.expect("clients declare no others"),
+            durable: exchange.durable,
+            auto_delete: exchange.auto_delete,
+            internal: exchange.internal,
+            predeclared: false,
+            alternate: exchange.alternate().map(str::to_owned),
+        };
+        facts.insert(Fact::Exchange(exchange.name.to_string(), known));
     }
     for queue in vhost.queues() {
-        let (name, durable, auto_delete) = (queue.name.as_str(), queue.durable, queue.auto_delete);
-        let exclusive = queue.exclusive_owner.is_some();
-        facts.insert(format!("q {name} {durable} {auto_delete} {exclusive}"));
+        let lasting = Lasting { durable: queue.durable, auto_delete: queue.auto_delete };
+        let (name, is_exclusive) = (queue.name.to_string(), queue.exclusive_owner.is_some());
+        facts.insert(Fact::Queue { name, lasting, is_exclusive });
     }
     for binding in vhost.routes.bindings() {
         let target = match &binding.destination {
@@ -455,13 +462,12 @@ fn facts(broker: &Broker) -> BTreeSet<String> {
             routing::Destination::Exchange(name) => Target::Exchange(name.to_string()),
         };
         let header = binding.arguments.get(b"h").and_then(|value| value.as_str());
-        let binding = crate::model::Binding {
+        facts.insert(Fact::Binding(Binding {
             source: binding.source.to_string(),
             target,
             key: String::from_utf8_lossy(&binding.key).into_owned(),
             header: header.map(str::to_owned),
-        };
-        facts.insert(binding.fact());
+        }));
     }
     facts
 }

@@ -17,7 +17,7 @@ fn n_seeds() -> u64 {
 }
 
 /// Simulations of messages that are sent on, likewise.
-const SENT_ON_SEEDS: u64 = 300;
+const SENT_ON_SEEDS: u64 = 150;
 
 /// A rare seed: a page that was in its image in part only when the power was lost, while its queue was on its
 /// way into another form.

@@ -1,10 +1,10 @@
 //! Routing, written as naively as it can be said.
 
-use super::{Fact, Model};
+use super::Model;
 use session::ErrorKind;
 use std::collections::BTreeSet;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Direct,
     Fanout,
@@ -13,6 +13,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    pub(crate) const ALL: [Self; 4] = [Self::Direct, Self::Fanout, Self::Topic, Self::Headers];
+
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
@@ -23,7 +25,7 @@ impl Kind {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(clippy::struct_excessive_bools, reason = "most are the flags of the declaration")]
 pub(crate) struct Exchange {
     pub(crate) kind: Kind,
@@ -34,31 +36,6 @@ pub(crate) struct Exchange {
     /// Gets what finds no binding.
     pub(crate) alternate: Option<String>,
 }
-
-impl Exchange {
-    pub(crate) fn fact(&self, name: &str) -> Fact {
-        let Self { kind, durable, auto_delete, internal, predeclared: _, alternate } = self;
-        let (kind, alternate) = (kind.name(), alternate.as_deref().unwrap_or(NO_ALTERNATE));
-        format!("x {name} {kind} {durable} {auto_delete} {internal} {alternate}")
-    }
-
-    /// The rest of a fact behind the name, if it is one of a durable exchange.
-    pub(super) fn of_fact(words: &[&str]) -> Option<Self> {
-        let [kind, "true", auto_delete, internal, alternate] = words else { return None };
-        let kinds = [Kind::Direct, Kind::Fanout, Kind::Topic, Kind::Headers];
-        Some(Self {
-            kind: kinds.into_iter().find(|one| one.name() == *kind)?,
-            durable: true,
-            auto_delete: *auto_delete == "true",
-            internal: *internal == "true",
-            predeclared: false,
-            alternate: (*alternate != NO_ALTERNATE).then(|| (*alternate).to_owned()),
-        })
-    }
-}
-
-/// In place of an alternate exchange in a fact.
-const NO_ALTERNATE: &str = "-";
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Target {

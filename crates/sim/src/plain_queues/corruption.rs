@@ -72,16 +72,9 @@ impl PlainQueues {
 
     /// Flips a bit of any file that has something in it and is none of `spared`.
     fn flip_some_bit(&mut self, disk: &MemoryDisk, spared: &[&str]) -> Option<Cost> {
-        let mut files = disk.files();
         let is_spared = |name: &str| spared.iter().any(|spared| name.starts_with(spared));
-        files.retain(|(name, bytes)| *bytes > 0 && !is_spared(name));
-        let (file, bytes) = self.harness.random.choose(&files)?;
-        let (at, bit) = (self.harness.random.below(bytes), self.harness.random.below(8));
-        let is_flipped = disk.flip_bit(&file, at, u8::try_from(bit).unwrap_or(0));
-        assert!(is_flipped, "the file is as long as it was");
-        self.harness.note(format!("bit {bit} of byte {at} of {file} is another one"));
-        let dir = file.split('/').next();
-        Some(match dir {
+        let file = self.harness.flip_some_bit(disk, |name| !is_spared(name))?;
+        Some(match file.split('/').next() {
             Some("pages" | "swap" | "queues") => Cost::Page,
             Some("vhosts") => Cost::Message,
             Some(_) | None => Cost::Anything,

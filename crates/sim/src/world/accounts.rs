@@ -152,7 +152,7 @@ impl Ledger {
         for At { id, queue, is_letter } in found.keys() {
             let sent = self.sent.get(id).ok_or_else(|| format!("nobody published m{id}"))?;
             let rules = self.rules(queue);
-            if !rules.is_quorum && (!rules.durable || !sent.content.persistent) {
+            if !rules.is_quorum && (rules.is_transient || !sent.content.persistent) {
                 return Err(format!("transient m{id} survived in {queue}"));
             }
             let is_late = sent.is_late_in(queue) && !rules.is_quorum;
@@ -177,7 +177,7 @@ impl Ledger {
         } else {
             is_acked || is_clean || sent.is_committed
         };
-        is_safe && sent.content.persistent && (rules.durable || sent.is_late_in(at.queue))
+        is_safe && sent.content.persistent && (!rules.is_transient || sent.is_late_in(at.queue))
     }
 
     /// The node has started again, and has this.

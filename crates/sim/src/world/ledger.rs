@@ -179,7 +179,7 @@ impl Ledger {
 
     /// The rules that a queue has now.
     pub(super) fn rules(&self, queue: &str) -> Rules {
-        let declared = self.rules.get(queue).copied().unwrap_or(Rules::plain(false));
+        let declared = self.rules.get(queue).copied().unwrap_or_default();
         match &self.policy {
             Some((of, policy)) if of.is_none_or(|of| of == queue) => declared.with(policy),
             Some(_) | None => declared,

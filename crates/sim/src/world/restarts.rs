@@ -151,7 +151,7 @@ impl World {
         for queue in [self.names(), self.streams.names()].concat() {
             let (was_there, is_there) = (self.declared.contains(queue), self.is_there(queue));
             let rules = self.ledger.rules(queue);
-            let is_durable = rules.durable || self.is_stream(queue);
+            let is_durable = !rules.is_transient || self.is_stream(queue);
             // When a quorum queue was used last is not durable before something else is.
             let may_expire =
                 if rules.is_quorum { rules.expires_ms.is_some() } else { self.may_expire(queue) };
@@ -266,12 +266,9 @@ impl World {
     /// but what is given is what was published.
     fn damage(&mut self, disk: &MemoryDisk) {
         let copy = disk.survive(CrashOutcome::Everything);
-        let mut files = copy.files();
-        files.retain(|(name, bytes)| *bytes > 0 && name.starts_with("streams/"));
-        let Some((file, bytes)) = self.harness.random.choose(&files) else { return };
-        let (at, bit) = (self.harness.random.below(bytes), self.harness.random.below(8));
-        copy.flip_bit(&file, at, u8::try_from(bit).unwrap_or(0));
-        self.harness.note(format!("bit {bit} of byte {at} of {file} is another one"));
+        if self.harness.flip_some_bit(&copy, |name| name.starts_with("streams/")).is_none() {
+            return;
+        }
         let Ok(mut client) = self.harness.try_to_look_into(&copy) else { return };
         for stream in self.streams.names() {
             if self.is_there(stream) {

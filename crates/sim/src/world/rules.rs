@@ -57,12 +57,12 @@ impl Retry {
     }
 }
 
-/// The rules of a queue.
-#[derive(Clone, Copy, Debug)]
+/// The rules of a queue; those of a classic one that is declared without arguments by default.
+#[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "a queue's rules are independent of each other")]
 pub(super) struct Rules {
     pub(super) is_quorum: bool,
-    pub(super) durable: bool,
+    pub(super) is_transient: bool,
     /// The version of its files; else policies say it.
     version: Option<u64>,
     has_priorities: bool,
@@ -93,15 +93,20 @@ pub(super) fn queues(random: &mut Random, features: Features) -> Vec<(&'static s
         let mut some = |max_length: Option<u64>| {
             let (is_quorum, is_older) = (random.percent(50), random.percent(50));
             let version = (!is_quorum).then_some(if is_older { 1 } else { 2 });
-            Rules { version, max_length, overflow: Overflow::Reject, ..Rules::plain(is_quorum) }
+            Rules { is_quorum, version, max_length, overflow: Overflow::Reject, ..Rules::default() }
         };
         return vec![("q0", some(None)), ("q1", some(None)), (FULL, some(Some(FULL_AT)))];
     }
     let quorum = QUEUES.get(..N_QUORUM).unwrap_or_default();
     if features.has_logs {
         let has_rules = features.has_rules;
-        let mut some =
-            || if has_rules { Rules::quorum(random, quorum) } else { Rules::plain(true) };
+        let mut some = || {
+            if has_rules {
+                Rules::quorum(random, quorum)
+            } else {
+                Rules { is_quorum: true, ..Rules::default() }
+            }
+        };
         return quorum.iter().map(|queue| (*queue, some())).collect();
     }
     if !features.confirms_late {
@@ -124,31 +129,6 @@ pub(super) fn queues(random: &mut Random, features: Features) -> Vec<(&'static s
 }
 
 impl Rules {
-    /// The rules of a queue that is declared without arguments.
-    pub(super) const fn plain(is_quorum: bool) -> Self {
-        Self {
-            is_quorum,
-            durable: true,
-            version: None,
-            has_priorities: is_quorum,
-            is_single_active: false,
-            on_spread: false,
-            ttl_ms: None,
-            expires_ms: None,
-            max_length: None,
-            max_bytes: None,
-            overflow: Overflow::DropHead,
-            delivery_limit: None,
-            retry: None,
-            confirm_on: None,
-            max_pending: None,
-            max_pending_bytes: None,
-            wants_consumer: false,
-            letters_to: None,
-            wants_at_least_once: false,
-        }
-    }
-
     fn quorum(random: &mut Random, queues: &[&'static str]) -> Self {
         let nowhere = LettersTo::Nowhere(NOWHERE[1]);
         let to = random.choose(queues).map_or(nowhere, LettersTo::Queue);
@@ -168,7 +148,8 @@ impl Rules {
             on_spread: random.percent(40),
             letters_to: random.perhaps(70, &[to]),
             wants_at_least_once,
-            ..Self::plain(true)
+            is_quorum: true,
+            ..Self::default()
         }
     }
 
@@ -177,7 +158,7 @@ impl Rules {
         let spread = random.percent(15);
         let letters_to = to.map(|to| if spread { LettersTo::Spread } else { LettersTo::Queue(to) });
         Self {
-            durable: random.percent(85),
+            is_transient: random.percent(15),
             version: random.perhaps(50, &[1, 1, 2]),
             has_priorities: random.percent(30),
             is_single_active: random.percent(20),
@@ -189,7 +170,7 @@ impl Rules {
             overflow: random.choose(&Overflow::ALL).unwrap_or(Overflow::DropHead),
             delivery_limit: random.perhaps(25, &[0, 1, 3]),
             letters_to,
-            ..Self::plain(false)
+            ..Self::default()
         }
     }
 
@@ -203,7 +184,7 @@ impl Rules {
             _ => None,
         };
         Self {
-            durable: random.percent(80),
+            is_transient: random.percent(20),
             version: Some(if random.percent(25) { 1 } else { 2 }),
             confirm_on: random.perhaps(75, &["ack", "ack", "ack-direct", "ack-direct", "enqueue"]),
             max_pending: random.perhaps(percent(40), &[1, 5, 20]),
@@ -213,7 +194,7 @@ impl Rules {
             overflow: random.choose(&Overflow::ALL).unwrap_or(Overflow::DropHead),
             letters_to,
             on_spread: random.percent(60),
-            ..Self::plain(false)
+            ..Self::default()
         }
     }
 
@@ -234,8 +215,7 @@ impl Rules {
         arguments.number("x-confirm-on-max-pending", self.max_pending);
         arguments.number("x-confirm-on-max-pending-bytes", self.max_pending_bytes);
         arguments.text("x-confirm-on-no-consumer", self.wants_consumer.then_some("nack"));
-        let has_priorities = self.has_priorities && !self.is_quorum;
-        arguments.number("x-max-priority", has_priorities.then_some(PRIORITY_MAX.into()));
+        arguments.number("x-max-priority", self.has_priorities.then_some(PRIORITY_MAX.into()));
         arguments.number("x-queue-version", self.version);
         let (exchange, key) = match self.letters_to {
             Some(LettersTo::Queue(queue)) => (Some(""), Some(queue)),
@@ -248,7 +228,7 @@ impl Rules {
         arguments.text("x-dead-letter-routing-key", key);
         let at_least_once = self.letters_to.is_some() && self.wants_at_least_once;
         arguments.text("x-dead-letter-strategy", at_least_once.then_some("at-least-once"));
-        arguments.declare(queue, self.durable)
+        arguments.declare(queue, !self.is_transient)
     }
 
     pub(super) fn binds(&self, queue: &str) -> Vec<Op> {

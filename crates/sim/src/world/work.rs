@@ -37,7 +37,7 @@ impl World {
         if features.has_tx_and_alarms && random.percent(4) {
             return self.set_alarm(!self.has_alarm);
         }
-        if features.sends_on && random.percent(25) {
+        if features.sends_on && random.percent(45) {
             return self.send_on();
         }
         match random.below(100) {

@@ -2,11 +2,12 @@
 
 use super::{EXCHANGES, PlainQueues, QUEUES, SOURCES, SPREAD_SOURCE};
 use crate::client::{Doing, Expect, short};
-use crate::model::{Binding, Exchange, Kind, Lasting, Target};
+use crate::model::{Binding, Exchange, Fact, Kind, Lasting, Target};
 use session::{
     ErrorKind, ExchangeBinding, ExchangeDeclaration, Flag, Op, QueueBinding, QueueDeclaration,
     Table,
 };
+use std::collections::BTreeSet;
 
 /// Keys of bindings, for every kind of exchange.
 const BINDING_KEYS: &[&str] = &["a", "a.b", "a.*", "#", "*.b", "a.#"];
@@ -75,8 +76,7 @@ impl PlainQueues {
             }
         };
         let before = self.model.facts(true);
-        let is_new = refused.is_none() && !self.model.queues.contains_key(&queue);
-        if is_new {
+        if refused.is_none() && !self.model.queues.contains_key(&queue) {
             self.model.add_queue(&queue, Lasting { durable, auto_delete }, owner);
         }
         let expect = match refused {
@@ -91,16 +91,13 @@ impl PlainQueues {
             auto_delete,
             arguments: Table::default(),
         });
-        self.touch(&before);
-        let durable = is_new && durable && !exclusive;
-        self.control_doing(client, op, Doing { channel, expect, durable, ..Doing::default() });
+        self.define((client, channel), op, expect, &before);
     }
 
     pub(super) fn declare_exchange(&mut self, client: usize, channel: u16) {
         let name = self.harness.random.pick(EXCHANGES);
-        let kinds = [Kind::Direct, Kind::Fanout, Kind::Topic, Kind::Headers];
         let exchange = Exchange {
-            kind: self.harness.random.choose(&kinds).unwrap_or(Kind::Fanout),
+            kind: self.harness.random.choose(&Kind::ALL).unwrap_or(Kind::Fanout),
             durable: self.harness.random.percent(65),
             auto_delete: self.harness.random.percent(30),
             internal: self.harness.random.percent(10),
@@ -116,13 +113,13 @@ impl PlainQueues {
             arguments.push(short("alternate-exchange"), alternate.as_str());
         }
         let before = self.model.facts(true);
-        let (expect, durable) = match self.model.exchanges.get(name) {
+        let expect = match self.model.exchanges.get(name) {
             None => {
                 self.model.exchanges.insert(name.to_owned(), exchange.clone());
-                (Expect::Done, exchange.durable)
+                Expect::Done
             }
-            Some(known) if *known == exchange => (Expect::Done, false),
-            Some(_) => (Expect::ChannelFails(ErrorKind::PreconditionFailed), false),
+            Some(known) if *known == exchange => Expect::Done,
+            Some(_) => Expect::ChannelFails(ErrorKind::PreconditionFailed),
         };
         let op = Op::DeclareExchange(ExchangeDeclaration {
             exchange: short(name),
@@ -133,7 +130,19 @@ impl PlainQueues {
             internal: exchange.internal,
             arguments,
         });
-        self.touch(&before);
+        self.define((client, channel), op, expect, &before);
+    }
+
+    /// Asks for what the model has of definitions already; `before` it had these durable ones.
+    fn define(
+        &mut self,
+        (client, channel): (usize, u16),
+        op: Op,
+        expect: Expect,
+        before: &BTreeSet<Fact>,
+    ) {
+        let durable = *before != self.model.facts(true);
+        self.touch(before);
         self.control_doing(client, op, Doing { channel, expect, durable, ..Doing::default() });
     }
 
@@ -169,9 +178,7 @@ impl PlainQueues {
                 Expect::Done
             }
         };
-        let durable = before != self.model.facts(true);
-        self.touch(&before);
-        self.control_doing(client, op, Doing { channel, expect, durable, ..Doing::default() });
+        self.define((client, channel), op, expect, &before);
     }
 
     pub(super) fn unbind(&mut self, client: usize, channel: u16) {
@@ -189,10 +196,8 @@ impl PlainQueues {
                 Expect::Done
             }
         };
-        let durable = before != self.model.facts(true);
-        self.touch(&before);
         let op = bind_op(&binding, Change::Unbind);
-        self.control_doing(client, op, Doing { channel, expect, durable, ..Doing::default() });
+        self.define((client, channel), op, expect, &before);
     }
 
     pub(super) fn purge(&mut self, client: usize, channel: u16) {
@@ -242,14 +247,12 @@ impl PlainQueues {
                 Expect::Deleted(n_ready)
             }
         };
-        let durable = before != self.model.facts(true);
-        self.touch(&before);
         let op = Op::DeleteQueue {
             queue: short(queue),
             if_unused: Flag::from_bool(if_unused),
             if_empty: Flag::from_bool(if_empty),
         };
-        self.control_doing(client, op, Doing { channel, expect, durable, ..Doing::default() });
+        self.define((client, channel), op, expect, &before);
     }
 
     pub(super) fn delete_exchange(&mut self, client: usize, channel: u16) {
@@ -264,10 +267,8 @@ impl PlainQueues {
             self.model.delete_exchange(exchange);
             Expect::Done
         };
-        let durable = before != self.model.facts(true);
-        self.touch(&before);
         let op = Op::DeleteExchange { exchange: short(exchange), if_unused };
-        self.control_doing(client, op, Doing { channel, expect, durable, ..Doing::default() });
+        self.define((client, channel), op, expect, &before);
     }
 }
 

@@ -103,8 +103,8 @@ impl World {
         stopped && !self.is_over()
     }
 
-    /// What streams still had to do goes with their consumers, which hold each other in memory until then;
-    /// nothing of it gets to the disk.
+    /// Ends the work of streams with their consumers, which hold each other in memory until then; nothing
+    /// of it gets to the disk.
     fn end_streams(&mut self) {
         self.harness.disk.inject(self.harness.disk.operations(), Fault::PowerLoss);
         for (_, peer) in std::mem::take(&mut self.peers) {

@@ -160,7 +160,8 @@ impl World {
     }
 
     fn stream_message(&mut self, stream: &'static str) -> (u64, Content) {
-        let (id, bytes, mut content) = self.new_content(Some(stream), message::Properties::default());
+        let (id, bytes, mut content) =
+            self.new_content(Some(stream), message::Properties::default());
         if !content.form.is_plain() {
             content.body = data_section(&content.body);
         }

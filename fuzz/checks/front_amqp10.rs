@@ -7,11 +7,11 @@ use amqp10::{
 };
 use edge::Step;
 use front_amqp10::{
-    AttachedLink, ConnectionSettings, ConsumerCredit, LINK_PAIR, LinkHandle, LinkRequest,
-    ProtocolFault, SentMessage, ServerConnection, UNFINISHED_BYTES_MAX,
+    AttachedLink, ConnectionSettings, LINK_PAIR, LinkHandle, LinkRequest, ProtocolFault,
+    SentMessage, ServerConnection, UNFINISHED_BYTES_MAX,
 };
 use message::Refusal;
-use session::{ChannelId, Confirmation, Content, LinkId, Position, RefusedBy};
+use session::{ChannelId, Confirmation, ConsumerCredit, Content, LinkId, Position, RefusedBy};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -142,15 +142,14 @@ impl ScriptedBroker {
                     let delivery = SentMessage { position: Position(position), sections: &message };
                     front.deliver(key, delivery, more);
                 }
-                let delivery_count = it.delivery_count.plus(n);
+                let delivery_count = it.delivery_count.wrapping_add(n);
                 let credit = ConsumerCredit {
                     delivery_count,
                     credit: it.credit - n,
                     available: 0,
                     drain: it.drain,
-                    is_active: None,
                 };
-                front.flowed(key, credit);
+                front.flowed(key, credit, None);
             }
             LinkRequest::Settle(it) => assert!(self.handle(it.link).is_some()),
             LinkRequest::Modify(it) => assert!(self.handle(it.link).is_some()),

@@ -45,7 +45,7 @@ impl ConsumerChannel {
                 no_ack: attach.checkout.settling == AckMode::Auto,
                 answer: attach.answer,
             });
-            room_bytes = sink.room_bytes(attach.link);
+            room_bytes = sink.room_bytes();
         }));
         Self {
             connection: attach.connection,

@@ -6,14 +6,14 @@ use crate::connection::ServerConnection;
 use crate::fault::ProtocolFault;
 use crate::life::ConnectionPhase;
 use crate::message_scratch::{PublishedHeads, TargetNode};
-use crate::outbox::{ClientOutbox, LockedServer, OnceGiven, attach_origin, broker_channel};
-use crate::requests::{AttachAsked, CreditRequest, LinkHandle, LinkRequest, ModifiedMessage};
+use crate::outbox::{ClientOutbox, LockedServer, attach_origin, broker_channel};
+use crate::requests::{AttachAsked, LinkHandle, LinkRequest, ModifiedMessage};
 use crate::settings::ConnectionSettings;
 use amqp10::{Attach, Condition, Role, SenderSettleMode, ValueRef};
 use edge::{AuthFailure, Progress, Step, Tick, Timers};
 use session::{
-    Attachment, ChannelId, Control, Error, LinkOp, Negotiated, Op, Outcome, Request, Settle,
-    ShortString, Table, Value,
+    Attachment, ChannelId, Control, CreditRequest, Error, LinkOp, Negotiated, Op, Outcome, Request,
+    Settle, ShortString, Table, Value,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,8 +25,6 @@ const REFUSAL_DELAY_MS: u64 = 3_000;
 const CLOSING_MS: u64 = 10_000;
 /// Looks, in each idle-time-out of a client, at whether something was sent: two are half of it.
 const CHECKS_PER_IDLE_TIME_OUT: u64 = 4;
-/// The most unsettled deliveries of a consumer, whatever its credit: streams need a limit.
-const UNSETTLED_MAX: u16 = u16::MAX;
 
 /// A client's connection.
 #[derive(Debug)]
@@ -228,10 +226,8 @@ impl ClientConnection {
     ) {
         match request {
             LinkRequest::BeginSession(channel) => {
-                let prefetch = Op::SetPrefetch { prefetch_count: UNSETTLED_MAX, global: false };
-                for op in [Op::OpenChannel, Op::EnableConfirms, prefetch] {
-                    requests.push(control(channel, op));
-                }
+                requests.push(control(channel, Op::OpenChannel));
+                requests.push(control(channel, Op::EnableConfirms));
             }
             LinkRequest::Attach(asked) => match self.attach(&asked) {
                 Ok(op) => requests.push(Request::Control(Box::new(Control {
@@ -261,7 +257,10 @@ impl ClientConnection {
             LinkRequest::Modify(modified) => requests.push(settled(as_settle(&modified))),
             // The links are refused.
             LinkRequest::Manage(_) => {}
-            LinkRequest::Credit(credit) => give_credit(locked, &credit, requests),
+            LinkRequest::Credit(credit) => {
+                let channel = broker_channel(credit.channel);
+                requests.push(Request::Flow(CreditRequest { channel, ..credit }));
+            }
             LinkRequest::EndSession(channel) => {
                 locked.consumers.forget_channel(channel);
                 self.targets.retain(|key, _| key.channel != channel);
@@ -336,7 +335,7 @@ fn consumer_of(attach: &Attach<'_>) -> Result<Attachment, ProtocolFault> {
         queue: source_of(attach)?,
         consumer_tag: ShortString::truncated(&attach.handle.to_string()),
         no_ack: attach.snd_settle_mode == SenderSettleMode::Settled,
-        has_link_credit: false,
+        has_link_credit: true,
         exclusive: false,
         arguments,
     })
@@ -360,18 +359,6 @@ const fn as_settle(modified: &ModifiedMessage) -> Settle {
         (false, false) => Outcome::Released,
     };
     Settle { channel, link, position, outcome }
-}
-
-/// Gives a consumer credit, and has its queue asked for what it can be given now.
-fn give_credit(locked: &mut LockedServer, asked: &CreditRequest, requests: &mut Vec<Request>) {
-    let CreditRequest { channel, link, delivery_count, credit, drain, echo } = *asked;
-    locked.give_credit(link, (delivery_count, credit));
-    if let Some(consumer) = locked.consumers.get_mut(link) {
-        consumer.once_given = OnceGiven::of(asked);
-        if consumer.credit > 0 || drain || echo {
-            requests.push(control(channel, Op::Link(LinkOp::Give(link))));
-        }
-    }
 }
 
 /// A map of names as a table; values that are no words or numbers are left out.

@@ -5,12 +5,12 @@ use crate::incoming::Payload;
 use crate::life::{ConnectionLife, ConnectionPhase, InputReading};
 use crate::login::SaslLogin;
 use crate::open::ClientOpen;
-use crate::requests::{AttachResult, ConsumerCredit, LinkHandle, LinkRequest, SentMessage};
+use crate::requests::{AttachResult, LinkHandle, LinkRequest, SentMessage};
 use crate::session_table::{FrameBody, SessionTable};
 use crate::settings::ConnectionSettings;
 use amqp10::{Close, Condition, FrameRef, FrameType, Open, Performative, decode_frame};
 use edge::{AuthFailure, CloseMode, Progress, Step};
-use session::{ChannelId, Confirmation, Error, Span};
+use session::{ChannelId, Confirmation, ConsumerCredit, Error, Span};
 use std::sync::Arc;
 
 /// The most requests made in one go, as other fronts do.
@@ -268,11 +268,12 @@ impl ServerConnection {
         }
     }
 
-    /// Tells a consumer's credit.
-    pub fn flowed(&mut self, key: LinkHandle, credit: ConsumerCredit) {
+    /// Tells a consumer's credit, and whether it is the active one of its queue; none if that is as it was
+    /// told before.
+    pub fn flowed(&mut self, key: LinkHandle, credit: ConsumerCredit, is_active: Option<bool>) {
         let Self { life, sessions, .. } = self;
         sessions.with(life, key.channel.0, &mut Vec::new(), |session, io| {
-            session.flowed(io, key.handle, credit);
+            session.flowed(io, key.handle, credit, is_active);
         });
     }
 

@@ -35,8 +35,8 @@ pub use incoming::{LINK_CREDIT, UNFINISHED_BYTES_MAX};
 pub use open::ClientOpen;
 pub use outbox::{ClientOutbox, LockedServer};
 pub use requests::{
-    AttachAsked, AttachResult, AttachedLink, ConsumerCredit, CreditRequest, LinkHandle,
-    LinkRequest, ManagementCall, ModifiedMessage, ReceivedMessage, SentMessage,
+    AttachAsked, AttachResult, AttachedLink, LinkHandle, LinkRequest, ManagementCall,
+    ModifiedMessage, ReceivedMessage, SentMessage,
 };
 pub use settings::{ConnectionSettings, LINK_PAIR};
 pub use settlement::{NumberedEntries, UnsettledDeliveries};

@@ -37,16 +37,6 @@ impl MessageScratch {
         &self.0
     }
 
-    /// The message that was encoded last.
-    pub(crate) fn message(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// Takes back a message that was encoded before.
-    pub(crate) fn put_back(&mut self, message: Vec<u8>) {
-        self.0 = message;
-    }
-
     /// Gives back memory that is not in use.
     pub(crate) fn trim(&mut self) {
         if self.0.capacity() > IDLE_BYTES_MAX {

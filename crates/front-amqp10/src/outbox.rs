@@ -7,12 +7,11 @@ mod events;
 use crate::connection::ServerConnection;
 use crate::message_scratch::MessageScratch;
 use crate::requests::{LinkRequest, SentMessage};
-use amqp10::{SerialNumber, put_empty_frame};
-pub(crate) use consumers::OnceGiven;
-use consumers::{ConsumerLink, ConsumerLinks, HeldDelivery};
+use amqp10::put_empty_frame;
+use consumers::ConsumerLinks;
 use edge::{Closing, OutboxBudget, OutboxState, Outgoing, Put, SharedOutbox, WriteBatch};
 use session::{
-    ChannelId, Confirmation, DELIVERY_BYTES, Delivery, Event, LinkId, Position, Room, Sink,
+    ChannelId, Confirmation, ConsumerCredit, Delivery, Event, LinkId, Position, Room, Sink,
     UnsettledSince,
 };
 use std::sync::Arc;
@@ -84,21 +83,25 @@ impl OutboxState for LockedServer {
 impl Sink for LockedServer {
     fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room {
         // Its consumer is lost, or its session is: the delivery goes back with what that held.
-        let Some(consumer) = self.consumers.get_mut(link) else { return Room::Full };
-        let message = self.scratch.encode(&delivery);
+        let Some(consumer) = self.consumers.get(link) else { return Room::Full };
+        let key = consumer.key;
+        self.flush();
+        let starts_at = self.out.end_of_bytes();
         let Delivery { position, settled_by_write, .. } = delivery;
-        if consumer.credit == 0 || !consumer.held.is_empty() {
-            let message = message.to_vec();
-            consumer.held.push_back(HeldDelivery { position, settled_by_write, message });
-            return Room::Full;
+        let message = SentMessage { position, sections: self.scratch.encode(&delivery) };
+        self.server.deliver(key, message, &mut self.follow_up);
+        self.flush();
+        if settled_by_write {
+            let (channel, ends_at) = (broker_channel(key.channel).0, self.out.end_of_bytes());
+            // Nobody asks for the numbers of deliveries.
+            let tag = 0;
+            self.out.settle_by_write(Put { channel, link, tag, position, starts_at, ends_at });
         }
-        self.send(link, position, settled_by_write);
         self.room_after(link)
     }
 
-    fn room_bytes(&self, link: LinkId) -> usize {
-        let credit_bytes = self.consumers.get(link).map_or(0, ConsumerLink::credit_bytes);
-        self.out.room_bytes().min(credit_bytes)
+    fn room_bytes(&self) -> usize {
+        self.out.room_bytes()
     }
 
     fn event(&mut self, event: Event<'_>) {
@@ -108,6 +111,13 @@ impl Sink for LockedServer {
 
     fn confirm(&mut self, channel: ChannelId, first: u64, last: u64, answer: Confirmation<'_>) {
         self.server.answer(events::session_channel(channel), first, last, answer);
+    }
+
+    fn flowed(&mut self, link: LinkId, credit: ConsumerCredit) {
+        if let Some(consumer) = self.consumers.get(link) {
+            self.server.flowed(consumer.key, credit, None);
+            self.flush();
+        }
     }
 
     fn readable(&mut self, link: LinkId) {
@@ -148,54 +158,15 @@ impl LockedServer {
         self.out.awake();
     }
 
-    /// Sends the message in the scratch.
-    fn send(&mut self, link: LinkId, position: Position, settled_by_write: bool) {
-        self.flush();
-        let starts_at = self.out.end_of_bytes();
-        let Some(consumer) = self.consumers.get_mut(link) else { return };
-        consumer.credit -= 1;
-        consumer.delivery_count = consumer.delivery_count.plus(1);
-        let (key, tag) = (consumer.key, u64::from(consumer.delivery_count.bits()));
-        let message = SentMessage { position, sections: self.scratch.message() };
-        self.server.deliver(key, message, &mut self.follow_up);
-        self.flush();
-        if settled_by_write {
-            let (channel, ends_at) = (broker_channel(key.channel).0, self.out.end_of_bytes());
-            self.out.settle_by_write(Put { channel, link, tag, position, starts_at, ends_at });
-        }
-    }
-
-    /// The room that a link has left: no more deliveries than its credit, and none while much waits for the
-    /// session's window.
+    /// The room that a link has left: none while much waits for the session's window.
     fn room_after(&mut self, link: LinkId) -> Room {
         let Self { consumers, out, server, .. } = self;
         let Some(consumer) = consumers.get_mut(link) else { return Room::Full };
-        let credit_bytes = consumer.credit_bytes();
-        if credit_bytes == 0 {
-            return Room::Full;
-        }
         if server.sessions.n_waiting_bytes_of(consumer.key.channel.0) >= WAITING_BYTES_MAX {
             consumer.waits_for_window = true;
             return Room::Full;
         }
-        match out.room_after(link, &mut consumer.is_paused) {
-            Room::Bytes(bytes) => Room::Bytes(bytes.min(credit_bytes)),
-            Room::Full => Room::Full,
-        }
-    }
-
-    /// Takes the credit that a client gives a consumer, and sends what was held for want of it.
-    pub(crate) fn give_credit(&mut self, link: LinkId, (seen, credit): (SerialNumber, u32)) {
-        let Some(consumer) = self.consumers.get_mut(link) else { return };
-        consumer.set_credit(seen, credit);
-        while let Some(consumer) = self.consumers.get_mut(link)
-            && consumer.credit > 0
-            && let Some(held) = consumer.held.pop_front()
-        {
-            let HeldDelivery { position, settled_by_write, message } = held;
-            self.scratch.put_back(message);
-            self.send(link, position, settled_by_write);
-        }
+        out.room_after(link, &mut consumer.is_paused)
     }
 
     /// Resumes links whose sessions have a window again.
@@ -215,5 +186,3 @@ impl LockedServer {
         self.out.forget_channel(channel.0);
     }
 }
-
-const _: () = assert!(DELIVERY_BYTES > 0, "a link's credit is told in bytes");

@@ -2,7 +2,7 @@
 
 use crate::fault::ProtocolFault;
 use amqp10::{Attach, LinkTarget, Performative, SerialNumber, SourceTerminus};
-use session::{ChannelId, Content, LinkId, Position, Settle};
+use session::{ChannelId, Content, CreditRequest, LinkId, Position, Settle};
 
 /// A link of a connection, as its client names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -136,36 +136,4 @@ pub struct SentMessage<'m> {
     pub position: Position,
     /// The message's sections.
     pub sections: &'m [u8],
-}
-
-/// A consumer's credit, as its client knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CreditRequest {
-    /// The session's channel.
-    pub channel: ChannelId,
-    /// The link.
-    pub link: LinkId,
-    /// The deliveries that the client has seen on the link; the broker counts them from 0 on.
-    pub delivery_count: SerialNumber,
-    /// The deliveries that may follow those.
-    pub credit: u32,
-    /// Whether the credit is to be used up: by what is there, and what is left over by being counted.
-    pub drain: bool,
-    /// Whether the client wants to be told the link's state in any case.
-    pub echo: bool,
-}
-
-/// The credit of a consumer as its queue has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConsumerCredit {
-    /// The deliveries made on the link, and those that were drained.
-    pub delivery_count: SerialNumber,
-    /// The deliveries that may follow.
-    pub credit: u32,
-    /// Ready messages of the queue.
-    pub available: u32,
-    /// Whether the client asked for the credit to be used up.
-    pub drain: bool,
-    /// Whether the consumer is the active one of its queue; none if that is as it was told before.
-    pub is_active: Option<bool>,
 }

@@ -12,8 +12,8 @@ use crate::management_links::{
 use crate::outcomes::{DeliveryRange, OutcomeRuns, put_rejected, put_settled};
 use crate::outgoing::{DeliveryHead, FrameSender, OutgoingLink, UnsettledMessage, WaitingOutputs};
 use crate::requests::{
-    AttachAsked, AttachResult, AttachedLink, ConsumerCredit, CreditRequest, LinkHandle,
-    LinkRequest, ManagementCall, ModifiedMessage, SentMessage,
+    AttachAsked, AttachResult, AttachedLink, LinkHandle, LinkRequest, ManagementCall,
+    ModifiedMessage, SentMessage,
 };
 use crate::settlement::{NumberedEntries, UnsettledDeliveries};
 use crate::windows::SessionWindows;
@@ -22,7 +22,9 @@ use amqp10::{
     PassingState, Performative, Role, SenderSettleMode, SerialNumber, Transfer, ValueRef,
 };
 use message::Refusal;
-use session::{ChannelId, Confirmation, Content, LinkId, Outcome, Settle};
+use session::{
+    ChannelId, Confirmation, ConsumerCredit, Content, CreditRequest, LinkId, Outcome, Settle,
+};
 
 /// The connection's part of what a session does.
 #[derive(Debug)]
@@ -611,18 +613,24 @@ impl SessionEndpoint {
     }
 
     /// Tells a consumer's credit, behind the deliveries that were made before.
-    pub(crate) fn flowed(&mut self, io: &mut SessionIo<'_>, handle: u32, credit: ConsumerCredit) {
+    pub(crate) fn flowed(
+        &mut self,
+        io: &mut SessionIo<'_>,
+        handle: u32,
+        credit: ConsumerCredit,
+        is_active: Option<bool>,
+    ) {
         if !matches!(self.link_mut(handle), Some(LinkState::Outgoing(_))) {
             return;
         }
         let sender = io.sender(self.channel);
         let flow = Flow {
             handle: Some(handle),
-            delivery_count: Some(credit.delivery_count),
+            delivery_count: Some(SerialNumber::new(credit.delivery_count)),
             link_credit: Some(credit.credit),
             available: Some(credit.available),
             drain: credit.drain,
-            properties: credit.is_active.map_or(MapRef::EMPTY, activity),
+            properties: is_active.map_or(MapRef::EMPTY, activity),
             ..self.windows.flow()
         };
         self.waiting.flow(&sender, &self.windows, flow, io.out);
@@ -679,7 +687,7 @@ impl SessionEndpoint {
 
 const fn credit_request(channel: u16, link: LinkId, flow: EarlyFlow) -> LinkRequest {
     let EarlyFlow { delivery_count, credit, drain, echo } = flow;
-    let channel = ChannelId(channel);
+    let (channel, delivery_count) = (ChannelId(channel), delivery_count.bits());
     LinkRequest::Credit(CreditRequest { channel, link, delivery_count, credit, drain, echo })
 }
 

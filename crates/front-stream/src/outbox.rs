@@ -104,7 +104,7 @@ impl Sink for Locked {
         Room::Full
     }
 
-    fn room_bytes(&self, _link: LinkId) -> usize {
+    fn room_bytes(&self) -> usize {
         self.out.room_bytes()
     }
 

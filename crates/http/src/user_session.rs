@@ -239,7 +239,7 @@ impl Sink for Letters {
         Room::Full
     }
 
-    fn room_bytes(&self, _link: LinkId) -> usize {
+    fn room_bytes(&self) -> usize {
         0
     }
 

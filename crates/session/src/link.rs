@@ -1,7 +1,7 @@
 //! The words of clients whose links are requests of their own: a refusal ends the link it is about, and
 //! nothing else.
 
-use crate::{Attachment, ChannelId, Error, LinkId, MethodTag, ShortString};
+use crate::{Attachment, Error, LinkId, MethodTag, ShortString};
 
 /// The operation on a link that a client asks for.
 #[derive(Debug)]
@@ -17,8 +17,6 @@ pub enum LinkOp {
     },
     /// End a consumer and give back what it holds; not answered.
     DetachConsumer(LinkId),
-    /// Give the consumer what its outbox has room for; answered by [`LinkEvent::Given`].
-    Give(LinkId),
 }
 
 /// An event of a link.
@@ -37,12 +35,5 @@ pub enum LinkEvent {
         origin: MethodTag,
         /// The reason.
         error: Error,
-    },
-    /// A consumer was given what there was for it.
-    Given {
-        /// The consumer's channel.
-        channel: ChannelId,
-        /// The consumer.
-        link: LinkId,
     },
 }

@@ -40,9 +40,9 @@ pub trait Sink {
     /// more on this link until the connection asks for it again (the outbox has noted the link).
     fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room;
 
-    /// About how many bytes of deliveries on this link it takes before it says [`Room::Full`], as if that was
-    /// asked before the first of them. With none, that is its answer to the next one.
-    fn room_bytes(&self, link: LinkId) -> usize;
+    /// About how many bytes of deliveries it takes before it says [`Room::Full`], as if that was asked before
+    /// the first of them. With none, that is its answer to the next one.
+    fn room_bytes(&self) -> usize;
 
     /// Whether the client can be sent a message whose properties take so many bytes. If not, it is about to
     /// lose its connection for that, and the message must stay in `queue`.

@@ -30,6 +30,8 @@ pub struct Consumer {
 struct Facts {
     consumer_tag: ShortString,
     arguments: Table,
+    /// Whether a delivery settles its message: nothing waits for its client then.
+    is_no_ack: bool,
 }
 
 struct State {
@@ -79,7 +81,11 @@ impl Stream {
                 attach.link,
                 attach.outbox,
             ),
-            facts: Facts { consumer_tag: attach.consumer_tag.clone(), arguments: attach.arguments },
+            facts: Facts {
+                consumer_tag: attach.consumer_tag.clone(),
+                arguments: attach.arguments,
+                is_no_ack: attach.checkout.settling == AckMode::Auto,
+            },
             state: Mutex::new(State::new(cursor, attach.checkout.credit_mode)),
             tally: attach.tally,
         });
@@ -90,7 +96,7 @@ impl Stream {
             channel: attach.channel,
             link: attach.link,
             consumer_tag: attach.consumer_tag,
-            no_ack: false,
+            no_ack: consumer.facts.is_no_ack,
             answer: attach.answer,
         };
         consumer.follower.tell(attached);
@@ -111,7 +117,9 @@ fn check(stream: &Stream, attach: &Attach<'_>) -> Result<(), AttachRefused> {
         let text = format!("consumer prefetch count is not set for stream {resource}");
         return Err(AttachRefused::Unfit(text));
     }
-    if attach.checkout.settling == AckMode::Auto {
+    // Without link credit nothing would limit deliveries.
+    let is_by_credit = attach.checkout.credit_mode == CreditMode::Link;
+    if attach.checkout.settling == AckMode::Auto && !is_by_credit {
         let text = format!("automatic acknowledgement not supported by stream {resource}");
         return Err(AttachRefused::NotImplemented(text));
     }
@@ -254,12 +262,16 @@ impl Consumer {
             let (mut pause, mut n_delivered) = (Pause::ChunkEnds, 0);
             let told = self.follower.batch(&mut |sink| {
                 (pause, n_delivered) = state.cursor.deliver(self.follower.link, credit, sink);
-                self.tally.add(Count::Delivered, n_delivered);
+                let auto = self.facts.is_no_ack;
+                self.tally
+                    .add(if auto { Count::DeliveredAuto } else { Count::Delivered }, n_delivered);
             });
             waker = told.or(waker);
-            state.n_unacked += n_delivered;
             state.room.take(n_delivered);
-            self.stream.readers.add_unacked(n_delivered);
+            if !self.facts.is_no_ack {
+                state.n_unacked += n_delivered;
+                self.stream.readers.add_unacked(n_delivered);
+            }
             match pause {
                 Pause::NoRoom => return waker,
                 Pause::NoCredit => return self.end_drain(&mut state).or(waker),
@@ -318,7 +330,7 @@ impl Reader for Consumer {
             connection,
             channel,
             consumer_tag: self.facts.consumer_tag.clone(),
-            ack_required: true,
+            ack_required: !self.facts.is_no_ack,
             prefetch_count: stdx::lock(&self.state).prefetch,
             exclusive: false,
             arguments: self.facts.arguments.clone(),

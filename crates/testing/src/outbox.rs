@@ -377,7 +377,7 @@ impl Locked<'_> {
     /// The room after a delivery on this link.
     fn room_after(&mut self, link: LinkId) -> Room {
         self.flow.n_unread += 1;
-        let room_bytes = self.room_bytes(link);
+        let room_bytes = self.room_bytes();
         if room_bytes > 0 {
             return Room::Bytes(room_bytes);
         }
@@ -396,7 +396,7 @@ impl Sink for Locked<'_> {
         self.room_after(link)
     }
 
-    fn room_bytes(&self, _link: LinkId) -> usize {
+    fn room_bytes(&self) -> usize {
         match self.flow.space {
             Space::Bytes(bytes) => bytes,
             Space::Deliveries(limit) => {

@@ -17,7 +17,7 @@ pub(super) struct LinkRequests<'s> {
 impl LinkRequests<'_> {
     /// Carries out a request of a link. COMPAT: a permission that is missing ends the channel.
     pub(super) async fn act(&mut self, control: &Control, op: &LinkOp) -> Result<Handled, Error> {
-        let (channel, origin) = (control.channel, control.origin);
+        let origin = control.origin;
         let done = match op {
             LinkOp::AttachConsumer(consume) => self.attach_consumer(control, consume).await,
             LinkOp::AttachPublisher { exchange, routing_key } => {
@@ -32,12 +32,6 @@ impl LinkRequests<'_> {
             LinkOp::DetachConsumer(link) => {
                 self.end_link(*link).await;
                 Ok(Handled::Answered)
-            }
-            LinkOp::Give(link) => {
-                if let Some(known) = self.links.get(*link) {
-                    known.resume();
-                }
-                self.client.turn.answer(Event::Link(LinkEvent::Given { channel, link: *link }))
             }
         };
         match done {
@@ -65,13 +59,7 @@ impl LinkRequests<'_> {
                 "queues that confirm on ack-direct are not consumed on links",
             ));
         }
-        let handled = links.consume(client, control, consume).await?;
-        let channel = client.channels.get(control.channel);
-        if let Some(link) = channel.and_then(|it| it.consumers.get(&consume.consumer_tag)) {
-            // Each settlement may be the one that the client's credit waits for.
-            links.note_prefetch(*link, Some(1));
-        }
-        Ok(handled)
+        links.consume(client, control, consume).await
     }
 
     /// Ends a consumer, and gives back what it holds.

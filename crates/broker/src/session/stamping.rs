@@ -68,8 +68,8 @@ impl Sink for Stamping<'_> {
         self.sink.fits(properties_bytes + STAMP_BYTES_MAX, queue)
     }
 
-    fn room_bytes(&self, link: LinkId) -> usize {
-        self.sink.room_bytes(link)
+    fn room_bytes(&self) -> usize {
+        self.sink.room_bytes()
     }
 
     fn event(&mut self, event: Event<'_>) {

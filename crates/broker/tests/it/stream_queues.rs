@@ -96,6 +96,20 @@ fn link_credit_is_used_up_by_deliveries_and_by_a_drain() {
 }
 
 #[test]
+fn deliveries_by_link_credit_may_be_settled_at_once() {
+    let broker = start(&Arc::new(MemoryDisk::new()));
+    let mut consumer = client(&broker);
+    consumer.publish("s", &["a", "b", "c"], Kind::Transient);
+    let from = [("x-stream-offset", text("first"))];
+    let link = consumer.consume_by_credit_with("s", "c", true, &from);
+    assert_eq!(consumer.flow(link, 0, 2, "echo"), ["deliver a", "deliver b", "credit 2+0 of 1"]);
+    let mut held = std::collections::BTreeMap::new();
+    broker.view().queue("/", "s").unwrap().as_stream().unwrap().count_held(&mut held);
+    assert_eq!(held.into_values().sum::<u64>(), 0, "nothing waits to be settled");
+    assert_eq!(consumer.flow(link, 2, 5, "drain"), ["deliver c", "credit 7+0 of 0 drained"]);
+}
+
+#[test]
 fn readers_begin_where_they_say() {
     let disk = Arc::new(MemoryDisk::new());
     let broker = start(&disk);

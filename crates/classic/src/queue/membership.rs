@@ -196,8 +196,8 @@ impl Membership<'_> {
     /// A consumer's outbox has room again.
     pub(super) fn resume(&mut self, consumer: ConsumerKey, wakes: &mut Wakes) {
         let Some(host) = self.consumers.get(consumer) else { return };
-        let (mut room_bytes, link) = (0, host.link);
-        wakes.extend(host.outbox.batch(&mut |sink| room_bytes = sink.room_bytes(link)));
+        let mut room_bytes = 0;
+        wakes.extend(host.outbox.batch(&mut |sink| room_bytes = sink.room_bytes()));
         self.consumers.change(self.fifo, consumer, |it| it.room = OutboxRoom::of(room_bytes));
     }
 

@@ -64,7 +64,7 @@ impl Sink for Locked {
         fits
     }
 
-    fn room_bytes(&self, _link: LinkId) -> usize {
+    fn room_bytes(&self) -> usize {
         self.out.room_bytes()
     }
 

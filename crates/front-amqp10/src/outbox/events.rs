@@ -1,9 +1,9 @@
 //! Events of the broker, as the connection's state takes them.
 
 use super::LockedServer;
-use super::consumers::{ConsumerLink, OnceGiven};
+use super::consumers::ConsumerLink;
 use crate::fault::{FaultScope, ProtocolFault};
-use crate::requests::{AttachedLink, ConsumerCredit, LinkHandle, LinkRequest};
+use crate::requests::{AttachedLink, LinkHandle, LinkRequest};
 use amqp10::Condition;
 use session::{ChannelId, Error, ErrorKind, Event, LinkEvent, LinkId, MethodTag, ShortString};
 
@@ -77,7 +77,6 @@ impl LockedServer {
                 let refused = Err(ProtocolFault { scope: FaultScope::Link, ..fault });
                 self.server.attached(attached_key(origin), refused, &mut self.follow_up);
             }
-            LinkEvent::Given { link, .. } => self.given(link),
         }
     }
 
@@ -100,24 +99,6 @@ impl LockedServer {
         let Some(consumer) = self.consumers.remove(link) else { return };
         self.server.broker_ends(consumer.key, &ProtocolFault::link(Condition::ResourceDeleted, ""));
         self.follow_up.push(LinkRequest::Detach { channel: session_channel(channel), link });
-    }
-
-    /// A consumer was given what its queue had for it: its credit is used up if that is wanted, and told.
-    fn given(&mut self, link: LinkId) {
-        let Some(consumer) = self.consumers.get_mut(link) else { return };
-        let once_given = std::mem::take(&mut consumer.once_given);
-        let drain = once_given == OnceGiven::Drained;
-        if drain {
-            consumer.delivery_count = consumer.delivery_count.plus(consumer.credit);
-            consumer.credit = 0;
-        }
-        if once_given != OnceGiven::Nothing {
-            let ConsumerLink { key, delivery_count, credit, .. } = *consumer;
-            self.server.flowed(
-                key,
-                ConsumerCredit { delivery_count, credit, available: 0, drain, is_active: None },
-            );
-        }
     }
 }
 

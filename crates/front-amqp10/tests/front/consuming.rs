@@ -6,8 +6,8 @@ use amqp10::{
     Open, PassingState, Performative, ReceiverSettleMode, Rejected, Role, SenderSettleMode,
     TransactionalState,
 };
-use front_amqp10::{ConnectionSettings, ConsumerCredit, SentMessage};
-use session::Position;
+use front_amqp10::{ConnectionSettings, SentMessage};
+use session::{ConsumerCredit, Position};
 
 fn attached() -> Talk {
     attached_with(consumer(0), begin())
@@ -50,14 +50,8 @@ fn a_consumer_is_told_that_it_is_the_active_one() {
     let mut talk = attached();
     let mut told = Vec::new();
     for is_active in [true, false] {
-        let credit = ConsumerCredit {
-            delivery_count: id(2),
-            credit: 7,
-            available: 3,
-            drain: false,
-            is_active: Some(is_active),
-        };
-        talk.front.flowed(key(0), credit);
+        let credit = ConsumerCredit { delivery_count: 2, credit: 7, available: 3, drain: false };
+        talk.front.flowed(key(0), credit, Some(is_active));
         talk.hears_each(|_, performative, _| {
             let Performative::Flow(flow) = performative else { panic!("{performative:?}") };
             assert_eq!((flow.handle, flow.link_credit), (Some(0), Some(7)));
@@ -83,14 +77,8 @@ fn credit_is_told_to_the_broker_and_back() {
         talk.takes_asked(),
         ["credit 100 0+10 drain false echo false", "credit 100 3+10 drain true echo true"]
     );
-    let credit = ConsumerCredit {
-        delivery_count: id(13),
-        credit: 0,
-        available: 2,
-        drain: true,
-        is_active: None,
-    };
-    talk.front.flowed(key(0), credit);
+    let credit = ConsumerCredit { delivery_count: 13, credit: 0, available: 2, drain: true };
+    talk.front.flowed(key(0), credit, None);
     assert_eq!(talk.hears(), ["flow 0+400 link 0 13+0 drain"]);
 }
 
@@ -223,14 +211,8 @@ fn a_closed_window_holds_back_its_session_in_order() {
     let mut talk = attached_with(consumer(0), Begin { incoming_window: 1, ..begin() });
     deliver(&mut talk, 0, b"first");
     deliver(&mut talk, 1, b"second");
-    let credit = ConsumerCredit {
-        delivery_count: id(2),
-        credit: 0,
-        available: 0,
-        drain: true,
-        is_active: None,
-    };
-    talk.front.flowed(key(0), credit);
+    let credit = ConsumerCredit { delivery_count: 2, credit: 0, available: 0, drain: true };
+    talk.front.flowed(key(0), credit, None);
     deliver(&mut talk, 2, b"third");
     assert_eq!(talk.hears(), ["transfer 0 0 5"]);
     assert_eq!(talk.front.n_waiting_bytes(), 11);

@@ -194,11 +194,7 @@ impl Talk {
             ),
             LinkRequest::Credit(it) => format!(
                 "credit {} {}+{} drain {} echo {}",
-                it.link.0,
-                it.delivery_count.bits(),
-                it.credit,
-                it.drain,
-                it.echo
+                it.link.0, it.delivery_count, it.credit, it.drain, it.echo
             ),
             LinkRequest::Manage(it) => {
                 format!("manage {} {}", it.responses.handle, it.sections.len())

@@ -2,8 +2,8 @@
 
 use crate::harness::{Talk, begin, consumer, disposition, flow, key, publisher, whole};
 use amqp10::{Attach, Begin, DeliveryState, Detach, Flow, Performative, SerialNumber, Transfer};
-use front_amqp10::{ConnectionSettings, ConsumerCredit, SentMessage, UNFINISHED_BYTES_MAX};
-use session::Position;
+use front_amqp10::{ConnectionSettings, SentMessage, UNFINISHED_BYTES_MAX};
+use session::{ConsumerCredit, Position};
 
 /// Dispositions over the whole number space, of a consumer that holds a few deliveries.
 #[test]
@@ -107,15 +107,8 @@ fn flows_that_wait_for_a_window_are_bounded() {
     }
     talk.hears();
     for n in 0..50_000_u32 {
-        let delivery_count = SerialNumber::new(n);
-        let credit = ConsumerCredit {
-            delivery_count,
-            credit: 0,
-            available: 0,
-            drain: true,
-            is_active: None,
-        };
-        talk.front.flowed(key(n % 2), credit);
+        let credit = ConsumerCredit { delivery_count: n, credit: 0, available: 0, drain: true };
+        talk.front.flowed(key(n % 2), credit, None);
     }
     assert_eq!(talk.hears(), [""; 0]);
     talk.says(&Performative::Flow(flow(0, 0)));

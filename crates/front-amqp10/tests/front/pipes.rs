@@ -6,9 +6,9 @@ use amqp10::{
     Begin, DeliveryOutcome, DeliveryState, Disposition, Flow, FrameType, Open, Performative, Role,
     Transfer, put_frame,
 };
-use front_amqp10::{ConnectionSettings, ConsumerCredit, SentMessage};
+use front_amqp10::{ConnectionSettings, SentMessage};
 use proptest::prelude::*;
-use session::{ChannelId, Confirmation, Position};
+use session::{ChannelId, Confirmation, ConsumerCredit, Position};
 use std::collections::VecDeque;
 
 /// Publishers of the client; the handle behind theirs is its consumer's.
@@ -107,15 +107,9 @@ impl PipeClient {
             let n = self.n_delivered;
             self.talk.front.answer(ChannelId(0), n, n, Confirmation::Accepted);
         }
-        let delivery_count = id(u32::try_from(self.n_delivered).unwrap());
-        let credit = ConsumerCredit {
-            delivery_count,
-            credit: 9,
-            available: 0,
-            drain: false,
-            is_active: None,
-        };
-        self.talk.front.flowed(key(CONSUMER), credit);
+        let delivery_count = u32::try_from(self.n_delivered).unwrap();
+        let credit = ConsumerCredit { delivery_count, credit: 9, available: 0, drain: false };
+        self.talk.front.flowed(key(CONSUMER), credit, None);
     }
 
     /// Takes everything that the server has sent.

@@ -142,7 +142,7 @@ fn a_full_outbox_and_news_for_a_waiting_link_both_come_back() {
         let (header, data) = (&header(&[]), ChunkData::Shared(data.clone()));
         let chunk = ChunkDelivery { header, data, committed_chunk_id: 0 };
         assert_eq!(sink.deliver_chunk(LinkId(1), &chunk), Room::Full);
-        assert_eq!(sink.room_bytes(LinkId(1)), 0);
+        assert_eq!(sink.room_bytes(), 0);
         sink.readable(LinkId(2));
         sink.readable(LinkId(1));
     });

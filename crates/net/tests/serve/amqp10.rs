@@ -7,6 +7,8 @@ use amqp10::{
     Section, SenderSettleMode, SerialNumber, SourceTerminus, Symbol, Symbols, TargetTerminus,
     TerminusDurability, Transfer, ValueRef, decode_frame, frame_size, put_frame,
 };
+use amqp091::method::QueueDeclare;
+use amqp091::{ShortString, Table, TableRef, Value};
 use front_amqp091::Settings;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -88,6 +90,10 @@ impl Peer {
 
     /// Attaches a link to the queue `q`: as a publisher on handle 0, or as a consumer on handle 1.
     fn attaches(&mut self, role: Role, address: &str) {
+        self.attaches_as(role, address, SenderSettleMode::Mixed);
+    }
+
+    fn attaches_as(&mut self, role: Role, address: &str, snd_settle_mode: SenderSettleMode) {
         let target = TargetTerminus {
             address: Some(ValueRef::Str(address)),
             durable: TerminusDurability::None,
@@ -103,7 +109,7 @@ impl Peer {
             name: "link",
             handle: u32::from(role == Role::Receiver),
             role,
-            snd_settle_mode: SenderSettleMode::Mixed,
+            snd_settle_mode,
             rcv_settle_mode: ReceiverSettleMode::First,
             source: (role == Role::Receiver).then_some(source),
             target: (role == Role::Sender).then_some(LinkTarget::Terminus(target)),
@@ -141,13 +147,17 @@ impl Peer {
 
     /// Gives the consumer credit; `n_seen` transfers have come.
     fn gives_credit(&mut self, n_seen: u32, credit: u32) {
+        self.flows(n_seen, Flow { link_credit: Some(credit), ..NO_FLOW });
+    }
+
+    /// Tells the consumer's part of a flow; `n_seen` transfers have come.
+    fn flows(&mut self, n_seen: u32, flow: Flow<'static>) {
         let seen = SerialNumber::new(n_seen);
-        let windows = Flow::of_session(seen, 1000, SerialNumber::new(0), 1000);
         self.says(&Performative::Flow(Flow {
+            next_incoming_id: Some(seen),
             handle: Some(1),
-            delivery_count: Some(seen),
-            link_credit: Some(credit),
-            ..windows
+            delivery_count: flow.delivery_count.or(Some(seen)),
+            ..flow
         }));
     }
 
@@ -182,39 +192,67 @@ impl Peer {
     /// The next frame that is no flow, in words.
     fn hears(&mut self) -> String {
         loop {
-            let body = self.frame(FrameType::Amqp);
-            let (performative, payload) = Performative::decode(&body).unwrap();
-            let error = |error: Option<amqp10::AmqpError<'_>>| {
-                error.map_or(String::new(), |error| format!(" {}", error.condition.0))
-            };
-            return match performative {
-                Performative::Flow(_) => continue,
-                Performative::Open(open) => format!("open {}", open.container_id),
-                Performative::Begin(_) => "begin".to_owned(),
-                Performative::Attach(it) => format!("attach {:?}", it.role),
-                Performative::Transfer(it) => {
-                    let message = amqp10::MessageRef::parse(payload).unwrap();
-                    let body: Vec<u8> = message.body.data().flatten().copied().collect();
-                    let again = message.header.is_none_or(|header| !header.first_acquirer);
-                    let again = if again { " again" } else { "" };
-                    let id = it.delivery_id.map_or(0, SerialNumber::bits);
-                    format!("transfer {id} {}{again}", String::from_utf8_lossy(&body))
-                }
-                Performative::Disposition(it) => {
-                    let last = it.last.unwrap_or(it.first).bits();
-                    let accepted = it.state == Some(DeliveryState::ACCEPTED);
-                    format!("settled {}..={last} accepted {accepted}", it.first.bits())
-                }
-                Performative::Detach(it) => format!("detach{}", error(it.error)),
-                Performative::End(it) => format!("end{}", error(it.error)),
-                Performative::Close(it) => format!("close{}", error(it.error)),
-            };
+            let heard = self.hears_any();
+            if !heard.starts_with("flow") {
+                return heard;
+            }
+        }
+    }
+
+    /// The next frame, in words.
+    fn hears_any(&mut self) -> String {
+        let body = self.frame(FrameType::Amqp);
+        let (performative, payload) = Performative::decode(&body).unwrap();
+        let error = |error: Option<amqp10::AmqpError<'_>>| {
+            error.map_or(String::new(), |error| format!(" {}", error.condition.0))
+        };
+        match performative {
+            Performative::Flow(it) => format!(
+                "flow {}+{} of {}{}",
+                it.delivery_count.map_or(0, SerialNumber::bits),
+                it.link_credit.unwrap_or(0),
+                it.available.unwrap_or(0),
+                if it.drain { " drained" } else { "" }
+            ),
+            Performative::Open(open) => format!("open {}", open.container_id),
+            Performative::Begin(_) => "begin".to_owned(),
+            Performative::Attach(it) => format!("attach {:?}", it.role),
+            Performative::Transfer(it) => {
+                let message = amqp10::MessageRef::parse(payload).unwrap();
+                let body: Vec<u8> = message.body.data().flatten().copied().collect();
+                let again = message.header.is_none_or(|header| !header.first_acquirer);
+                let again = if again { " again" } else { "" };
+                let id = it.delivery_id.map_or(0, SerialNumber::bits);
+                format!("transfer {id} {}{again}", String::from_utf8_lossy(&body))
+            }
+            Performative::Disposition(it) => {
+                let last = it.last.unwrap_or(it.first).bits();
+                let accepted = it.state == Some(DeliveryState::ACCEPTED);
+                format!("settled {}..={last} accepted {accepted}", it.first.bits())
+            }
+            Performative::Detach(it) => format!("detach{}", error(it.error)),
+            Performative::End(it) => format!("end{}", error(it.error)),
+            Performative::Close(it) => format!("close{}", error(it.error)),
         }
     }
 }
 
+/// A flow of a session's windows.
+const NO_FLOW: Flow<'static> =
+    Flow::of_session(SerialNumber::new(0), 1000, SerialNumber::new(0), 1000);
+
 fn site() -> Site {
     Site::start_with(Settings::default(), |_| {})
+}
+
+fn declare(client: &mut Client, queue: &str, kind: &str) {
+    let mut arguments = Table::new();
+    arguments.push(ShortString::from_static("x-queue-type"), Value::from(kind));
+    let arguments = arguments.to_bytes();
+    let arguments = TableRef::trusted(&arguments);
+    let queue = queue.as_bytes();
+    let declare = QueueDeclare { queue, durable: true, arguments, ..QueueDeclare::default() };
+    assert_eq!(client.ask(1, declare), "queue.declare-ok");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -294,4 +332,70 @@ async fn links_are_refused_alone() {
     assert_eq!(peer.hears(), "attach Receiver");
     peer.transfers(0, false, b"lost");
     assert_eq!(peer.hears(), "settled 0..=0 accepted false");
+}
+
+/// Credit is the queue's own: it counts what is there, and a drain uses it up. What one consumer has no
+/// credit for another one gets.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn consumers_get_what_they_give_credit_for() {
+    let site = site();
+    let mut old = Client::guest(site.address);
+    old.select_confirms();
+    for (queue, kind) in [("of-classic", "classic"), ("of-quorum", "quorum")] {
+        declare(&mut old, queue, kind);
+        let mut peer = Peer::begun(&site);
+        peer.attaches(Role::Receiver, &format!("/queues/{queue}"));
+        assert_eq!(peer.hears(), "attach Sender");
+        for n in 0..15 {
+            old.put_publish(queue, true, format!("m{n}").as_bytes());
+        }
+        old.wait_for_confirms();
+        peer.flows(0, Flow { link_credit: Some(0), echo: true, ..NO_FLOW });
+        assert_eq!(peer.hears_any(), "flow 0+0 of 15", "{queue}");
+        peer.flows(0, Flow { link_credit: Some(1), echo: true, ..NO_FLOW });
+        assert_eq!(peer.hears_any(), "transfer 0 m0");
+        assert_eq!(peer.hears_any(), "flow 1+0 of 14");
+        // Without credit it holds nothing back from another one.
+        let mut other = Peer::begun(&site);
+        other.attaches(Role::Receiver, &format!("/queues/{queue}"));
+        assert_eq!(other.hears(), "attach Sender");
+        other.gives_credit(0, 2);
+        assert_eq!([other.hears(), other.hears()], ["transfer 0 m1", "transfer 1 m2"]);
+        peer.gives_credit(1, 10);
+        for n in 0..10 {
+            assert_eq!(peer.hears_any(), format!("transfer {} m{}", n + 1, n + 3));
+        }
+        peer.flows(11, Flow { link_credit: Some(100), drain: true, ..NO_FLOW });
+        assert_eq!([peer.hears_any(), peer.hears_any()], ["transfer 11 m13", "transfer 12 m14"]);
+        assert_eq!(peer.hears_any(), "flow 111+0 of 0 drained");
+        // What the client holds when it is gone comes again, in order.
+        drop(peer);
+        other.gives_credit(2, 13);
+        for (id, n) in (2..).zip([0].into_iter().chain(3..15)) {
+            assert_eq!(other.hears(), format!("transfer {id} m{n} again"));
+        }
+    }
+}
+
+/// A stream gives no more than the credit, whether the client settles what it gets or not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn streams_are_consumed_by_credit() {
+    let site = site();
+    let mut old = Client::guest(site.address);
+    old.select_confirms();
+    declare(&mut old, "s", "stream");
+    for (n, mode) in [SenderSettleMode::Mixed, SenderSettleMode::Settled].into_iter().enumerate() {
+        let mut peer = Peer::begun(&site);
+        peer.attaches_as(Role::Receiver, "/queues/s", mode);
+        assert_eq!(peer.hears(), "attach Sender");
+        for body in [b"a", b"b", b"c"] {
+            old.put_publish("s", true, body);
+        }
+        old.wait_for_confirms();
+        peer.gives_credit(0, 2);
+        assert_eq!([peer.hears(), peer.hears()], ["transfer 0 a", "transfer 1 b"], "{n}");
+        peer.flows(2, Flow { link_credit: Some(9), drain: true, ..NO_FLOW });
+        assert_eq!(peer.hears_any(), "transfer 2 c");
+        assert_eq!(peer.hears_any(), "flow 11+0 of 0 drained");
+    }
 }

@@ -12,7 +12,8 @@ use serde_json::{Map, Value, json};
 use stdx::RABBITMQ_VERSION;
 
 /// RabbitMQ's plugins whose work Leveret does itself, by name, with what they do.
-const BUILT_IN: [(&str, &str); 16] = [
+const BUILT_IN: [(&str, &str); 17] = [
+    ("rabbitmq_amqp1_0", "Deprecated no-op AMQP 1.0 plugin"),
     ("rabbitmq_auth_mechanism_ssl", "RabbitMQ SSL authentication (SASL EXTERNAL)"),
     ("rabbitmq_consistent_hash_exchange", "Consistent Hash Exchange Type"),
     ("rabbitmq_delayed_message_exchange", "Delayed Message Exchange"),
@@ -35,7 +36,7 @@ const BUILT_IN: [(&str, &str); 16] = [
 const OTHERS: [(&str, &str); 3] = [
     (
         "not supported yet",
-        "rabbitmq_amqp1_0 rabbitmq_auth_backend_cache rabbitmq_auth_backend_http rabbitmq_auth_backend_ldap \
+        "rabbitmq_auth_backend_cache rabbitmq_auth_backend_http rabbitmq_auth_backend_ldap \
          rabbitmq_auth_backend_oauth2 rabbitmq_exchange_federation rabbitmq_federation \
          rabbitmq_federation_common rabbitmq_federation_management rabbitmq_federation_prometheus rabbitmq_mqtt \
          rabbitmq_queue_federation rabbitmq_shovel rabbitmq_shovel_management rabbitmq_shovel_prometheus \

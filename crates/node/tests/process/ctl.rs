@@ -545,7 +545,8 @@ fn names_of_rabbitmq_are_answered_and_none_starts_a_node_by_mistake() {
 fn plugins_are_built_in_or_refused() {
     let node = Node::start();
     let plugins = |args: &[&str]| called("rabbitmq-plugins", node.data_dir.path(), args);
-    let built_in = "rabbitmq_auth_mechanism_ssl\nrabbitmq_consistent_hash_exchange\n\
+    let built_in = "rabbitmq_amqp1_0\n\
+                    rabbitmq_auth_mechanism_ssl\nrabbitmq_consistent_hash_exchange\n\
                     rabbitmq_delayed_message_exchange\nrabbitmq_event_exchange\n\
                     rabbitmq_jms_topic_exchange\nrabbitmq_management\nrabbitmq_management_agent\n\
                     rabbitmq_message_deduplication\nrabbitmq_prometheus\nrabbitmq_random_exchange\n\
@@ -595,6 +596,9 @@ fn plugins_are_built_in_or_refused() {
         assert_eq!(ran.code, 70);
         assert!(ran.error.starts_with("Error:\n{:plugins_not_found, [:rabbitmq_bogus]}"));
     }
+    // AMQP 1.0 needs no plugin.
+    let ran = plugins(&["-q", "is_enabled", "rabbitmq_amqp1_0"]);
+    assert_eq!(ran.output, "Plugin rabbitmq_amqp1_0 is enabled on node rabbit@box\n");
     let ran = plugins(&["-q", "is_enabled", "rabbitmq_event_exchange"]);
     let text = "Plugin rabbitmq_event_exchange is enabled on node rabbit@box\n";
     assert_eq!((ran.code, ran.output.as_str()), (0, text));

@@ -3,8 +3,8 @@
 
 use amqp091::{PropertiesRef, ValueRef};
 use conversion::{
-    DecodeBuffer, DeliveryAttempt, Origin, ReceivedBody, decode_amqp10, receive, to_amqp10,
-    to_amqp091,
+    DecodeBuffer, DeliveryAttempt, Origin, ReceivedBody, decode_amqp10, properties_bytes_max,
+    receive, to_amqp10, to_amqp091,
 };
 use message::{Annotations, Body, BodyForm, MessageRef};
 
@@ -30,8 +30,8 @@ pub(crate) fn stored(input: &[u8]) {
     assert_eq!((again.exchange, again.routing_key), (delivered.exchange, delivered.routing_key));
 }
 
-/// A message that is received has a well formed index, goes to clients of AMQP 0-9-1 with well formed properties,
-/// and to those of AMQP 1.0 as what it was, with exchange and routing key.
+/// A message that is received has a well formed index, goes to clients of AMQP 0-9-1 with well formed properties
+/// that are no larger than was foretold, and to those of AMQP 1.0 as what it was, with exchange and routing key.
 pub(crate) fn received(input: &[u8]) {
     let mut index = Vec::new();
     let Ok(received) = receive(input, &mut index) else { return };
@@ -52,6 +52,7 @@ pub(crate) fn received(input: &[u8]) {
     let (mut out, mut buffer) = (Vec::new(), Vec::new());
     let converted = to_amqp091(&message, &mut buffer);
     assert!(PropertiesRef::parse(converted.properties).is_ok() && converted.form.is_plain());
+    assert!(converted.properties.len() <= properties_bytes_max(&message));
     to_amqp10(&message, DeliveryAttempt::FIRST, &mut out);
     let parsed = amqp10::MessageRef::parse(&out).expect("well formed sections");
     let before = amqp10::MessageRef::parse(sections).expect("well formed sections");

@@ -44,7 +44,7 @@ pub use message::{
     Body, Header, MessageRef, Section, Sections, put_application_properties,
     put_message_annotations, sole_data, split_message_annotations,
 };
-pub use message_head::MessageHead;
+pub use message_head::{MessageHead, head_bytes};
 pub use percent::{percent_decoded, put_percent_encoded};
 pub use performative::{
     Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Performative, Transfer,

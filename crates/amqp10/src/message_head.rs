@@ -41,6 +41,18 @@ impl<'a> MessageHead<'a> {
     }
 }
 
+/// The bytes of the sections in front of a message's body.
+#[must_use]
+pub fn head_bytes(message: &[u8]) -> usize {
+    let mut cursor = ValueCursor(message);
+    loop {
+        let n_left = cursor.0.len();
+        if !matches!(read_section(&mut cursor), Some((0x70..=0x74, _))) {
+            return message.len() - n_left;
+        }
+    }
+}
+
 /// The next section in front of the body.
 fn read_section<'a>(cursor: &mut ValueCursor<'a>) -> Option<(u64, ValueRef<'a>)> {
     // The form that nearly all peers write.

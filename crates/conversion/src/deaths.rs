@@ -51,12 +51,14 @@ fn put_death(items: &mut Items<'_>, death: TableRef<'_>) {
     );
 }
 
-/// Appends the header for the annotation.
+/// Appends the header for the annotation. Maps without a queue are no deaths.
 pub(crate) fn put_header(out: &mut Vec<u8>, deaths: ArrayRef<'_>) {
     put_name(out, HEADER);
     put_array(out, |out| {
         for death in deaths.iter() {
-            if let ValueRef::Map(death) = death {
+            if let ValueRef::Map(death) = death
+                && death.get("queue").is_some()
+            {
                 put_table(out, |out| put_fields(out, death));
             }
         }

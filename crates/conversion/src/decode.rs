@@ -15,6 +15,10 @@ use message::{Annotations, Body, BodyForm, MessageRef};
 use std::borrow::Cow;
 
 const DELIVERY_MODE_TRANSIENT: u8 = 1;
+/// The bytes that one byte of AMQP 1.0 becomes at most: the number zero of eight bytes, with its tag.
+const GROWTH_MAX: usize = 9;
+/// Bytes of names, flags and lengths that sections do not have.
+const NAMES_BYTES: usize = 128;
 
 /// The memory of conversions of a stream's messages, one after the other.
 #[derive(Debug, Default)]
@@ -84,6 +88,24 @@ pub fn to_amqp091<'a>(message: &MessageRef<'a>, out: &'a mut Vec<u8>) -> Message
         BodyForm::Plain => *message,
         BodyForm::Amqp10 => convert_sections(message, out),
     }
+}
+
+/// The most bytes that the properties of [`to_amqp091`]'s message take: what they take, unless they are the
+/// index of sections.
+#[inline]
+#[must_use]
+pub fn properties_bytes_max(message: &MessageRef<'_>) -> usize {
+    let n_bytes = message.properties.len();
+    if message.form.is_plain() {
+        n_bytes
+    } else {
+        n_bytes + converted_bytes_max(message.body.bytes())
+    }
+}
+
+#[cold]
+fn converted_bytes_max(sections: &[u8]) -> usize {
+    amqp10::head_bytes(sections) * GROWTH_MAX + NAMES_BYTES
 }
 
 #[inline(never)]

@@ -24,7 +24,7 @@ mod ids;
 mod sections;
 mod values;
 
-pub use decode::{DecodeBuffer, decode_amqp10, to_amqp091};
+pub use decode::{DecodeBuffer, decode_amqp10, properties_bytes_max, to_amqp091};
 pub use encode::{DeliveryAttempt, stream_filter_value, to_amqp10};
 pub use head::Origin;
 pub use sections::{ReceivedBody, ReceivedSections, receive};

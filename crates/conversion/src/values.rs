@@ -139,7 +139,8 @@ pub(crate) fn put_amqp091(out: &mut Vec<u8>, value: amqp10::ValueRef<'_>) {
         From::Char(c) => To::LongString(c.encode_utf8(&mut utf8).as_bytes()),
         From::Uuid(uuid) => return To::LongString(&crate::ids::urn_of(uuid)).encode(out),
         From::List(list) => return put_elements(out, list.iter()),
-        From::Array(array) => return put_elements(out, array.iter()),
+        // COMPAT: elements may take no bytes here, and nine in RabbitMQ's conversion: they are not as many.
+        From::Array(array) => return put_elements(out, array.iter().take(array.n_bytes())),
         From::Map(map) => {
             return amqp091::table::put_table(out, |out| {
                 for (name, value) in map.iter() {

@@ -44,9 +44,9 @@ pub trait Sink {
     /// the first of them. With none, that is its answer to the next one.
     fn room_bytes(&self) -> usize;
 
-    /// Whether the client can be sent a message whose properties take so many bytes. If not, it is about to
-    /// lose its connection for that, and the message must stay in `queue`.
-    fn fits(&mut self, _properties_bytes: usize, _queue: &str) -> bool {
+    /// Whether the client can be sent a message to whose properties the broker may add so many bytes. If not,
+    /// it is about to lose its connection for that, and the message must stay in `queue`.
+    fn fits(&mut self, _message: &MessageRef<'_>, _added_bytes: usize, _queue: &str) -> bool {
         true
     }
 

@@ -33,7 +33,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("queue-type", &["queue", "meta", "message-store", "confirm"]),
     ("content", &["queue-type", "background", "queue-index"]),
     ("delivery", &["content"]),
-    ("classic", &["delivery"]),
+    ("classic", &["delivery", "conversion"]),
     ("stream", &["queue-type", "background", "chunk-log", "conversion", "sub-batch"]),
     ("quorum", &["delivery", "conversion"]),
     ("queues", &["classic", "quorum", "stream"]),

@@ -141,6 +141,11 @@ impl<'a> ArrayRef<'a> {
         self.n_elements == 0
     }
 
+    /// The bytes of the elements, and of the constructor in front of them.
+    pub const fn n_bytes(&self) -> usize {
+        self.content.len()
+    }
+
     /// The descriptor that each element has.
     #[must_use]
     pub fn descriptor(&self) -> Option<Descriptor<'a>> {

@@ -64,8 +64,8 @@ impl Sink for Stamping<'_> {
         self.sink.deliver(link, Delivery { message, ..delivery })
     }
 
-    fn fits(&mut self, properties_bytes: usize, queue: &str) -> bool {
-        self.sink.fits(properties_bytes + STAMP_BYTES_MAX, queue)
+    fn fits(&mut self, message: &MessageRef<'_>, added_bytes: usize, queue: &str) -> bool {
+        self.sink.fits(message, added_bytes + STAMP_BYTES_MAX, queue)
     }
 
     fn room_bytes(&self) -> usize {

@@ -5,11 +5,12 @@ use super::confirm_on::Confirms;
 use super::consumers::Consumers;
 use super::hand_over::{Assignment, HandOver, Handing};
 use super::policy::{Arrivals, Policy, with_counts};
-use super::unfit::Next;
+use super::unfit::{Next, NextHeader};
 use super::{Queue, position};
 use confirm::DurabilityToken;
 use content::Content;
 use content::{KeptTogether, LoggedAt};
+use conversion::properties_bytes_max;
 use delivery::COUNTS_BYTES_MAX;
 use message::Refusal;
 use queue::{AckMode, Assigned, ConsumerKey, Fifo, PositionRange, Round};
@@ -124,11 +125,11 @@ impl Deliveries<'_> {
         let next = if self.consumers.is_gathering || self.fifo.is_waiting() {
             None
         } else if self.fifo.messages().head() == Some(at) {
-            Some(message.properties.len())
+            Some(NextHeader::incoming(message))
         } else {
-            self.head_properties_bytes()
+            self.head_properties_bytes().map(NextHeader::kept)
         };
-        let given = next.and_then(|n_bytes| self.next_delivery(queue, n_bytes, wakes));
+        let given = next.and_then(|next| self.next_delivery(queue, next, wakes));
         let direct =
             given.is_some_and(|given| given.position == at && given.settling == AckMode::Auto);
         let mut late = None;
@@ -206,7 +207,7 @@ impl Deliveries<'_> {
                 Some(round) if !self.is_asked_before(next.properties_bytes) => {
                     self.fifo.next_of_round(round)
                 }
-                _ => self.next_delivery(queue, next.properties_bytes, wakes),
+                _ => self.next_delivery(queue, NextHeader::kept(next.properties_bytes), wakes),
             };
             let Some(assigned) = assigned else { break };
             if self.policy.notes_sizes {
@@ -235,24 +236,24 @@ impl Deliveries<'_> {
         }
     }
 
-    /// The size of the first ready message's properties; none while it is not in memory.
+    /// The most that the first ready message's properties take; none while it is not in memory.
     fn head_properties_bytes(&self) -> Option<usize> {
         match self.content.backlog.get(self.fifo.messages().head()?) {
-            Lookup::Here(message) => Some(message.properties.len()),
+            Lookup::Here(message) => Some(properties_bytes_max(&message)),
             Lookup::Cold | Lookup::Gone => None,
         }
     }
 
-    /// The next message, which has so many bytes of properties, for the consumer whose turn it is, who takes
-    /// such properties, and whose channel has room for it.
+    /// The next message, for the consumer whose turn it is, who takes its properties, and whose channel has
+    /// room for it.
     fn next_delivery(
         &mut self,
         queue: &Queue,
-        properties_bytes: usize,
+        next: NextHeader<'_>,
         wakes: &mut Wakes,
     ) -> Option<Assigned> {
-        if self.is_asked_before(properties_bytes) {
-            return self.next_limited(queue, properties_bytes, wakes);
+        if self.is_asked_before(next.properties_bytes) {
+            return self.next_limited(queue, next, wakes);
         }
         self.fifo.next_delivery()
     }
@@ -270,14 +271,14 @@ impl Deliveries<'_> {
     fn next_limited(
         &mut self,
         queue: &Queue,
-        properties_bytes: usize,
+        next: NextHeader<'_>,
         wakes: &mut Wakes,
     ) -> Option<Assigned> {
         loop {
             let consumer =
                 self.fifo.consumers().next().filter(|_| self.fifo.messages().head().is_some())?;
             let host = self.consumers.get(consumer);
-            if !host.is_none_or(|it| self.fits(queue, &*it.outbox, properties_bytes, wakes)) {
+            if !host.is_none_or(|it| self.fits(queue, &*it.outbox, next, wakes)) {
                 self.consumers.change(self.fifo, consumer, |it| it.room.close());
                 continue;
             }
@@ -304,16 +305,21 @@ impl Deliveries<'_> {
         &self,
         queue: &Queue,
         outbox: &dyn Outbox,
-        properties_bytes: usize,
+        next: NextHeader<'_>,
         wakes: &mut Wakes,
     ) -> bool {
-        if properties_bytes <= PROPERTIES_BYTES_ALWAYS_TAKEN {
+        if next.properties_bytes <= PROPERTIES_BYTES_ALWAYS_TAKEN {
             return true;
         }
+        let kept = || match self.content.backlog.get(self.fifo.messages().head()?) {
+            Lookup::Here(message) => Some(message),
+            Lookup::Cold | Lookup::Gone => None,
+        };
+        let Some(message) = next.incoming.copied().or_else(kept) else { return true };
         let added_bytes = if self.policy.counts_returns() { COUNTS_BYTES_MAX } else { 0 };
         let mut fits = false;
         wakes.extend(outbox.batch(&mut |sink: &mut dyn Sink| {
-            fits = sink.fits(properties_bytes + added_bytes, queue.def.name.as_str());
+            fits = sink.fits(&message, added_bytes, queue.def.name.as_str());
         }));
         fits
     }
@@ -333,10 +339,13 @@ impl Deliveries<'_> {
     pub(super) fn get(&mut self, queue: &Queue, get: &Get<'_>, wakes: &mut Wakes) -> Got {
         match self.size_of_next() {
             None if self.fifo.messages().n_ready() > 0 => return Got::NotInMemory,
-            Some(next) if !self.fits(queue, &**get.taker.outbox, next.properties_bytes, wakes) => {
-                return Got::Unfit;
+            Some(next) => {
+                let header = NextHeader::kept(next.properties_bytes);
+                if !self.fits(queue, &**get.taker.outbox, header, wakes) {
+                    return Got::Unfit;
+                }
             }
-            None | Some(_) => {}
+            None => {}
         }
         let Get { key, channel, settling, taker: Taker { link, outbox, tally } } = *get;
         let no_ack = settling == AckMode::Auto;

@@ -6,6 +6,7 @@ use super::consumers::Consumers;
 use super::policy::{Policy, with_counts};
 use super::{Queue, position};
 use content::Content;
+use conversion::properties_bytes_max;
 use message::MessageRef;
 use queue::{AckMode, Assigned, Fifo};
 use queue_type::Given;
@@ -94,7 +95,7 @@ impl Handing<'_> {
         let (mut n_passed, mut room) = (0, Room::Full);
         let waker = host.outbox.batch(&mut |sink: &mut dyn Sink| {
             for (Incoming { message, .. }, at) in messages.iter().zip(first..) {
-                if message.properties.len() > PROPERTIES_BYTES_ALWAYS_TAKEN {
+                if properties_bytes_max(message) > PROPERTIES_BYTES_ALWAYS_TAKEN {
                     // Whether it can be sent at all is found out on the longer way.
                     break;
                 }

@@ -54,7 +54,9 @@ impl Sink for Locked {
         out.room_after(link.id, &mut link.paused)
     }
 
-    fn fits(&mut self, properties_bytes: usize, queue: &str) -> bool {
+    fn fits(&mut self, message: &MessageRef<'_>, added_bytes: usize, queue: &str) -> bool {
+        let message = to_amqp091(message, &mut self.converted);
+        let properties_bytes = message.properties.len() + added_bytes;
         let frame_max = self.terms.frame_max;
         let fits = properties_bytes <= properties_bytes_max(frame_max);
         if !fits {

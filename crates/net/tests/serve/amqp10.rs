@@ -7,12 +7,12 @@ use amqp10::{
     Section, SenderSettleMode, SerialNumber, SourceTerminus, Symbol, Symbols, TargetTerminus,
     TerminusDurability, Transfer, ValueRef, decode_frame, frame_size, put_frame,
 };
-use amqp091::method::QueueDeclare;
-use amqp091::{ShortString, Table, TableRef, Value};
+use amqp091::method::{BasicGet, QueueDeclare};
+use amqp091::{PropertiesRef, ShortString, Table, TableRef, Value};
 use front_amqp091::Settings;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use testing::client::{Client, DEADLINE};
+use testing::client::{Client, DEADLINE, Login};
 
 /// A client of AMQP 1.0 with one session, blocking.
 struct Peer {
@@ -124,6 +124,10 @@ impl Peer {
     }
 
     fn transfers(&mut self, n: u32, settled: bool, body: &[u8]) {
+        self.transfers_sections(n, settled, |out| Section::Data(body).encode(out));
+    }
+
+    fn transfers_sections(&mut self, n: u32, settled: bool, put: impl FnOnce(&mut Vec<u8>)) {
         let mut bytes = Vec::new();
         let transfer = Transfer {
             handle: 0,
@@ -140,7 +144,7 @@ impl Peer {
         };
         put_frame(&mut bytes, FrameType::Amqp, 0, |out| {
             transfer.encode(out);
-            Section::Data(body).encode(out);
+            put(out);
         });
         self.sends(&bytes);
     }
@@ -311,6 +315,68 @@ async fn messages_pass_between_both_protocols() {
     other.gives_credit(0, 10);
     assert_eq!(other.hears(), "transfer 0 three again");
     assert_eq!(other.hears(), "transfer 1 four again");
+}
+
+/// Sections whose header in AMQP 0-9-1 is larger than the smallest frames, and those that are not.
+fn put_many(out: &mut Vec<u8>, n_properties: u32) {
+    amqp10::put_application_properties(out, |items| {
+        for n in 0..n_properties {
+            items.put(ValueRef::Str(&format!("property {n:04}")));
+            items.put(ValueRef::U64(0));
+        }
+        items.put(ValueRef::Str(&"k".repeat(256)));
+        items.put(ValueRef::Str("no name in AMQP 0-9-1"));
+    });
+    Section::Data(b"large").encode(out);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_whose_header_becomes_too_large_stay_for_others() {
+    const N_PROPERTIES: u32 = 400;
+    let site = site();
+    let mut wide = Client::guest(site.address);
+    for kind in ["classic", "quorum"] {
+        let arguments = Table::from_iter([(ShortString::from_static("x-queue-type"), kind.into())]);
+        let arguments = arguments.to_bytes();
+        let arguments = TableRef::trusted(&arguments);
+        let queue = kind.as_bytes();
+        let declare = QueueDeclare { queue, arguments, durable: true, ..QueueDeclare::default() };
+        assert_eq!(wide.ask(1, declare), "queue.declare-ok");
+        let mut peer = Peer::begun(&site);
+        peer.attaches(Role::Sender, &format!("/queues/{kind}"));
+        assert_eq!(peer.hears(), "attach Receiver");
+        let narrow = || {
+            let login = Login { frame_max: 8_192, ..Login::default() };
+            let mut narrow = Client::login(site.address, login);
+            narrow.open_channel(1);
+            narrow
+        };
+        let mut waiting = narrow();
+        waiting.consume(kind, true);
+        peer.transfers_sections(0, false, |out| put_many(out, N_PROPERTIES));
+        assert_eq!(peer.hears(), "settled 0..=0 accepted true");
+        let mut coming = narrow();
+        coming.consume(kind, true);
+        let mut getting = narrow();
+        let get = BasicGet { queue, no_ack: true, ..BasicGet::default() };
+        let refused = getting.ask(1, get);
+        for refused in [refused, coming.next().show(), waiting.next().show()] {
+            assert!(refused.starts_with("connection.close 501 FRAME_ERROR"), "{refused}");
+            assert!(refused.ends_with(&format!("stays in queue '{kind}'")), "{refused}");
+        }
+        let got = wide.get(kind).unwrap();
+        assert_eq!((got.redelivered, &*got.body), (kind == "quorum", &b"large"[..]));
+        let headers = PropertiesRef::parse(&got.properties).unwrap().headers().unwrap();
+        assert_eq!(
+            headers.iter().filter(|(name, _)| !name.starts_with(b"x-")).count(),
+            N_PROPERTIES as usize
+        );
+        // A head that is perhaps too large, and is not.
+        let mut narrow = narrow();
+        narrow.consume(kind, true);
+        peer.transfers_sections(1, true, |out| put_many(out, 100));
+        assert_eq!(narrow.message().unwrap().body, b"large");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,6 +3,7 @@
 
 use super::consumer::Consumer;
 use super::turn::Turn;
+use conversion::properties_bytes_max;
 use delivery::{COUNTS_BYTES_MAX, ConsumerChannel, add_counts, own_timeout_ms};
 use message::MessageRef;
 use queue::machine::{
@@ -325,6 +326,6 @@ fn is_redelivered(assigned: &Assigned, seen_below: u64) -> bool {
 
 /// Whether a client can be sent a message; if not, its connection is about to end.
 fn fits(sink: &mut dyn Sink, message: &MessageRef<'_>, queue: &str) -> bool {
-    let n_bytes = message.properties.len();
-    n_bytes <= PROPERTIES_BYTES_ALWAYS_TAKEN || sink.fits(n_bytes + COUNTS_BYTES_MAX, queue)
+    properties_bytes_max(message) <= PROPERTIES_BYTES_ALWAYS_TAKEN
+        || sink.fits(message, COUNTS_BYTES_MAX, queue)
 }

@@ -135,7 +135,7 @@ fn read_range(reader: &mut Reader<'_>) -> Result<PositionRange, RecordError> {
 /// A number of things that are counted one by one.
 fn read_counter(reader: &mut Reader<'_>) -> Result<u64, RecordError> {
     let counter = reader.u64()?;
-    valid(counter <= COUNTER_MAX)?;
+    valid(counter < COUNTER_MAX)?;
     Ok(counter)
 }
 

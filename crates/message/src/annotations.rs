@@ -52,7 +52,7 @@ impl AnnotationsPart {
 }
 
 impl StoredAnnotations {
-    /// Those of a message that has none stored.
+    /// Annotations of a message that has none stored.
     pub const NONE: Self = Self { annotations: Annotations::NONE, form: BodyForm::Plain };
 
     /// Whether nothing is stored.

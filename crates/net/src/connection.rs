@@ -594,7 +594,7 @@ impl Task {
     async fn release_hold(&mut self) {
         let Some(session) = &mut self.client.session else { return };
         let released = session.release_hold().await;
-        // What the client may go on with by now is looked at, although it sends nothing.
+        // Input that was left is looked at, although the client sends nothing: it may go on by now.
         self.input.leave();
         self.wake_others();
         self.commit(BULK_BYTES);

@@ -100,7 +100,7 @@ impl Locked {
             Event::Returned { channel, reason, message } => {
                 self.returned(channel, reason, &message)
             }
-            // These answer requests that this protocol's clients cannot make.
+            // Clients of this protocol cannot make the requests that these answer.
             Event::Link(_) | Event::Stream(_) => {}
         }
     }

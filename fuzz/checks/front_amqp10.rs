@@ -1,10 +1,7 @@
 //! What must hold for any input of AMQP 1.0's front. Shared by the fuzz target and by an ordinary test of the
 //! crate, which needs no fuzzer.
 
-use amqp10::{
-    FrameType, MapRef, Open, Performative, ProtocolLayer, Role, SaslInit, SaslPerformative, Symbol,
-    Symbols, decode_frame, frame_size,
-};
+use amqp10::{FrameType, Open, Performative, ProtocolLayer, Role, decode_frame, frame_size};
 use edge::Step;
 use front_amqp10::{
     AttachedLink, ConnectionSettings, LINK_PAIR, LinkHandle, LinkRequest, ProtocolFault,
@@ -62,22 +59,10 @@ pub(crate) fn conversation(input: &[u8]) {
 /// Everything from the protocol header to the open.
 fn hello() -> Vec<u8> {
     let mut out = ProtocolLayer::Sasl.header().to_vec();
-    let init =
-        SaslInit { mechanism: Symbol("PLAIN"), initial_response: Some(b"\0a\0b"), hostname: None };
-    SaslPerformative::Init(init).encode_frame(&mut out);
+    out.extend(testing::amqp10_client::init("PLAIN", b"\0a\0b"));
     out.extend_from_slice(&ProtocolLayer::Amqp.header());
-    let open = Open {
-        container_id: "c",
-        hostname: None,
-        max_frame_size: FRAME_BYTES_MAX,
-        channel_max: 3,
-        idle_time_out: None,
-        outgoing_locales: Symbols::NONE,
-        incoming_locales: Symbols::NONE,
-        offered_capabilities: Symbols::NONE,
-        desired_capabilities: Symbols::NONE,
-        properties: MapRef::EMPTY,
-    };
+    let open =
+        Open { max_frame_size: FRAME_BYTES_MAX, channel_max: 3, ..testing::amqp10_client::open() };
     Performative::Open(Box::new(open)).encode_frame(0, &mut out);
     out
 }

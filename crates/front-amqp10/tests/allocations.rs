@@ -2,14 +2,13 @@
 //! outcome either way.
 
 use amqp10::{
-    Attach, Begin, DeliveryState, DeliveryTag, Disposition, FrameType, LinkTarget, MapRef, Open,
-    Performative, ProtocolLayer, ReceiverSettleMode, Role, SaslInit, SaslPerformative,
-    SenderSettleMode, SerialNumber, SourceTerminus, Symbol, Symbols, TargetTerminus,
-    TerminusDurability, Transfer, ValueRef, put_frame,
+    Begin, DeliveryState, Disposition, FrameType, Performative, ProtocolLayer, Role, SerialNumber,
+    put_frame,
 };
 use front_amqp10::{AttachedLink, ConnectionSettings, LinkHandle, SentMessage, ServerConnection};
 use session::{ChannelId, Confirmation, LinkId, Position};
 use std::sync::Arc;
+use testing::amqp10_client;
 
 #[global_allocator]
 static ALLOCATOR: counting::Allocator = counting::Allocator;
@@ -17,77 +16,27 @@ static ALLOCATOR: counting::Allocator = counting::Allocator;
 /// Messages of one read.
 const BATCH: u32 = 50;
 
-fn attach(handle: u32, role: Role) -> Vec<u8> {
-    let target = TargetTerminus {
-        address: Some(ValueRef::Str("/queues/q")),
-        durable: TerminusDurability::None,
-        expiry_policy: Symbol("session-end"),
-        timeout: 0,
-        dynamic: false,
-        dynamic_node_properties: MapRef::EMPTY,
-        capabilities: Symbols::NONE,
-    };
-    let attach = Attach {
-        name: "link",
-        handle,
-        role,
-        snd_settle_mode: SenderSettleMode::Mixed,
-        rcv_settle_mode: ReceiverSettleMode::First,
-        source: Some(SourceTerminus::default()),
-        target: Some(LinkTarget::Terminus(target)),
-        unsettled: MapRef::EMPTY,
-        incomplete_unsettled: false,
-        initial_delivery_count: Some(SerialNumber::new(0)),
-        max_message_size: None,
-        offered_capabilities: Symbols::NONE,
-        desired_capabilities: Symbols::NONE,
-        properties: MapRef::EMPTY,
-    };
-    let mut out = Vec::new();
-    Performative::Attach(Box::new(attach)).encode_frame(0, &mut out);
-    out
-}
-
 /// A connection with a publisher and a consumer.
 fn running() -> ServerConnection {
     let mut front = ServerConnection::new(Arc::new(ConnectionSettings::default()));
     let mut requests = Vec::new();
     let mut bytes = ProtocolLayer::Sasl.header().to_vec();
-    let init =
-        SaslInit { mechanism: Symbol("PLAIN"), initial_response: Some(b"\0a\0b"), hostname: None };
-    SaslPerformative::Init(init).encode_frame(&mut bytes);
+    bytes.extend(amqp10_client::init("PLAIN", b"\0a\0b"));
     front.read(&bytes, &mut requests);
     front.authenticated(Ok(()));
     bytes = ProtocolLayer::Amqp.header().to_vec();
-    let open = Open {
-        container_id: "c",
-        hostname: None,
-        max_frame_size: u32::MAX,
-        channel_max: 0,
-        idle_time_out: None,
-        outgoing_locales: Symbols::NONE,
-        incoming_locales: Symbols::NONE,
-        offered_capabilities: Symbols::NONE,
-        desired_capabilities: Symbols::NONE,
-        properties: MapRef::EMPTY,
-    };
-    Performative::Open(Box::new(open)).encode_frame(0, &mut bytes);
+    Performative::Open(Box::new(amqp10_client::open())).encode_frame(0, &mut bytes);
     front.read(&bytes, &mut requests);
     front.opened(Ok(()));
     bytes.clear();
-    let begin = Begin {
-        remote_channel: None,
-        next_outgoing_id: SerialNumber::new(0),
-        incoming_window: u32::MAX,
-        outgoing_window: u32::MAX,
-        handle_max: u32::MAX,
-        offered_capabilities: Symbols::NONE,
-        desired_capabilities: Symbols::NONE,
-        properties: MapRef::EMPTY,
-    };
+    let begin =
+        Begin { incoming_window: u32::MAX, outgoing_window: u32::MAX, ..amqp10_client::begin() };
     Performative::Begin(Box::new(begin)).encode_frame(0, &mut bytes);
-    bytes.extend(attach(0, Role::Sender));
-    bytes.extend(attach(1, Role::Receiver));
+    for attach in
+        [amqp10_client::publisher(0, "/queues/q"), amqp10_client::consumer(1, "/queues/q")]
+    {
+        Performative::Attach(Box::new(attach)).encode_frame(0, &mut bytes);
+    }
     front.read(&bytes, &mut requests);
     for handle in [0, 1] {
         let key = LinkHandle { channel: ChannelId(0), handle };
@@ -102,21 +51,8 @@ fn running() -> ServerConnection {
 fn round(n: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     for id in n * BATCH..(n + 1) * BATCH {
-        let transfer = Transfer {
-            handle: 0,
-            delivery_id: Some(SerialNumber::new(id)),
-            delivery_tag: Some(DeliveryTag(b"tag")),
-            message_format: Some(0),
-            settled: None,
-            more: false,
-            rcv_settle_mode: None,
-            state: None,
-            resume: false,
-            aborted: false,
-            batchable: false,
-        };
         put_frame(&mut bytes, FrameType::Amqp, 0, |out| {
-            transfer.encode(out);
+            amqp10_client::transfer(0, id).encode(out);
             out.extend_from_slice(b"\x00\x53\x75\xa0\x01m");
         });
     }

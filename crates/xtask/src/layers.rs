@@ -62,7 +62,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("perf", &["client", "sub-batch", "command-help"]),
     ("bench", &["perf", "ui"]),
     ("node", &["net", "http", "ctl", "bench"]),
-    ("testing", &["log", "meta", "session"]),
+    ("testing", &["log", "meta", "session", "amqp10"]),
     ("sim", &["front-amqp091", "mgmt", "testing"]),
     ("instructions", &["front-amqp091", "queue", "routing", "conversion", "chunk-log", "testing"]),
     ("xtask", &[]),

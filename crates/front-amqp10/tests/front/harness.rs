@@ -1,15 +1,16 @@
 //! A client and a broker around the front.
 
 use amqp10::{
-    Attach, Begin, DeliveryState, Disposition, Flow, FrameType, LinkTarget, MapRef, Open,
-    Performative, ProtocolLayer, ReceiverSettleMode, Role, SaslInit, SaslPerformative,
-    SenderSettleMode, SerialNumber, SourceTerminus, Symbol, Symbols, TargetTerminus,
-    TerminusDurability, Transfer, ValueRef, decode_frame, put_frame,
+    Attach, Begin, DeliveryState, Disposition, Flow, FrameType, Open, Performative, ProtocolLayer,
+    Role, SerialNumber, Transfer, decode_frame, put_frame,
 };
 use edge::{AuthFailure, Proof, Step};
 use front_amqp10::{AttachedLink, ConnectionSettings, LinkHandle, LinkRequest, ServerConnection};
 use session::{ChannelId, Content, Error, ErrorKind, LinkId};
 use std::sync::Arc;
+use testing::amqp10_client;
+
+pub(crate) use testing::amqp10_client::{begin, init, open, transfer as whole};
 
 pub(crate) fn id(n: u32) -> SerialNumber {
     SerialNumber::new(n)
@@ -307,102 +308,14 @@ fn words(channel: u16, body: &[u8]) -> String {
     format!("{what}{on}")
 }
 
-pub(crate) fn init(mechanism: &str, response: &[u8]) -> Vec<u8> {
-    let init =
-        SaslInit { mechanism: Symbol(mechanism), initial_response: Some(response), hostname: None };
-    let mut out = Vec::new();
-    SaslPerformative::Init(init).encode_frame(&mut out);
-    out
-}
-
-pub(crate) const fn open() -> Open<'static> {
-    Open {
-        container_id: "client",
-        hostname: None,
-        max_frame_size: u32::MAX,
-        channel_max: u16::MAX,
-        idle_time_out: None,
-        outgoing_locales: Symbols::NONE,
-        incoming_locales: Symbols::NONE,
-        offered_capabilities: Symbols::NONE,
-        desired_capabilities: Symbols::NONE,
-        properties: MapRef::EMPTY,
-    }
-}
-
-pub(crate) fn begin() -> Begin<'static> {
-    Begin {
-        remote_channel: None,
-        next_outgoing_id: id(0),
-        incoming_window: 1000,
-        outgoing_window: 1000,
-        handle_max: u32::MAX,
-        offered_capabilities: Symbols::NONE,
-        desired_capabilities: Symbols::NONE,
-        properties: MapRef::EMPTY,
-    }
-}
-
-const fn attach(handle: u32, role: Role) -> Attach<'static> {
-    Attach {
-        name: "link",
-        handle,
-        role,
-        snd_settle_mode: SenderSettleMode::Mixed,
-        rcv_settle_mode: ReceiverSettleMode::First,
-        source: None,
-        target: None,
-        unsettled: MapRef::EMPTY,
-        incomplete_unsettled: false,
-        initial_delivery_count: None,
-        max_message_size: None,
-        offered_capabilities: Symbols::NONE,
-        desired_capabilities: Symbols::NONE,
-        properties: MapRef::EMPTY,
-    }
-}
-
 /// The attach of a link on which the client publishes.
 pub(crate) fn publisher(handle: u32) -> Attach<'static> {
-    let target = TargetTerminus {
-        address: Some(ValueRef::Str("/queues/q")),
-        durable: TerminusDurability::None,
-        expiry_policy: Symbol("session-end"),
-        timeout: 0,
-        dynamic: false,
-        dynamic_node_properties: MapRef::EMPTY,
-        capabilities: Symbols::NONE,
-    };
-    Attach {
-        source: Some(SourceTerminus::default()),
-        target: Some(LinkTarget::Terminus(target)),
-        initial_delivery_count: Some(id(0)),
-        ..attach(handle, Role::Sender)
-    }
+    amqp10_client::publisher(handle, "/queues/q")
 }
 
 /// The attach of a link on which the client consumes.
 pub(crate) fn consumer(handle: u32) -> Attach<'static> {
-    let source =
-        SourceTerminus { address: Some(ValueRef::Str("/queues/q")), ..SourceTerminus::default() };
-    Attach { source: Some(source), ..attach(handle, Role::Receiver) }
-}
-
-/// A transfer that is the whole of an unsettled delivery.
-pub(crate) fn whole(handle: u32, n: u32) -> Transfer<'static> {
-    Transfer {
-        handle,
-        delivery_id: Some(id(n)),
-        delivery_tag: Some(amqp10::DeliveryTag(b"t")),
-        message_format: Some(0),
-        settled: None,
-        more: false,
-        rcv_settle_mode: None,
-        state: None,
-        resume: false,
-        aborted: false,
-        batchable: false,
-    }
+    amqp10_client::consumer(handle, "/queues/q")
 }
 
 /// A flow with windows that are wide enough, from a client that has seen `n_seen` transfers and has sent

@@ -2,16 +2,16 @@
 
 use crate::site::Site;
 use amqp10::{
-    Attach, Begin, DeliveryState, DeliveryTag, Disposition, Flow, FrameType, LinkTarget, MapRef,
-    Open, Performative, ProtocolLayer, ReceiverSettleMode, Role, SaslInit, SaslPerformative,
-    Section, SenderSettleMode, SerialNumber, SourceTerminus, Symbol, Symbols, TargetTerminus,
-    TerminusDurability, Transfer, ValueRef, decode_frame, frame_size, put_frame,
+    Attach, Begin, DeliveryState, Disposition, Flow, FrameType, Open, Performative, ProtocolLayer,
+    Role, Section, SenderSettleMode, SerialNumber, Transfer, ValueRef, decode_frame, frame_size,
+    put_frame,
 };
 use amqp091::method::{BasicGet, QueueDeclare};
 use amqp091::{PropertiesRef, ShortString, Table, TableRef, Value};
 use front_amqp091::Settings;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use testing::amqp10_client;
 use testing::client::{Client, DEADLINE, Login};
 
 /// A client of AMQP 1.0 with one session, blocking.
@@ -31,26 +31,14 @@ impl Peer {
     fn open(site: &Site, vhost: &str) -> Self {
         let mut peer = Self::connect(site);
         peer.sends(&ProtocolLayer::Sasl.header());
-        let init = SaslInit {
-            mechanism: Symbol("PLAIN"),
-            initial_response: Some(b"\0guest\0guest"),
-            hostname: None,
-        };
-        let mut bytes = Vec::new();
-        SaslPerformative::Init(init).encode_frame(&mut bytes);
+        let mut bytes = amqp10_client::init("PLAIN", b"\0guest\0guest");
         bytes.extend_from_slice(&ProtocolLayer::Amqp.header());
         let hostname = format!("vhost:{vhost}");
         let open = Open {
-            container_id: "peer",
             hostname: Some(&hostname),
             max_frame_size: 4096,
             channel_max: 0,
-            idle_time_out: None,
-            outgoing_locales: Symbols::NONE,
-            incoming_locales: Symbols::NONE,
-            offered_capabilities: Symbols::NONE,
-            desired_capabilities: Symbols::NONE,
-            properties: MapRef::EMPTY,
+            ..amqp10_client::open()
         };
         Performative::Open(Box::new(open)).encode_frame(0, &mut bytes);
         peer.sends(&bytes);
@@ -64,16 +52,8 @@ impl Peer {
 
     fn begun(site: &Site) -> Self {
         let mut peer = Self::open(site, "/");
-        peer.says(&Performative::Begin(Box::new(Begin {
-            remote_channel: None,
-            next_outgoing_id: SerialNumber::new(0),
-            incoming_window: 1000,
-            outgoing_window: 1000,
-            handle_max: 10,
-            offered_capabilities: Symbols::NONE,
-            desired_capabilities: Symbols::NONE,
-            properties: MapRef::EMPTY,
-        })));
+        let begin = Begin { handle_max: 10, ..amqp10_client::begin() };
+        peer.says(&Performative::Begin(Box::new(begin)));
         assert_eq!(peer.hears(), "begin");
         peer
     }
@@ -94,33 +74,11 @@ impl Peer {
     }
 
     fn attaches_as(&mut self, role: Role, address: &str, snd_settle_mode: SenderSettleMode) {
-        let target = TargetTerminus {
-            address: Some(ValueRef::Str(address)),
-            durable: TerminusDurability::None,
-            expiry_policy: Symbol("session-end"),
-            timeout: 0,
-            dynamic: false,
-            dynamic_node_properties: MapRef::EMPTY,
-            capabilities: Symbols::NONE,
+        let attach = match role {
+            Role::Sender => amqp10_client::publisher(0, address),
+            Role::Receiver => amqp10_client::consumer(1, address),
         };
-        let source =
-            SourceTerminus { address: Some(ValueRef::Str(address)), ..SourceTerminus::default() };
-        self.says(&Performative::Attach(Box::new(Attach {
-            name: "link",
-            handle: u32::from(role == Role::Receiver),
-            role,
-            snd_settle_mode,
-            rcv_settle_mode: ReceiverSettleMode::First,
-            source: (role == Role::Receiver).then_some(source),
-            target: (role == Role::Sender).then_some(LinkTarget::Terminus(target)),
-            unsettled: MapRef::EMPTY,
-            incomplete_unsettled: false,
-            initial_delivery_count: Some(SerialNumber::new(0)),
-            max_message_size: None,
-            offered_capabilities: Symbols::NONE,
-            desired_capabilities: Symbols::NONE,
-            properties: MapRef::EMPTY,
-        })));
+        self.says(&Performative::Attach(Box::new(Attach { snd_settle_mode, ..attach })));
     }
 
     fn transfers(&mut self, n: u32, settled: bool, body: &[u8]) {
@@ -129,19 +87,7 @@ impl Peer {
 
     fn transfers_sections(&mut self, n: u32, settled: bool, put: impl FnOnce(&mut Vec<u8>)) {
         let mut bytes = Vec::new();
-        let transfer = Transfer {
-            handle: 0,
-            delivery_id: Some(SerialNumber::new(n)),
-            delivery_tag: Some(DeliveryTag(b"t")),
-            message_format: Some(0),
-            settled: Some(settled),
-            more: false,
-            rcv_settle_mode: None,
-            state: None,
-            resume: false,
-            aborted: false,
-            batchable: false,
-        };
+        let transfer = Transfer { settled: Some(settled), ..amqp10_client::transfer(0, n) };
         put_frame(&mut bytes, FrameType::Amqp, 0, |out| {
             transfer.encode(out);
             put(out);

@@ -1,0 +1,192 @@
+//! A session's links as they come in place: checks, the question to the broker, its answer.
+
+use super::{SessionEndpoint, SessionIo, credit_request, requests_of, responses_of};
+use crate::fault::{FaultScope, ProtocolFault};
+use crate::incoming::IncomingLink;
+use crate::links::{
+    AttachingLink, EarlyDetach, LinkState, accepting, check_attach, put_detach, refusing,
+};
+use crate::management_links::{
+    NO_LINK, RequestLink, ResponseLink, check_pair, is_of_management, paired_twice,
+};
+use crate::outgoing::OutgoingLink;
+use crate::requests::{AttachAsked, AttachResult, AttachedLink, LinkHandle, LinkRequest};
+use amqp10::{Attach, Condition, Detach, Performative, Role, SenderSettleMode};
+use session::{ChannelId, LinkId};
+
+impl SessionEndpoint {
+    /// Takes an attach of the client.
+    pub(super) fn attach(
+        &mut self,
+        io: &mut SessionIo<'_>,
+        attach: &Attach<'_>,
+        body: &[u8],
+    ) -> Result<(), ProtocolFault> {
+        let handle = attach.handle;
+        if handle > self.handle_max {
+            return Err(ProtocolFault::session(
+                Condition::FramingError,
+                format!(
+                    "link handle value ({handle}) exceeds maximum link handle value ({})",
+                    self.handle_max
+                ),
+            ));
+        }
+        let index = usize::try_from(handle).unwrap_or(usize::MAX);
+        if index >= self.links.len() {
+            self.links.resize_with(index + 1, LinkState::default);
+        }
+        let key = LinkHandle { channel: ChannelId(self.channel), handle };
+        match self.link_mut(handle) {
+            Some(LinkState::Free | LinkState::Detached) | None => {}
+            Some(
+                LinkState::Attaching(_)
+                | LinkState::Incoming(_)
+                | LinkState::Outgoing(_)
+                | LinkState::Requests(_)
+                | LinkState::Responses(_),
+            ) => {
+                return Err(ProtocolFault::session(
+                    Condition::HandleInUse,
+                    format!("handle {handle} is already associated with a link"),
+                ));
+            }
+        }
+        if let Err(fault) = check_attach(attach) {
+            self.refuse(io, attach, &fault);
+            return Ok(());
+        }
+        if is_of_management(attach) {
+            self.attach_management(io, attach);
+            return Ok(());
+        }
+        if let Some(state) = self.link_mut(handle) {
+            let asked = AttachAsked::new(key, body.to_vec());
+            *state = LinkState::Attaching(Box::new(AttachingLink::new(asked)));
+        }
+        let asked = AttachAsked::new(key, body.to_vec());
+        io.requests.push(LinkRequest::Attach(Box::new(asked)));
+        Ok(())
+    }
+
+    /// Attaches a link of a pair to the management node, which needs no broker.
+    fn attach_management(&mut self, io: &mut SessionIo<'_>, attach: &Attach<'_>) {
+        let is_twice = match attach.role {
+            Role::Sender => requests_of(&mut self.links, attach.name).is_some(),
+            Role::Receiver => responses_of(&mut self.links, attach.name).is_some(),
+        };
+        let twice = if is_twice { Err(paired_twice(attach)) } else { Ok(()) };
+        if let Err(fault) = check_pair(attach, io.has_management).and(twice) {
+            return self.refuse(io, attach, &fault);
+        }
+        let attached = AttachedLink { link: NO_LINK, source: None, target: None };
+        let mut answer = accepting(attach, &attached, io.limits.message_bytes_max);
+        answer.snd_settle_mode = SenderSettleMode::Settled;
+        let state = match attach.role {
+            Role::Sender => {
+                answer.snd_settle_mode = attach.snd_settle_mode;
+                LinkState::Requests(Box::new(RequestLink::new(attach)))
+            }
+            Role::Receiver => LinkState::Responses(Box::new(ResponseLink::new(attach))),
+        };
+        Performative::Attach(Box::new(answer)).encode_frame(self.channel, io.out);
+        if let LinkState::Requests(link) = &state {
+            let flow = link.incoming.flow(attach.handle, self.windows.flow());
+            Performative::Flow(flow).encode_frame(self.channel, io.out);
+        }
+        if let Some(slot) = self.link_mut(attach.handle) {
+            *slot = state;
+        }
+    }
+
+    /// Refuses an attach: with an end of the link that has no terminus, and its detach.
+    fn refuse(&mut self, io: &mut SessionIo<'_>, attach: &Attach<'_>, fault: &ProtocolFault) {
+        let answer = refusing(attach);
+        Performative::Attach(Box::new(answer)).encode_frame(self.channel, io.out);
+        put_detach(self.channel, attach.handle, true, Some(fault), io.out);
+        if let Some(state) = self.link_mut(attach.handle) {
+            *state = LinkState::Detached;
+        }
+    }
+
+    /// The broker's answer to an attach.
+    pub(crate) fn attached(
+        &mut self,
+        io: &mut SessionIo<'_>,
+        handle: u32,
+        result: AttachResult<'_>,
+    ) -> Result<(), ProtocolFault> {
+        let Some(state) = self.link_mut(handle) else { return Ok(()) };
+        if !matches!(state, LinkState::Attaching(_)) {
+            return Ok(());
+        }
+        let LinkState::Attaching(attaching) = std::mem::take(state) else { return Ok(()) };
+        let Some(asked) = attaching.asked.attach() else { return Ok(()) };
+        match result {
+            Ok(attached) => {
+                self.put_link(io, &asked, &attached);
+                self.early_input(io, handle, attached.link, &attaching)?;
+            }
+            Err(fault) if fault.scope == FaultScope::Link => {
+                self.refuse(io, &asked, &fault);
+                if attaching.detach.is_some()
+                    && let Some(state) = self.link_mut(handle)
+                {
+                    *state = LinkState::Free;
+                }
+            }
+            Err(fault) => return Err(fault),
+        }
+        Ok(())
+    }
+
+    fn put_link(
+        &mut self,
+        io: &mut SessionIo<'_>,
+        asked: &Attach<'_>,
+        attached: &AttachedLink<'_>,
+    ) {
+        let (handle, link) = (asked.handle, attached.link);
+        let answer = accepting(asked, attached, io.limits.message_bytes_max);
+        Performative::Attach(Box::new(answer)).encode_frame(self.channel, io.out);
+        let state = match asked.role {
+            Role::Sender => {
+                let count = asked.initial_delivery_count.unwrap_or_default();
+                let link = IncomingLink::new(link, asked.snd_settle_mode, count);
+                let flow = link.flow(handle, self.windows.flow());
+                Performative::Flow(flow).encode_frame(self.channel, io.out);
+                LinkState::Incoming(Box::new(link))
+            }
+            Role::Receiver => {
+                let is_settled = asked.snd_settle_mode == SenderSettleMode::Settled;
+                let max = asked.max_message_size.filter(|max| *max > 0).unwrap_or(u64::MAX);
+                LinkState::Outgoing(OutgoingLink::new(link, is_settled, max))
+            }
+        };
+        if let Some(slot) = self.link_mut(handle) {
+            *slot = state;
+        }
+    }
+
+    /// Takes what the client has sent on a link before it was attached.
+    fn early_input(
+        &mut self,
+        io: &mut SessionIo<'_>,
+        handle: u32,
+        link: LinkId,
+        attaching: &AttachingLink,
+    ) -> Result<(), ProtocolFault> {
+        if let Some(fault) = &attaching.fault {
+            self.fail_link(io, handle, fault.clone())?;
+        } else if let Some(flow) = attaching.flow
+            && matches!(self.link_mut(handle), Some(LinkState::Outgoing(_)))
+        {
+            io.requests.push(credit_request(self.channel, link, flow));
+        }
+        if let Some(EarlyDetach { is_closed }) = attaching.detach {
+            let detach = Detach { handle, closed: is_closed, error: None };
+            self.client_detaches(io, &detach);
+        }
+        Ok(())
+    }
+}

@@ -1,195 +1,16 @@
 //! AMQP 1.0 on the port of AMQP 0-9-1, with a client of each.
 
 use crate::site::Site;
-use amqp10::{
-    Attach, Begin, DeliveryState, Disposition, Flow, FrameType, Open, Performative, ProtocolLayer,
-    Role, Section, SenderSettleMode, SerialNumber, Transfer, ValueRef, decode_frame, frame_size,
-    put_frame,
-};
+use amqp10::{Flow, Performative, ProtocolLayer, Role, Section, SenderSettleMode, ValueRef};
 use amqp091::method::{BasicGet, QueueDeclare};
 use amqp091::{PropertiesRef, ShortString, Table, TableRef, Value};
 use front_amqp091::Settings;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
-use testing::amqp10_client;
-use testing::client::{Client, DEADLINE, Login};
+use std::io::Read as _;
+use testing::amqp10_peer::{NO_FLOW, Peer};
+use testing::client::{Client, Login};
 
-/// A client of AMQP 1.0 with one session, blocking.
-struct Peer {
-    socket: TcpStream,
-    input: Vec<u8>,
-}
-
-impl Peer {
-    fn connect(site: &Site) -> Self {
-        let socket = TcpStream::connect(site.address).unwrap();
-        socket.set_read_timeout(Some(DEADLINE)).unwrap();
-        Self { socket, input: Vec::new() }
-    }
-
-    /// Past the open, which asked for this virtual host, and its answer.
-    fn open(site: &Site, vhost: &str) -> Self {
-        let mut peer = Self::connect(site);
-        peer.sends(&ProtocolLayer::Sasl.header());
-        let mut bytes = amqp10_client::init("PLAIN", b"\0guest\0guest");
-        bytes.extend_from_slice(&ProtocolLayer::Amqp.header());
-        let hostname = format!("vhost:{vhost}");
-        let open = Open {
-            hostname: Some(&hostname),
-            max_frame_size: 4096,
-            channel_max: 0,
-            ..amqp10_client::open()
-        };
-        Performative::Open(Box::new(open)).encode_frame(0, &mut bytes);
-        peer.sends(&bytes);
-        assert_eq!(peer.bytes(8), ProtocolLayer::Sasl.header());
-        peer.frame(FrameType::Sasl);
-        peer.frame(FrameType::Sasl);
-        assert_eq!(peer.bytes(8), ProtocolLayer::Amqp.header());
-        assert!(peer.hears().starts_with("open"));
-        peer
-    }
-
-    fn begun(site: &Site) -> Self {
-        let mut peer = Self::open(site, "/");
-        let begin = Begin { handle_max: 10, ..amqp10_client::begin() };
-        peer.says(&Performative::Begin(Box::new(begin)));
-        assert_eq!(peer.hears(), "begin");
-        peer
-    }
-
-    fn sends(&mut self, bytes: &[u8]) {
-        self.socket.write_all(bytes).unwrap();
-    }
-
-    fn says(&mut self, performative: &Performative<'_>) {
-        let mut bytes = Vec::new();
-        performative.encode_frame(0, &mut bytes);
-        self.sends(&bytes);
-    }
-
-    /// Attaches a link to the queue `q`: as a publisher on handle 0, or as a consumer on handle 1.
-    fn attaches(&mut self, role: Role, address: &str) {
-        self.attaches_as(role, address, SenderSettleMode::Mixed);
-    }
-
-    fn attaches_as(&mut self, role: Role, address: &str, snd_settle_mode: SenderSettleMode) {
-        let attach = match role {
-            Role::Sender => amqp10_client::publisher(0, address),
-            Role::Receiver => amqp10_client::consumer(1, address),
-        };
-        self.says(&Performative::Attach(Box::new(Attach { snd_settle_mode, ..attach })));
-    }
-
-    fn transfers(&mut self, n: u32, settled: bool, body: &[u8]) {
-        self.transfers_sections(n, settled, |out| Section::Data(body).encode(out));
-    }
-
-    fn transfers_sections(&mut self, n: u32, settled: bool, put: impl FnOnce(&mut Vec<u8>)) {
-        let mut bytes = Vec::new();
-        let transfer = Transfer { settled: Some(settled), ..amqp10_client::transfer(0, n) };
-        put_frame(&mut bytes, FrameType::Amqp, 0, |out| {
-            transfer.encode(out);
-            put(out);
-        });
-        self.sends(&bytes);
-    }
-
-    /// Gives the consumer credit; `n_seen` transfers have come.
-    fn gives_credit(&mut self, n_seen: u32, credit: u32) {
-        self.flows(n_seen, Flow { link_credit: Some(credit), ..NO_FLOW });
-    }
-
-    /// Tells the consumer's part of a flow; `n_seen` transfers have come.
-    fn flows(&mut self, n_seen: u32, flow: Flow<'static>) {
-        let seen = SerialNumber::new(n_seen);
-        self.says(&Performative::Flow(Flow {
-            next_incoming_id: Some(seen),
-            handle: Some(1),
-            delivery_count: flow.delivery_count.or(Some(seen)),
-            ..flow
-        }));
-    }
-
-    fn accepts(&mut self, n: u32) {
-        self.says(&Performative::Disposition(Disposition {
-            role: Role::Receiver,
-            first: SerialNumber::new(n),
-            last: None,
-            settled: true,
-            state: Some(DeliveryState::ACCEPTED),
-            batchable: false,
-        }));
-    }
-
-    fn bytes(&mut self, n: usize) -> Vec<u8> {
-        while self.input.len() < n {
-            let mut buffer = [0; 4096];
-            let n_read = self.socket.read(&mut buffer).unwrap();
-            assert!(n_read > 0, "the connection has ended");
-            self.input.extend_from_slice(&buffer[..n_read]);
-        }
-        self.input.drain(..n).collect()
-    }
-
-    fn frame(&mut self, kind: FrameType) -> Vec<u8> {
-        let header = self.bytes(8);
-        let size = frame_size(&header).unwrap();
-        let frame = [header, self.bytes(size - 8)].concat();
-        decode_frame(&frame, kind, u32::MAX).unwrap().unwrap().0.body.to_vec()
-    }
-
-    /// The next frame that is no flow, in words.
-    fn hears(&mut self) -> String {
-        loop {
-            let heard = self.hears_any();
-            if !heard.starts_with("flow") {
-                return heard;
-            }
-        }
-    }
-
-    /// The next frame, in words.
-    fn hears_any(&mut self) -> String {
-        let body = self.frame(FrameType::Amqp);
-        let (performative, payload) = Performative::decode(&body).unwrap();
-        let error = |error: Option<amqp10::AmqpError<'_>>| {
-            error.map_or(String::new(), |error| format!(" {}", error.condition.0))
-        };
-        match performative {
-            Performative::Flow(it) => format!(
-                "flow {}+{} of {}{}",
-                it.delivery_count.map_or(0, SerialNumber::bits),
-                it.link_credit.unwrap_or(0),
-                it.available.unwrap_or(0),
-                if it.drain { " drained" } else { "" }
-            ),
-            Performative::Open(open) => format!("open {}", open.container_id),
-            Performative::Begin(_) => "begin".to_owned(),
-            Performative::Attach(it) => format!("attach {:?}", it.role),
-            Performative::Transfer(it) => {
-                let message = amqp10::MessageRef::parse(payload).unwrap();
-                let body: Vec<u8> = message.body.data().flatten().copied().collect();
-                let again = message.header.is_none_or(|header| !header.first_acquirer);
-                let again = if again { " again" } else { "" };
-                let id = it.delivery_id.map_or(0, SerialNumber::bits);
-                format!("transfer {id} {}{again}", String::from_utf8_lossy(&body))
-            }
-            Performative::Disposition(it) => {
-                let last = it.last.unwrap_or(it.first).bits();
-                let accepted = it.state == Some(DeliveryState::ACCEPTED);
-                format!("settled {}..={last} accepted {accepted}", it.first.bits())
-            }
-            Performative::Detach(it) => format!("detach{}", error(it.error)),
-            Performative::End(it) => format!("end{}", error(it.error)),
-            Performative::Close(it) => format!("close{}", error(it.error)),
-        }
-    }
-}
-
-/// A flow of a session's windows.
-const NO_FLOW: Flow<'static> =
-    Flow::of_session(SerialNumber::new(0), 1000, SerialNumber::new(0), 1000);
+/// The login of the default user.
+const GUEST: &[u8] = b"\0guest\0guest";
 
 fn site() -> Site {
     Site::start_with(Settings::default(), |_| {})
@@ -209,23 +30,23 @@ fn declare(client: &mut Client, queue: &str, kind: &str) {
 async fn the_header_chooses_the_protocol() {
     let site = site();
     for header in [&b"AMQP\0\x01\0\0"[..], b"AMQP\x02\x01\0\0", b"whatever"] {
-        let mut peer = Peer::connect(&site);
+        let mut peer = Peer::connect(site.address);
         peer.sends(header);
         assert_eq!(peer.bytes(8), ProtocolLayer::Sasl.header());
         assert_eq!(peer.socket.read(&mut [0]).unwrap(), 0, "nothing follows");
     }
-    let mut of_old = Peer::connect(&site);
+    let mut of_old = Peer::connect(site.address);
     of_old.sends(b"AMQP\x01\x01\x08\0");
     assert_eq!(of_old.bytes(8), b"AMQP\0\0\x09\x01");
     drop(Client::guest(site.address));
-    let mut peer = Peer::open(&site, "/");
+    let mut peer = Peer::open(site.address, GUEST, "/");
     let protocols: Vec<_> =
         site.broker.connections.list().iter().map(|it| it.identity.protocol).collect();
     assert!(protocols.contains(&"{1,0}"), "{protocols:?}");
     assert_eq!(site.broker.connections.n_of("{1,0}"), 1);
     peer.says(&Performative::Close(amqp10::Close { error: None }));
     assert_eq!(peer.hears(), "close");
-    let mut refused = Peer::open(&site, "nowhere");
+    let mut refused = Peer::open(site.address, GUEST, "nowhere");
     assert_eq!(refused.hears(), "close amqp:not-allowed");
 }
 
@@ -234,7 +55,7 @@ async fn messages_pass_between_both_protocols() {
     let site = site();
     let mut old = Client::guest(site.address);
     old.declare("q");
-    let mut peer = Peer::begun(&site);
+    let mut peer = Peer::begun(site.address, GUEST, "/");
     peer.attaches(Role::Sender, "/queues/q");
     assert_eq!(peer.hears(), "attach Receiver");
     peer.transfers(0, false, b"one");
@@ -255,7 +76,7 @@ async fn messages_pass_between_both_protocols() {
     assert_eq!(peer.hears(), "transfer 2 four");
     // What is not settled when the client is gone comes again.
     drop(peer);
-    let mut other = Peer::begun(&site);
+    let mut other = Peer::begun(site.address, GUEST, "/");
     other.attaches(Role::Receiver, "/queues/q");
     assert_eq!(other.hears(), "attach Sender");
     other.gives_credit(0, 10);
@@ -288,7 +109,7 @@ async fn messages_whose_header_becomes_too_large_stay_for_others() {
         let queue = kind.as_bytes();
         let declare = QueueDeclare { queue, arguments, durable: true, ..QueueDeclare::default() };
         assert_eq!(wide.ask(1, declare), "queue.declare-ok");
-        let mut peer = Peer::begun(&site);
+        let mut peer = Peer::begun(site.address, GUEST, "/");
         peer.attaches(Role::Sender, &format!("/queues/{kind}"));
         assert_eq!(peer.hears(), "attach Receiver");
         let narrow = || {
@@ -328,7 +149,7 @@ async fn messages_whose_header_becomes_too_large_stay_for_others() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn links_are_refused_alone() {
     let site = site();
-    let mut peer = Peer::begun(&site);
+    let mut peer = Peer::begun(site.address, GUEST, "/");
     for (role, address, condition) in [
         (Role::Receiver, "/queues/none", "amqp:not-found"),
         (Role::Sender, "/exchanges/none/key", "amqp:not-found"),
@@ -355,7 +176,7 @@ async fn consumers_get_what_they_give_credit_for() {
     old.select_confirms();
     for (queue, kind) in [("of-classic", "classic"), ("of-quorum", "quorum")] {
         declare(&mut old, queue, kind);
-        let mut peer = Peer::begun(&site);
+        let mut peer = Peer::begun(site.address, GUEST, "/");
         peer.attaches(Role::Receiver, &format!("/queues/{queue}"));
         assert_eq!(peer.hears(), "attach Sender");
         for n in 0..15 {
@@ -368,7 +189,7 @@ async fn consumers_get_what_they_give_credit_for() {
         assert_eq!(peer.hears_any(), "transfer 0 m0");
         assert_eq!(peer.hears_any(), "flow 1+0 of 14");
         // Without credit it holds nothing back from another one.
-        let mut other = Peer::begun(&site);
+        let mut other = Peer::begun(site.address, GUEST, "/");
         other.attaches(Role::Receiver, &format!("/queues/{queue}"));
         assert_eq!(other.hears(), "attach Sender");
         other.gives_credit(0, 2);
@@ -397,7 +218,7 @@ async fn streams_are_consumed_by_credit() {
     old.select_confirms();
     declare(&mut old, "s", "stream");
     for (n, mode) in [SenderSettleMode::Mixed, SenderSettleMode::Settled].into_iter().enumerate() {
-        let mut peer = Peer::begun(&site);
+        let mut peer = Peer::begun(site.address, GUEST, "/");
         peer.attaches_as(Role::Receiver, "/queues/s", mode);
         assert_eq!(peer.hears(), "attach Sender");
         for body in [b"a", b"b", b"c"] {

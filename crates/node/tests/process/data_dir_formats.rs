@@ -46,6 +46,8 @@ const SAMPLES: &[(&str, bool, u32)] = &[
     ("format-7/stopped", false, 7),
     ("format-8/killed", true, 8),
     ("format-8/stopped", false, 8),
+    ("format-9/killed", true, 9),
+    ("format-9/stopped", false, 9),
 ];
 
 fn text(text: &str) -> ShortString {

@@ -1,12 +1,16 @@
 //! The content of data directories since format 2, where backlogs are paged, queues have two forms and
-//! bodies are stored once for several queues; since format 3, where queues have limits and expiry; and
-//! since format 4, where delivery counts are stored.
+//! bodies are stored once for several queues; since format 3, where queues have limits and expiry;
+//! since format 4, where delivery counts are stored; and since format 9, with messages of AMQP 1.0.
 
 use super::{body, properties, table, take};
 use crate::support::node::Node;
 use crate::support::wait_until;
+use amqp10::{
+    Header, Role, Section, ValueRef, put_application_properties, put_message_annotations,
+};
 use amqp091::method::{BasicGet, BasicReject, QueueDeclare};
 use amqp091::{Properties, PropertiesRef, Table, TableRef, Value};
+use testing::amqp10_peer::Peer;
 use testing::client::{Client, Message};
 
 const N_PAGED: usize = 700;
@@ -46,6 +50,9 @@ pub(super) fn fill(node: &Node, client: &mut Client, format: u32) {
     }
     if format >= 4 {
         fill_counted(client);
+    }
+    if format >= 9 {
+        fill_sections(node, client);
     }
 }
 
@@ -106,6 +113,36 @@ fn fill_counted(client: &mut Client) {
     client.wait_for_confirms();
 }
 
+/// Messages of AMQP 1.0: one of plain bytes, one whose body is a value, one with annotations and properties.
+fn fill_sections(node: &Node, client: &mut Client) {
+    declare(client, "sections", &[]);
+    let mut peer = Peer::begun(node.address(), b"\0carol\0secret", "shop");
+    peer.attaches(Role::Sender, "/queues/sections");
+    assert!(peer.hears().starts_with("attach"));
+    let durable = Header { durable: Some(true), ..Header::default() };
+    for (n, put) in (0..).zip(SECTIONS) {
+        peer.transfers_sections(n, false, |out| {
+            Section::Header(durable).encode(out);
+            put(out);
+        });
+        assert_eq!(peer.hears(), format!("settled {n}..={n} accepted true"));
+    }
+}
+
+/// The sections of messages, behind their headers.
+const SECTIONS: [fn(&mut Vec<u8>); 3] = [
+    |out| Section::Data(b"plain").encode(out),
+    |out| Section::Value(ValueRef::Str("value")).encode(out),
+    |out| {
+        put_message_annotations(out, |items| items.put_symbol("x-note", ValueRef::U8(7)));
+        put_application_properties(out, |items| {
+            items.put(ValueRef::Str("number"));
+            items.put(ValueRef::I64(3));
+        });
+        Section::Data(b"with properties").encode(out);
+    },
+];
+
 /// The lines of `list_queues` about these queues, but for those whose messages go with time.
 pub(super) fn listed(format: u32) -> Vec<String> {
     let mut lines = Vec::new();
@@ -118,6 +155,9 @@ pub(super) fn listed(format: u32) -> Vec<String> {
     }
     if format >= 4 {
         lines.push("counted\t\t3".to_owned());
+    }
+    if format >= 9 {
+        lines.push("sections\t\t3".to_owned());
     }
     lines
 }
@@ -148,6 +188,9 @@ pub(super) fn check(client: &mut Client, was_killed: bool, format: u32) {
     if format >= 4 {
         check_counted(client);
     }
+    if format >= 9 {
+        check_sections(client);
+    }
 }
 
 fn check_counted(client: &mut Client) {
@@ -160,6 +203,17 @@ fn check_counted(client: &mut Client) {
             let headers = headers_of(found);
             assert_eq!(headers.get(name.as_bytes()).and_then(Value::as_i64), counted, "{name}");
         }
+    }
+}
+
+fn check_sections(client: &mut Client) {
+    let found = take(client, "sections");
+    let value: Vec<u8> = [&b"\0S\x77\xa1\x05"[..], b"value"].concat();
+    let bodies: Vec<&[u8]> = found.iter().map(|found| &*found.body).collect();
+    assert_eq!(bodies, [b"plain", &*value, b"with properties"]);
+    let headers = headers_of(&found[2]);
+    for (name, n) in [("number", 3), ("x-note", 7)] {
+        assert_eq!(headers.get(name.as_bytes()).and_then(Value::as_i64), Some(n), "{name}");
     }
 }
 

@@ -137,7 +137,9 @@ impl ScriptedBroker {
                 front.flowed(key, credit, None);
             }
             LinkRequest::Settle(it) => assert!(self.handle(it.link).is_some()),
-            LinkRequest::Modify(it) => assert!(self.handle(it.link).is_some()),
+            LinkRequest::Modify { modification: it, .. } => {
+                assert!(self.handle(it.link).is_some() && !it.positions.is_empty());
+            }
             LinkRequest::Detach { link, .. } => assert!(self.handle(link).is_some()),
             LinkRequest::Manage(call) => {
                 let response = SentMessage { position: Position(0), sections: &call.sections };

@@ -7,13 +7,13 @@ use crate::fault::ProtocolFault;
 use crate::life::ConnectionPhase;
 use crate::message_scratch::{PublishedHeads, TargetNode};
 use crate::outbox::{ClientOutbox, LockedServer, attach_origin, broker_channel};
-use crate::requests::{AttachAsked, LinkHandle, LinkRequest, ModifiedMessage};
+use crate::requests::{AttachAsked, LinkHandle, LinkRequest};
 use crate::settings::ConnectionSettings;
 use amqp10::{Attach, Condition, Role, SenderSettleMode, ValueRef};
 use edge::{AuthFailure, Progress, Step, Tick, Timers};
 use session::{
-    Attachment, ChannelId, Control, CreditRequest, Error, LinkOp, Negotiated, Op, Outcome, Request,
-    Settle, ShortString, Table, Value,
+    Attachment, ChannelId, Control, CreditRequest, Error, LinkOp, Negotiated, Op, Request, Settle,
+    ShortString, Table, Value,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -254,7 +254,9 @@ impl ClientConnection {
                 }
             }
             LinkRequest::Settle(settle) => requests.push(settled(settle)),
-            LinkRequest::Modify(modified) => requests.push(settled(as_settle(&modified))),
+            LinkRequest::Modify { channel, modification } => {
+                requests.push(control(channel, Op::Modify(modification)));
+            }
             // The links are refused.
             LinkRequest::Manage(_) => {}
             LinkRequest::Credit(credit) => {
@@ -348,17 +350,6 @@ fn control(channel: ChannelId, op: Op) -> Request {
 
 fn settled(settle: Settle) -> Request {
     Request::Settle(Settle { channel: broker_channel(settle.channel), ..settle })
-}
-
-/// The outcome that the broker has for a message that is given back with changes: annotations are lost.
-const fn as_settle(modified: &ModifiedMessage) -> Settle {
-    let ModifiedMessage { channel, link, position, is_failed, is_undeliverable, .. } = *modified;
-    let outcome = match (is_undeliverable, is_failed) {
-        (true, _) => Outcome::Rejected,
-        (false, true) => Outcome::Modified,
-        (false, false) => Outcome::Released,
-    };
-    Settle { channel, link, position, outcome }
 }
 
 /// A map of names as a table; values that are no words or numbers are left out.

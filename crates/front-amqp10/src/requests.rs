@@ -2,7 +2,7 @@
 
 use crate::fault::ProtocolFault;
 use amqp10::{Attach, LinkTarget, Performative, SerialNumber, SourceTerminus};
-use session::{ChannelId, Content, CreditRequest, LinkId, Position, Settle};
+use session::{ChannelId, Content, CreditRequest, LinkId, Modification, Position, Settle};
 
 /// A link of a connection, as its client names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,8 +36,13 @@ pub enum LinkRequest {
     },
     /// Settle a delivered message.
     Settle(Settle),
-    /// Settle a delivered message with changes that its queue may keep.
-    Modify(Box<ModifiedMessage>),
+    /// Settle delivered messages with changes that their queue may keep.
+    Modify {
+        /// The session's channel.
+        channel: ChannelId,
+        /// The messages and their changes.
+        modification: Modification,
+    },
     /// Give a consumer credit; answered by `flowed` if the client asks for that.
     Credit(CreditRequest),
     /// Carry out a request to the management node; answered by `deliver`.
@@ -102,23 +107,6 @@ pub struct AttachedLink<'a> {
 
 /// The answer to an attach.
 pub type AttachResult<'a> = Result<AttachedLink<'a>, ProtocolFault>;
-
-/// A delivered message that is given back with changes.
-#[derive(Debug, PartialEq, Eq)]
-pub struct ModifiedMessage {
-    /// The session's channel.
-    pub channel: ChannelId,
-    /// The link on which the message was delivered.
-    pub link: LinkId,
-    /// The message's place in its queue.
-    pub position: Position,
-    /// Whether the delivery counts as failed.
-    pub is_failed: bool,
-    /// Whether the message is not to be delivered here again.
-    pub is_undeliverable: bool,
-    /// The annotations to be kept with the message: an encoded map.
-    pub annotations: Vec<u8>,
-}
 
 /// A request to the management node, in the sections of a message.
 #[derive(Debug)]

@@ -4,6 +4,7 @@ use crate::{
 };
 use bytes::Bytes;
 use message::BodyForm;
+use stdx::UnixMs;
 
 /// A request of a client. A front turns one socket read into a list of these, in the order they arrived, and
 /// the broker works them off in that order.
@@ -154,6 +155,28 @@ pub enum Outcome {
     Rejected,
 }
 
+/// The settlement of messages delivered on one link, with changes that their queue may keep.
+#[derive(Debug)]
+pub struct Modification {
+    /// The link on which the messages were delivered.
+    pub link: LinkId,
+    /// The messages' positions in their queue, in the order in which the messages are settled.
+    pub positions: Vec<Position>,
+    /// The answer.
+    pub outcome: Outcome,
+    /// The changes.
+    pub changes: MessageChanges,
+}
+
+/// The changes to messages that a consumer settles.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MessageChanges {
+    /// Annotations to be merged into those of the messages: an encoded map of AMQP 1.0; empty for none.
+    pub annotations: Bytes,
+    /// The time until which messages that come back wait, whatever the queue's settings.
+    pub until_ms: Option<UnixMs>,
+}
+
 /// The credit of a consumer's link (AMQP 1.0, part 2.6.7), as its client sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreditRequest {
@@ -280,6 +303,8 @@ pub enum Op {
         /// Whether the message is settled on delivery.
         no_ack: bool,
     },
+    /// Settle messages with changes; not held back by a transaction, and not answered.
+    Modify(Modification),
     /// Give back everything unsettled on the channel.
     ReleaseUnsettled,
     /// Confirm the publishes of the channel from here on.

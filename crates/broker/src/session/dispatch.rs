@@ -66,6 +66,10 @@ impl Session {
             Op::Attach(consume) => links.consume(client, control, consume).await,
             Op::Detach { consumer_tag } => links.cancel(client, control, consumer_tag).await,
             Op::Get { queue, no_ack } => links.get_one(client, channel, queue, *no_ack).await,
+            Op::Modify(modification) => {
+                self.settling.modify(client, links, modification).await;
+                Ok(Handled::Done)
+            }
             Op::ReleaseUnsettled => links.recover(client, channel, control.origin).await,
             Op::EnableConfirms => client.select_confirms(channel),
             Op::EnableTransactions => client.select_tx(channel),

@@ -6,7 +6,7 @@ use super::turn::Turn;
 use queue_type::{Count, Settled};
 use queues::QueueRef;
 use queues::ReturningRef;
-use session::{ChannelId, Error, Outcome, Settle};
+use session::{ChannelId, Error, Modification, Outcome, Settle};
 
 /// Settlements that were not told to their queues yet.
 #[derive(Debug, Default)]
@@ -72,6 +72,24 @@ impl Settling {
             }
             after_settling(client, links, run);
         }
+    }
+
+    /// Settles with changes, which only quorum queues keep.
+    pub(super) async fn modify(
+        &mut self,
+        client: &mut Client,
+        links: &mut Links,
+        modification: &Modification,
+    ) {
+        let Modification { link, positions, outcome, .. } = modification;
+        let Some(channel) = links.get(*link).map(|it| it.channel()) else { return };
+        self.settles.extend(positions.iter().map(|position| Settle {
+            channel,
+            link: *link,
+            position: *position,
+            outcome: *outcome,
+        }));
+        self.flush(client, links).await;
     }
 
     /// Settlements, by link.

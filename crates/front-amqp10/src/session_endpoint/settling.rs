@@ -3,13 +3,18 @@
 use super::{SessionEndpoint, SessionIo};
 use crate::fault::ProtocolFault;
 use crate::outcomes::{DeliveryRange, put_settled};
-use crate::outgoing::UnsettledMessage;
-use crate::requests::{LinkRequest, ModifiedMessage};
+use crate::requests::LinkRequest;
 use amqp10::{
-    Condition, DeliveryOutcome, DeliveryState, Disposition, MapRef, PassingState, Role,
+    Condition, DeliveryOutcome, DeliveryState, Disposition, MapRef, Modified, PassingState, Role,
     SerialNumber, ValueRef,
 };
-use session::{ChannelId, Outcome, Settle};
+use bytes::Bytes;
+use session::{ChannelId, LinkId, MessageChanges, Modification, Outcome, Position, Settle};
+use std::collections::BTreeMap;
+use stdx::UnixMs;
+
+/// The annotation that says when messages are to come again, in milliseconds since 1970.
+const DELIVERY_TIME: &str = "x-opt-delivery-time";
 
 impl SessionEndpoint {
     /// Takes the outcomes of a range of deliveries.
@@ -37,13 +42,41 @@ impl SessionEndpoint {
                     )
                     | DeliveryState::Other(_),
                 ),
-            ) => return self.refuse_outcome(io, first, last),
+            ) => {
+                let text = "unsupported delivery state";
+                let fault = ProtocolFault::link(Condition::NotImplemented, text);
+                return self.refuse_outcome(io, first, last, &fault);
+            }
         };
         let channel = ChannelId(self.channel);
         let n_requests = io.requests.len();
-        self.unsettled.settle(first, last, |_, message| {
-            io.requests.push(settle_request(channel, &message, &outcome));
-        });
+        match changes_of(&outcome) {
+            Ok(None) => {
+                let outcome = broker_outcome(&outcome);
+                self.unsettled.settle(first, last, |_, message| {
+                    let (link, position) = (message.link, message.position);
+                    io.requests.push(LinkRequest::Settle(Settle {
+                        channel,
+                        link,
+                        position,
+                        outcome,
+                    }));
+                });
+            }
+            Ok(Some(changes)) => {
+                let mut by_link: BTreeMap<LinkId, Vec<Position>> = BTreeMap::new();
+                self.unsettled.settle(first, last, |_, message| {
+                    by_link.entry(message.link).or_default().push(message.position);
+                });
+                let outcome = broker_outcome(&outcome);
+                io.requests.extend(by_link.into_iter().map(|(link, positions)| {
+                    let changes = changes.clone();
+                    let modification = Modification { link, positions, outcome, changes };
+                    LinkRequest::Modify { channel, modification }
+                }));
+            }
+            Err(fault) => return self.refuse_outcome(io, first, last, &fault),
+        }
         if !settled && io.requests.len() > n_requests {
             let range = DeliveryRange { first, last: disposition.last };
             put_settled(self.channel, Role::Sender, range, state, io.out);
@@ -51,53 +84,77 @@ impl SessionEndpoint {
         Ok(())
     }
 
-    /// Detaches the links of deliveries with an outcome that is not known.
+    /// Detaches the links of deliveries with an outcome that is not taken.
     fn refuse_outcome(
         &mut self,
         io: &mut SessionIo<'_>,
         first: SerialNumber,
         last: SerialNumber,
+        fault: &ProtocolFault,
     ) -> Result<(), ProtocolFault> {
         let mut handles = Vec::new();
         self.unsettled.settle(first, last, |_, message| handles.push(message.handle));
         handles.sort_unstable();
         handles.dedup();
         for handle in handles {
-            let fault =
-                ProtocolFault::link(Condition::NotImplemented, "unsupported delivery state");
-            self.fail_link(io, handle, fault)?;
+            self.fail_link(io, handle, fault.clone())?;
         }
         Ok(())
     }
 }
 
-/// The request to the broker that follows from an outcome.
-fn settle_request(
-    channel: ChannelId,
-    message: &UnsettledMessage,
-    outcome: &DeliveryOutcome<'_>,
-) -> LinkRequest {
-    let UnsettledMessage { link, position, .. } = *message;
-    let outcome = match outcome {
+/// The broker's word for an outcome, without the changes that go along.
+const fn broker_outcome(outcome: &DeliveryOutcome<'_>) -> Outcome {
+    match outcome {
         DeliveryOutcome::Accepted(_) => Outcome::Accepted,
-        DeliveryOutcome::Rejected(_) => Outcome::Rejected,
-        DeliveryOutcome::Released(_) => Outcome::Released,
-        DeliveryOutcome::Modified(modified)
-            if modified.undeliverable_here || modified.message_annotations != MapRef::EMPTY =>
+        DeliveryOutcome::Rejected(_)
+        | DeliveryOutcome::Modified(Modified { undeliverable_here: true, .. }) => Outcome::Rejected,
+        DeliveryOutcome::Modified(Modified { delivery_failed: true, .. }) => Outcome::Modified,
+        DeliveryOutcome::Released(_) | DeliveryOutcome::Modified(_) => Outcome::Released,
+    }
+}
+
+/// The changes to messages that go along with an outcome; none for most.
+fn changes_of(outcome: &DeliveryOutcome<'_>) -> Result<Option<MessageChanges>, ProtocolFault> {
+    match outcome {
+        DeliveryOutcome::Modified(Modified { message_annotations, .. })
+            if *message_annotations != MapRef::EMPTY =>
         {
-            let mut annotations = Vec::new();
-            ValueRef::Map(modified.message_annotations).encode(&mut annotations);
-            return LinkRequest::Modify(Box::new(ModifiedMessage {
-                channel,
-                link,
-                position,
-                is_failed: modified.delivery_failed,
-                is_undeliverable: modified.undeliverable_here,
-                annotations,
-            }));
+            changes_by(*message_annotations).map(Some)
         }
-        DeliveryOutcome::Modified(modified) if modified.delivery_failed => Outcome::Modified,
-        DeliveryOutcome::Modified(_) => Outcome::Released,
-    };
-    LinkRequest::Settle(Settle { channel, link, position, outcome })
+        DeliveryOutcome::Accepted(_)
+        | DeliveryOutcome::Rejected(_)
+        | DeliveryOutcome::Released(_)
+        | DeliveryOutcome::Modified(_) => Ok(None),
+    }
+}
+
+#[cold]
+fn changes_by(annotations: MapRef<'_>) -> Result<MessageChanges, ProtocolFault> {
+    let is_free = |key| matches!(key, ValueRef::Symbol(name) if name.starts_with("x-"));
+    if !annotations.iter().all(|(key, _)| is_free(key)) {
+        let text =
+            "bad value for 'message-annotations' of modified: keys are symbols that begin with x-";
+        return Err(ProtocolFault::link(Condition::InvalidField, text));
+    }
+    let until_ms = annotations.get(DELIVERY_TIME).and_then(milliseconds).map(UnixMs::from_raw);
+    let mut encoded = Vec::new();
+    ValueRef::Map(annotations).encode(&mut encoded);
+    Ok(MessageChanges { annotations: Bytes::from(encoded), until_ms })
+}
+
+/// The milliseconds that a timestamp or a whole number says. COMPAT: other values are passed over.
+#[expect(clippy::wildcard_enum_match_arm, reason = "other types are neither")]
+fn milliseconds(value: ValueRef<'_>) -> Option<u64> {
+    match value {
+        ValueRef::U8(n) => Some(n.into()),
+        ValueRef::U16(n) => Some(n.into()),
+        ValueRef::U32(n) => Some(n.into()),
+        ValueRef::U64(n) => Some(n),
+        ValueRef::I8(n) => n.try_into().ok(),
+        ValueRef::I16(n) => n.try_into().ok(),
+        ValueRef::I32(n) => n.try_into().ok(),
+        ValueRef::I64(n) | ValueRef::Timestamp(n) => n.try_into().ok(),
+        _ => None,
+    }
 }

@@ -4,7 +4,7 @@ use crate::harness::{Talk, begin, consumer, disposition, flow, id, key, open};
 use amqp10::{
     Attach, Begin, DeliveryOutcome, DeliveryState, Detach, Disposition, Flow, MapRef, Modified,
     Open, PassingState, Performative, ReceiverSettleMode, Rejected, Role, SenderSettleMode,
-    TransactionalState,
+    TransactionalState, ValueRef,
 };
 use front_amqp10::{ConnectionSettings, SentMessage};
 use session::{ConsumerCredit, Position};
@@ -56,7 +56,7 @@ fn a_consumer_is_told_that_it_is_the_active_one() {
             let Performative::Flow(flow) = performative else { panic!("{performative:?}") };
             assert_eq!((flow.handle, flow.link_credit), (Some(0), Some(7)));
             let active = flow.properties.get("rabbitmq:active");
-            told.push(active == Some(amqp10::ValueRef::Bool(is_active)));
+            told.push(active == Some(ValueRef::Bool(is_active)));
         });
     }
     assert_eq!(told, [true, true]);
@@ -117,28 +117,48 @@ fn deliveries_are_settled_by_range() {
     assert_eq!(talk.hears(), [""; 0]);
 }
 
+/// A map of one annotation, encoded.
+fn annotation(key: ValueRef<'_>, value: ValueRef<'_>) -> Vec<u8> {
+    let mut encoded = Vec::new();
+    amqp10::put_map(&mut encoded, |items| {
+        items.put(key);
+        items.put(value);
+    });
+    encoded
+}
+
+fn modified(
+    [delivery_failed, undeliverable_here]: [bool; 2],
+    annotations: &[u8],
+) -> Option<DeliveryState<'_>> {
+    let message_annotations = match ValueRef::decode(annotations) {
+        Ok((ValueRef::Map(map), _)) => map,
+        _ => MapRef::EMPTY,
+    };
+    Some(DeliveryState::Outcome(DeliveryOutcome::Modified(Modified {
+        delivery_failed,
+        undeliverable_here,
+        message_annotations,
+    })))
+}
+
 #[test]
 fn each_outcome_is_told_to_the_broker() {
-    let mut annotations = Vec::new();
-    amqp10::put_map(&mut annotations, |items| {
-        items.put_symbol("x-opt", amqp10::ValueRef::U32(1));
-    });
-    let Ok((amqp10::ValueRef::Map(annotations), _)) = amqp10::ValueRef::decode(&annotations) else {
-        panic!("a map")
-    };
-    let modified = |delivery_failed, undeliverable_here, message_annotations| {
-        Some(DeliveryState::Outcome(DeliveryOutcome::Modified(Modified {
-            delivery_failed,
-            undeliverable_here,
-            message_annotations,
-        })))
-    };
+    let opt = annotation(ValueRef::Symbol("x-opt"), ValueRef::U32(1));
+    let at = |value| annotation(ValueRef::Symbol("x-opt-delivery-time"), value);
+    let (at_time, at_number) = (at(ValueRef::Timestamp(7)), at(ValueRef::U64(8)));
+    let (at_none, before) = (at(ValueRef::Str("9")), at(ValueRef::I64(-1)));
     let cases = [
         (Some(DeliveryState::RELEASED), "settle 100 1 Released"),
-        (modified(true, false, MapRef::EMPTY), "settle 100 1 Modified"),
-        (modified(false, false, MapRef::EMPTY), "settle 100 1 Released"),
-        (modified(false, true, MapRef::EMPTY), "modify 100 1 failed false undeliverable true 3"),
-        (modified(true, false, annotations), "modify 100 1 failed true undeliverable false 12"),
+        (modified([true, false], &[]), "settle 100 1 Modified"),
+        (modified([false, false], &[]), "settle 100 1 Released"),
+        (modified([true, true], &[]), "settle 100 1 Rejected"),
+        (modified([false, true], &opt), "modify 100 [1] Rejected 12 until None"),
+        (modified([true, false], &opt), "modify 100 [1] Modified 12 until None"),
+        (modified([false, false], &at_time), "modify 100 [1] Released 33 until Some(7)"),
+        (modified([false, false], &at_number), "modify 100 [1] Released 26 until Some(8)"),
+        (modified([false, false], &at_none), "modify 100 [1] Released 27 until None"),
+        (modified([false, false], &before), "modify 100 [1] Released 26 until None"),
         // Without an outcome that of the source holds.
         (None, "settle 100 1 Released"),
     ];
@@ -147,6 +167,41 @@ fn each_outcome_is_told_to_the_broker() {
         deliver(&mut talk, 1, b"m");
         talk.says(&disposition(0, 0, state));
         assert_eq!(talk.takes_asked(), [asked]);
+    }
+}
+
+/// A range is as many requests as links, whatever is unsettled on them.
+#[test]
+fn changes_of_a_range_are_told_once_for_each_link() {
+    let mut talk = attached();
+    talk.says(&Performative::Attach(Box::new(consumer(1))));
+    talk.takes_asked();
+    for (handle, position) in [(0, 1), (1, 1), (0, 2), (1, 2), (0, 3)] {
+        let key = front_amqp10::LinkHandle { handle, ..key(0) };
+        let message = SentMessage { position: Position(position), sections: b"m" };
+        talk.front.deliver(key, message, &mut Vec::new());
+    }
+    let opt = annotation(ValueRef::Symbol("x-opt"), ValueRef::Null);
+    talk.says(&disposition(1, 0x7fff_ffff, modified([false, false], &opt)));
+    assert_eq!(
+        talk.takes_asked(),
+        ["modify 100 [2, 3] Released 11 until None", "modify 101 [1, 2] Released 11 until None"]
+    );
+}
+
+#[test]
+fn annotations_with_reserved_keys_detach_the_link() {
+    let keys = [ValueRef::Symbol("opt"), ValueRef::Str("x-opt"), ValueRef::U64(1)];
+    for key in keys {
+        let mut talk = attached();
+        deliver(&mut talk, 1, b"m");
+        talk.hears();
+        let reserved = annotation(key, ValueRef::Null);
+        talk.says(&disposition(0, 0, modified([true, false], &reserved)));
+        let text =
+            "bad value for 'message-annotations' of modified: keys are symbols that begin with x-";
+        assert_eq!(talk.hears(), [format!("detach 0 amqp:invalid-field '{text}'")]);
+        assert_eq!(talk.takes_asked(), ["detach 100"], "what it holds is given back");
     }
 }
 

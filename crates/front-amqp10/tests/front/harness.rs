@@ -8,6 +8,7 @@ use edge::{AuthFailure, Proof, Step};
 use front_amqp10::{AttachedLink, ConnectionSettings, LinkHandle, LinkRequest, ServerConnection};
 use session::{ChannelId, Content, Error, ErrorKind, LinkId};
 use std::sync::Arc;
+use stdx::UnixMs;
 use testing::amqp10_client;
 
 pub(crate) use testing::amqp10_client::{begin, init, open, transfer as whole};
@@ -143,7 +144,7 @@ impl Talk {
                 | LinkRequest::BeginSession(_)
                 | LinkRequest::Detach { .. }
                 | LinkRequest::Settle(_)
-                | LinkRequest::Modify(_)
+                | LinkRequest::Modify { .. }
                 | LinkRequest::Manage(_)
                 | LinkRequest::Credit(_)
                 | LinkRequest::EndSession(_)
@@ -185,14 +186,13 @@ impl Talk {
             LinkRequest::Settle(it) => {
                 format!("settle {} {} {:?}", it.link.0, it.position.0, it.outcome)
             }
-            LinkRequest::Modify(it) => format!(
-                "modify {} {} failed {} undeliverable {} {}",
-                it.link.0,
-                it.position.0,
-                it.is_failed,
-                it.is_undeliverable,
-                it.annotations.len()
-            ),
+            LinkRequest::Modify { modification: it, .. } => {
+                let positions: Vec<u64> = it.positions.iter().map(|position| position.0).collect();
+                let until_ms = it.changes.until_ms.map(UnixMs::get);
+                let n_bytes = it.changes.annotations.len();
+                let (link, outcome) = (it.link.0, it.outcome);
+                format!("modify {link} {positions:?} {outcome:?} {n_bytes} until {until_ms:?}")
+            }
             LinkRequest::Credit(it) => format!(
                 "credit {} {}+{} drain {} echo {}",
                 it.link.0, it.delivery_count, it.credit, it.drain, it.echo

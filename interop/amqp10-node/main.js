@@ -39,6 +39,20 @@ async function goesThrough(ctx, queueOptions) {
   await amqp091.waitReady(channel, queue, 0);
 }
 
+/** A receiver of replies, by a queue of its own that is never stored. */
+async function replies(connection, options = {}) {
+  const source = { dynamic: true, expiry_policy: 'link-detach', capabilities: ['rabbitmq:volatile-queue'] };
+  const receiver = await Receiver.open(connection, '', { source, snd_settle_mode: 1, ...options });
+  return { receiver, queue: receiver.link.source.address };
+}
+
+/** A session that begins behind what is to be written: its answer tells that the node has that. */
+function leaves(connection) {
+  const session = connection.create_session();
+  session.begin();
+  return once(session, 'session_open');
+}
+
 const quorum = { arguments: { 'x-queue-type': 'quorum' } };
 
 const scenarios = {
@@ -77,6 +91,50 @@ const scenarios = {
     equal(message.message_annotations['x-mine'], 'yes', 'annotation of the publisher');
     equal(message.message_annotations['x-routing-key'], queue, 'annotation of the broker');
     delivery.accept();
+  },
+
+  async 'replies-between-protocols'(ctx) {
+    const { channel, queue, connection } = await begin(ctx);
+    const requester = await replies(connection);
+    starts(requester.queue, '/queues/amq.rabbitmq.reply-to.', 'address');
+    const request = { reply_to: requester.queue, correlation_id: 'c', body: data('ask') };
+    await (await Sender.open(connection, address(queue))).accepted([request]);
+    const [asked] = await amqp091.getAll(channel, queue);
+    const { replyTo, correlationId } = asked.properties;
+    equal(`/queues/${replyTo}`, requester.queue, 'reply-to in AMQP 0-9-1');
+    await amqp091.publish(channel, replyTo, ['of 0-9-1'], { correlationId });
+    const responder = await Sender.open(connection, requester.queue);
+    await responder.accepted([{ correlation_id: 'd', body: data('of 1.0') }]);
+    const heard = (await requester.receiver.wait(2)).map(({ message }) => [message.correlation_id, text(message)]);
+    equal(heard, [['c', 'of 0-9-1'], ['d', 'of 1.0']], 'replies');
+    requester.receiver.link.close();
+    await once(requester.receiver.link, 'receiver_close');
+    const [{ outcome }] = await responder.send([{ body: data('late') }]);
+    equal(outcome, 'released', 'nobody waits for it');
+  },
+
+  async 'replies-need-credit'(ctx) {
+    const { connection } = await begin(ctx);
+    const { receiver, queue } = await replies(connection, { credit_window: 0 });
+    const responder = await Sender.open(connection, queue);
+    await responder.accepted([{ body: data('dropped') }]);
+    receiver.link.add_credit(2);
+    await leaves(connection);
+    const drained = once(receiver.link, 'receiver_drained');
+    await responder.accepted([{ body: data('taken') }]);
+    equal(bodies(await receiver.wait(1)), ['taken'], 'replies');
+    receiver.link.drain = true;
+    receiver.link.add_credit(1);
+    await drained;
+    await responder.accepted([{ body: data('dropped again') }]);
+    receiver.link.drain = false;
+    receiver.link.add_credit(1);
+    await leaves(connection);
+    await responder.accepted([{ body: data('last') }]);
+    equal(bodies(await receiver.wait(1, 1)), ['last'], 'replies');
+    const source = { dynamic: true, capabilities: ['rabbitmq:volatile-queue'] };
+    const unsettled = await refused(connection, (it) => it.open_receiver({ source }), 'receiver_error');
+    equal(unsettled[0], 'amqp:invalid-field', 'condition');
   },
 
   async 'from-amqp091'(ctx) {

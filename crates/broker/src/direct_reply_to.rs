@@ -2,19 +2,22 @@
 //! (<https://www.rabbitmq.com/docs/direct-reply-to>).
 
 use message::MessageRef;
-use meta::ConnectionId;
+use queue::{DeliveryRoom, LinkCredit};
 use queue_type::{Count, Tally};
-use session::{Delivery, LinkId, Outbox, Position, Room, Sink};
+use session::{ConsumerCredit, CreditRequest, Delivery, LinkId, Outbox, Position, Room, Sink};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Waker;
 
 /// Where replies to one token go.
 pub(crate) struct ReplyTarget {
-    pub(crate) connection: ConnectionId,
     pub(crate) link: LinkId,
     pub(crate) outbox: Arc<dyn Outbox>,
     /// Counts of what it was given.
     pub(crate) tally: Arc<Tally>,
+    /// The consumer's credit: replies in excess of it are dropped.
+    pub(crate) room: DeliveryRoom,
     /// Its outbox takes nothing until the client has read: replies are dropped.
     pub(crate) full: bool,
 }
@@ -23,6 +26,7 @@ pub(crate) struct ReplyTarget {
 #[derive(Default)]
 pub(crate) struct Replies {
     targets: Mutex<HashMap<String, ReplyTarget>>,
+    n_dropped: AtomicU64,
 }
 
 impl std::fmt::Debug for Replies {
@@ -45,11 +49,33 @@ impl Replies {
     }
 
     /// The connection has read what filled its outbox.
-    pub(crate) fn resume(&self, connection: ConnectionId, link: LinkId) {
-        for target in stdx::lock(&self.targets).values_mut() {
-            if target.connection == connection && target.link == link {
-                target.full = false;
+    pub(crate) fn resume(&self, token: &str) {
+        if let Some(target) = stdx::lock(&self.targets).get_mut(token) {
+            target.full = false;
+        }
+    }
+
+    /// Takes the credit of a consumer's link. No reply waits for it: what is drained is used up at once.
+    pub(crate) fn flow(&self, token: &str, request: &CreditRequest) {
+        let CreditRequest { link, delivery_count, credit, drain, echo, .. } = *request;
+        let waker = {
+            let mut targets = stdx::lock(&self.targets);
+            let Some(target) = targets.get_mut(token) else { return };
+            target.room.flow(LinkCredit { delivery_count, credit });
+            if drain {
+                target.room.drain();
             }
+            let Some(LinkCredit { delivery_count, credit }) = target.room.link_credit() else {
+                return;
+            };
+            if !drain && !echo {
+                return;
+            }
+            let told = ConsumerCredit { delivery_count, credit, available: 0, drain };
+            target.outbox.batch(&mut |sink: &mut dyn Sink| sink.flowed(link, told))
+        };
+        if let Some(waker) = waker {
+            waker.wake();
         }
     }
 
@@ -59,27 +85,42 @@ impl Replies {
         let waker = {
             let mut targets = stdx::lock(&self.targets);
             let Some(target) = targets.get_mut(token) else { return false };
-            if target.full {
+            if target.full || !target.room.any() {
+                self.n_dropped.fetch_add(1, Ordering::Relaxed);
                 return true;
             }
-            let (link, tally, mut room) = (target.link, &target.tally, Room::Full);
-            let waker = target.outbox.batch(&mut |sink: &mut dyn Sink| {
-                let position = Position(0);
-                let delivery = Delivery {
-                    position,
-                    redelivered: false,
-                    settled_by_write: false,
-                    message: &message,
-                };
-                room = sink.deliver(link, delivery);
-                tally.add(Count::DeliveredAuto, 1);
-            });
-            target.full = room == Room::Full;
-            waker
+            target.deliver(message)
         };
         if let Some(waker) = waker {
             waker.wake();
         }
         true
+    }
+
+    /// Replies for which their consumers had no room.
+    pub(crate) fn n_dropped(&self) -> u64 {
+        self.n_dropped.load(Ordering::Relaxed)
+    }
+}
+
+impl ReplyTarget {
+    fn deliver(&mut self, message: MessageRef<'_>) -> Option<Waker> {
+        let (link, tally, mut room) = (self.link, &self.tally, Room::Full);
+        let waker = self.outbox.batch(&mut |sink: &mut dyn Sink| {
+            let position = Position(0);
+            let delivery = Delivery {
+                position,
+                redelivered: false,
+                settled_by_write: false,
+                message: &message,
+            };
+            room = sink.deliver(link, delivery);
+            tally.add(Count::DeliveredAuto, 1);
+        });
+        self.full = room == Room::Full;
+        if self.room.is_of_link() {
+            self.room.take(1);
+        }
+        waker
     }
 }

@@ -265,6 +265,12 @@ impl Figures<'_> {
         self.0.classic.storage().wal.stats()
     }
 
+    /// Direct replies that were dropped since the start: their consumers had no room.
+    #[must_use]
+    pub fn n_replies_dropped(&self) -> u64 {
+        self.0.replies.n_dropped()
+    }
+
     /// Figures of the readers of all streams since the start.
     #[must_use]
     pub fn stream_reads(&self) -> ReadCounts {

@@ -38,7 +38,7 @@ use channels::Channels;
 use client::Client;
 use confirm::ConfirmQueue;
 use control::slices::WORK_MAX;
-use links::Links;
+use links::{Links, take_credit};
 use publish::Publishing;
 use session::{
     ChannelId, Control, Error, ErrorKind, Event, LinkId, MethodTag, Op, Outbox, ReadInput, Request,
@@ -238,7 +238,7 @@ impl Session {
                 Request::Credit(credit) => self.streams.credit(&self.client, *credit),
                 Request::Flow(request) => {
                     self.flush_before(index, input, requests).await;
-                    self.links.get(request.link).into_iter().for_each(|link| link.flow(request));
+                    take_credit(&self.links, &self.client, request);
                 }
                 Request::Control(control) => {
                     self.flush_before(index, input, requests).await;
@@ -439,7 +439,7 @@ impl Session {
     /// Releases a closed channel: its consumers go, its unacked messages return to their queues, and its
     /// confirms on their way are dropped.
     async fn release_channel(&mut self, id: ChannelId) {
-        self.client.end_replies(id);
+        self.client.end_replies(id, |_| true);
         let Some(closed) = self.client.channels.close(id) else { return };
         self.client.access.broker.connections.end_channel(self.connection(), id);
         self.client.confirms.forget(id);

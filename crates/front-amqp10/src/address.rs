@@ -1,7 +1,7 @@
 //! Addresses of nodes, as RabbitMQ's version 2 has them. Names in them are percent-encoded.
 //!
 //! ```text
-//! source  = "/queues/" queue | "/management"
+//! source  = "/queues/" queue | "/management" | dynamic
 //! target  = "/queues/" queue | "/exchanges/" exchange ["/" key] | "/management" | null
 //! to      = "/queues/" queue | "/exchanges/" exchange ["/" key]     of a message, if the target is null
 //! ```
@@ -21,6 +21,8 @@ const QUEUES: &str = "/queues/";
 const EXCHANGES: &str = "/exchanges/";
 /// The most of a bad address that is told back.
 const TOLD_BYTES_MAX: usize = 255;
+/// The capability of a source that asks for a queue which is never stored.
+pub(crate) const VOLATILE_QUEUE: &str = "rabbitmq:volatile-queue";
 /// COMPAT: RabbitMQ's words for the deprecated feature `amqp_address_v1` that is not permitted.
 const VERSION_1: &str = "RabbitMQ AMQP address version 1 is unsupported. \
                          Clients must use RabbitMQ AMQP address version 2.";
@@ -35,6 +37,8 @@ pub enum SourceAddress<'a> {
     Queue(NodeName<'a>),
     /// The responses of the management node.
     Management,
+    /// Direct replies, by a queue of the link's own that the broker names.
+    Replies,
 }
 
 /// The node that messages of a link go to.
@@ -62,7 +66,8 @@ impl<'a> SourceAddress<'a> {
     /// The fault that refuses the link.
     pub fn of_source(source: &SourceTerminus<'a>) -> Result<Self, ProtocolFault> {
         if source.dynamic {
-            return Err(not_dynamic("source"));
+            let is_volatile = source.capabilities.iter().any(|it| it == VOLATILE_QUEUE);
+            return if is_volatile { Ok(Self::Replies) } else { Err(not_dynamic("source")) };
         }
         match source.address {
             Some(ValueRef::Str(MANAGEMENT)) => Ok(Self::Management),
@@ -191,6 +196,13 @@ impl<'a> Version1<'a> {
         let (address, instead) = (told(address), told(instead));
         invalid(format!("Attach refused: {VERSION_1} Instead of '{address}' write {instead}."))
     }
+}
+
+/// The address of a queue.
+pub(crate) fn queue_address(queue: &[u8]) -> String {
+    let mut address = QUEUES.to_owned();
+    put_percent_encoded(queue, &mut address);
+    address
 }
 
 fn quoted_address(prefix: &str, names: &[&str]) -> String {

@@ -279,6 +279,9 @@ impl ClientConnection {
         let Some(attach) = asked.attach() else {
             return Err(ProtocolFault::link(Condition::DecodeError, ""));
         };
+        if attach.role == Role::Receiver && asks_for_replies(&attach) {
+            return replies_of(&attach);
+        }
         if attach.role == Role::Receiver {
             return consumer_of(&attach).map(LinkOp::AttachConsumer);
         }
@@ -305,12 +308,32 @@ fn target_of(attach: &Attach<'_>) -> Result<TargetNode, ProtocolFault> {
     Ok(TargetNode { exchange, routing_key })
 }
 
+fn asks_for_replies(attach: &Attach<'_>) -> bool {
+    let address = attach.source.as_ref().map(SourceAddress::of_source);
+    matches!(address, Some(Ok(SourceAddress::Replies)))
+}
+
+/// The consumer of direct replies that a client attaches. COMPAT: RabbitMQ, too, wants them settled.
+fn replies_of(attach: &Attach<'_>) -> Result<LinkOp, ProtocolFault> {
+    if attach.snd_settle_mode == SenderSettleMode::Settled {
+        return Ok(LinkOp::AttachReplies { consumer_tag: consumer_tag(attach) });
+    }
+    let text = "Attach refused: messages of a volatile queue are settled (snd-settle-mode 1)";
+    Err(ProtocolFault::link(Condition::InvalidField, text))
+}
+
+/// The tag of a consumer, which leads back to its link.
+fn consumer_tag(attach: &Attach<'_>) -> ShortString {
+    ShortString::truncated(&attach.handle.to_string())
+}
+
 /// The queue that a client attaches a consumer to.
 fn source_of(attach: &Attach<'_>) -> Result<ShortString, ProtocolFault> {
     let Some(source) = &attach.source else { return Err(not_implemented("no source")) };
     match SourceAddress::of_source(source)? {
         SourceAddress::Queue(queue) => short(&queue),
         SourceAddress::Management => Err(not_implemented("/management not supported")),
+        SourceAddress::Replies => Err(not_implemented("Dynamic source not supported")),
     }
 }
 
@@ -335,7 +358,7 @@ fn consumer_of(attach: &Attach<'_>) -> Result<Attachment, ProtocolFault> {
     }
     Ok(Attachment {
         queue: source_of(attach)?,
-        consumer_tag: ShortString::truncated(&attach.handle.to_string()),
+        consumer_tag: consumer_tag(attach),
         no_ack: attach.snd_settle_mode == SenderSettleMode::Settled,
         has_link_credit: true,
         exclusive: false,

@@ -21,6 +21,7 @@ pub(crate) struct Snapshot {
     pub(crate) storage: Storage,
     /// Counts of the clients of the stream protocol.
     pub(crate) streams: StreamCounts,
+    pub(crate) n_replies_dropped: u64,
     pub(crate) n_log_lines_dropped: u64,
     pub(crate) n_spans_dropped: Option<u64>,
     /// Start of the node, seconds since 1970.
@@ -116,6 +117,7 @@ impl Snapshot {
         let log = management.broker.figures().log();
         let (system, storage) = (System::of(management), Storage::of(management));
         let streams = management.stream_totals.counts();
+        let n_replies_dropped = management.broker.figures().n_replies_dropped();
         let n_log_lines_dropped = management.log.n_dropped();
         let n_spans_dropped = management.broker.firehose().spans().map(|spans| spans.n_dropped());
         let up_s = management.node_info.uptime_seconds();
@@ -127,6 +129,7 @@ impl Snapshot {
             log,
             storage,
             streams,
+            n_replies_dropped,
             n_log_lines_dropped,
             n_spans_dropped,
         }

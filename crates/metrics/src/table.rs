@@ -102,6 +102,7 @@ pub(crate) const NODE: &[Row] = rows! {
     Gauge leveret_message_store_files |it| Some(it.storage.bodies.files) => "Message store files: large bodies and bodies shared by queues";
     Gauge leveret_message_store_file_bytes |it| Some(it.storage.bodies.file_bytes) => "Size of these files, bytes";
     Gauge leveret_message_store_needed_bytes |it| Some(it.storage.bodies.live_bytes) => "Live bytes of message store files";
+    Counter leveret_direct_replies_dropped_total |it| Some(it.n_replies_dropped) => "Direct replies dropped: the requester had no credit or did not read";
     Counter leveret_log_lines_dropped_total |it| Some(it.n_log_lines_dropped) => "Log lines dropped because the queue of lines was full";
     Counter leveret_otlp_spans_dropped_total |it| it.n_spans_dropped => "Spans dropped or not accepted by the collector; only with `otel.endpoint`";
     Counter leveret_messages_lost_total |it| Some(it.storage.n_lost) => "Messages lost in unreadable files";

@@ -15,6 +15,12 @@ pub enum LinkOp {
         /// The key of all that is published on the link.
         routing_key: ShortString,
     },
+    /// Attach a consumer of direct replies, to a queue of its own that is never stored; answered by
+    /// [`LinkEvent::RepliesAttached`].
+    AttachReplies {
+        /// The consumer's tag.
+        consumer_tag: ShortString,
+    },
     /// End a consumer and give back what it holds; not answered.
     DetachConsumer(LinkId),
 }
@@ -28,6 +34,15 @@ pub enum LinkEvent {
         origin: MethodTag,
         /// The broker's name for the link.
         link: LinkId,
+    },
+    /// A consumer of direct replies is attached.
+    RepliesAttached {
+        /// The client's request.
+        origin: MethodTag,
+        /// The broker's name for the link.
+        link: LinkId,
+        /// The name of the queue that replies are to be published to.
+        queue: ShortString,
     },
     /// An attach is refused.
     Refused {

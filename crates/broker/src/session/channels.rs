@@ -36,8 +36,8 @@ pub(crate) struct Channel {
     pub(super) links: BTreeSet<LinkId>,
     /// The link of `get`s from each queue, and of those without acknowledgement.
     pub(super) gets: HashMap<(QueueId, bool), LinkId>,
-    /// Its consumer of direct replies.
-    pub(super) replies: Option<ReplyConsumer>,
+    /// Its consumers of direct replies: one at most of a client whose links are not requests of their own.
+    pub(super) replies: Vec<ReplyConsumer>,
     /// Whether the log has a warning that selectors take too many steps for the channel's messages.
     pub(super) told_of_selectors: bool,
     pub(super) counters: Arc<ChannelCounters>,
@@ -91,6 +91,11 @@ impl Channels {
 
     pub(super) fn get(&self, channel: ChannelId) -> Option<&Channel> {
         self.slots.get(usize::from(channel.0))?.as_deref()
+    }
+
+    /// The open channels.
+    pub(super) fn open_ones(&self) -> impl Iterator<Item = &Channel> {
+        self.slots.iter().flatten().map(|channel| &**channel)
     }
 
     pub(super) fn open(&mut self, channel: ChannelId) -> &mut Channel {

@@ -1,11 +1,9 @@
 //! Consumers and `get`.
 
-use super::channels::ReplyConsumer;
 use super::client::Client;
 use super::links::{Links, tell_consumer};
 use super::{Handled, access, direct_reply_to, limits};
 use crate::broker::ConsumerName;
-use crate::direct_reply_to::ReplyTarget;
 use meta::{Permission, QueueDef};
 use queue::{AckMode, Checkout, CreditMode};
 use queue_type::{AfterDetach, Attach, AttachRefused, Got, Taker};
@@ -100,14 +98,11 @@ impl Links {
         if !consume.no_ack {
             return Err(direct_reply_to::refuse("reply consumer cannot acknowledge"));
         }
-        if client.channels.get(id).is_some_and(|channel| channel.replies.is_some()) {
+        if client.channels.get(id).is_some_and(|channel| !channel.replies.is_empty()) {
             return Err(direct_reply_to::refuse("reply consumer already set"));
         }
         let consumer_tag = self.consumer_tag(client, id, &consume.consumer_tag)?;
         let link = self.next_id();
-        let names = &client.access.broker.names;
-        // COMPAT: some clients take addresses apart: there is one dot.
-        let token = format!("{}.{}", names.name(""), names.name(""));
         client.turn.tell(|sink| {
             sink.event(Event::Attached {
                 channel: id,
@@ -117,14 +112,7 @@ impl Links {
                 answer: !control.nowait,
             });
         });
-        let (connection, tally) = (client.access.connection.id, client.tally(id, None));
-        let outbox = Arc::clone(&client.turn.outbox);
-        let target = ReplyTarget { connection, link, outbox, tally, full: false };
-        client.access.broker.replies.add(token.clone(), target);
-        if let Some(channel) = client.channels.get_mut(id) {
-            channel.counters.n_consumers.fetch_add(1, Ordering::Relaxed);
-            channel.replies = Some(ReplyConsumer { token, consumer_tag, link });
-        }
+        client.add_replies(id, link, consumer_tag, CreditMode::Unlimited);
         Ok(Handled::Answered)
     }
 
@@ -163,8 +151,7 @@ impl Links {
         if self.end_consumer(client, channel, consumer_tag, |id| cancelled(Some(id))).await {
             return Ok(Handled::Answered);
         }
-        let of_replies = client.is_reply_tag(channel, consumer_tag);
-        let of_replies = of_replies.then(|| client.end_replies(channel)).flatten();
+        let of_replies = client.end_replies(channel, |it| it.consumer_tag == *consumer_tag);
         client.turn.answer(cancelled(of_replies))
     }
 

@@ -1,8 +1,12 @@
 //! A session's side of direct replies: the pseudo-queue `amq.rabbitmq.reply-to`.
 
+use super::channels::{Channel, ReplyConsumer};
 use super::client::Client;
+use crate::direct_reply_to::ReplyTarget;
 use bytes::Bytes;
+use queue::{CreditMode, DeliveryRoom};
 use session::{ChannelId, Error, ErrorKind, LinkId, ShortString};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 pub(super) const QUEUE: &[u8] = b"amq.rabbitmq.reply-to";
@@ -23,14 +27,25 @@ pub(super) fn token_of(routing_key: &[u8]) -> Option<&str> {
     std::str::from_utf8(routing_key.strip_prefix(PREFIX)?).ok()
 }
 
+/// The name of the queue of a token.
+pub(super) fn queue_of(token: &str) -> ShortString {
+    ShortString::truncated(&format!("amq.rabbitmq.reply-to.{token}"))
+}
+
 pub(super) fn refuse(text: &'static str) -> Error {
     Error::new(ErrorKind::PreconditionFailed, text)
 }
 
 impl Client {
     pub(super) fn is_reply_tag(&self, channel: ChannelId, consumer_tag: &ShortString) -> bool {
-        let replies = self.channels.get(channel).and_then(|channel| channel.replies.as_ref());
-        replies.is_some_and(|replies| replies.consumer_tag == *consumer_tag)
+        let replies = self.channels.get(channel).map(|channel| &*channel.replies);
+        replies.unwrap_or_default().iter().any(|it| it.consumer_tag == *consumer_tag)
+    }
+
+    /// The token of a link on which direct replies are consumed.
+    pub(super) fn reply_token(&self, link: LinkId) -> Option<&str> {
+        let mut replies = self.channels.open_ones().flat_map(|channel| &channel.replies);
+        replies.find(|it| it.link == link).map(|it| &*it.token)
     }
 
     /// Declaring the name of a reply queue tells whether its consumer is still there.
@@ -39,13 +54,47 @@ impl Client {
             || token_of(queue).is_some_and(|token| self.access.broker.replies.knows(token))
     }
 
-    /// Ends the channel's consumer of direct replies, if it has one. What its deliveries were tied to.
-    pub(super) fn end_replies(&mut self, channel: ChannelId) -> Option<LinkId> {
-        let channel = self.channels.get_mut(channel)?;
-        let replies = channel.replies.take()?;
-        channel.counters.n_consumers.fetch_sub(1, Ordering::Relaxed);
-        self.access.broker.replies.remove(&replies.token);
-        Some(replies.link)
+    /// Adds a consumer of direct replies; returns the name of its queue.
+    pub(super) fn add_replies(
+        &mut self,
+        id: ChannelId,
+        link: LinkId,
+        consumer_tag: ShortString,
+        credit_mode: CreditMode,
+    ) -> ShortString {
+        let names = &self.access.broker.names;
+        // COMPAT: some clients take addresses apart: there is one dot.
+        let token = format!("{}.{}", names.name(""), names.name(""));
+        let (tally, outbox) = (self.tally(id, None), Arc::clone(&self.turn.outbox));
+        let room = DeliveryRoom::new(credit_mode);
+        let target = ReplyTarget { link, outbox, tally, room, full: false };
+        self.access.broker.replies.add(token.clone(), target);
+        let queue = queue_of(&token);
+        if let Some(channel) = self.channels.get_mut(id) {
+            channel.counters.n_consumers.fetch_add(1, Ordering::Relaxed);
+            channel.replies.push(ReplyConsumer { token, consumer_tag, link });
+        }
+        queue
+    }
+
+    /// Ends those of the channel's consumers of direct replies that are meant; returns a link of theirs.
+    pub(super) fn end_replies(
+        &mut self,
+        channel: ChannelId,
+        are_meant: impl Fn(&ReplyConsumer) -> bool,
+    ) -> Option<LinkId> {
+        let Channel { replies, counters, .. } = self.channels.get_mut(channel)?;
+        let mut ended = None;
+        replies.retain(|it| {
+            let stays = !are_meant(it);
+            if !stays {
+                counters.n_consumers.fetch_sub(1, Ordering::Relaxed);
+                self.access.broker.replies.remove(&it.token);
+                ended = Some(it.link);
+            }
+            stays
+        });
+        ended
     }
 
     /// A request that asks for direct replies names the pseudo-queue; what is stored names the
@@ -60,12 +109,12 @@ impl Client {
         if current.reply_to() != Some(QUEUE) {
             return Ok(changed);
         }
-        let replies = self.channels.get(channel).and_then(|channel| channel.replies.as_ref());
+        let replies = self.channels.get(channel).and_then(|channel| channel.replies.first());
         let replies = replies.ok_or_else(|| refuse("fast reply consumer does not exist"))?;
         let mut properties =
             current.to_properties().ok_or_else(|| refuse("invalid message: bad properties"))?;
-        let name = format!("amq.rabbitmq.reply-to.{}", replies.token);
-        properties.reply_to = Some(ShortString::truncated(&name));
+        let name = queue_of(&replies.token);
+        properties.reply_to = Some(name);
         Ok(Some(Bytes::from(properties.to_bytes())))
     }
 }

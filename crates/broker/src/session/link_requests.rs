@@ -4,6 +4,7 @@ use super::client::Client;
 use super::links::{Links, give_back_link};
 use super::{Handled, access, direct_reply_to};
 use meta::{ConfirmOn, ExchangeKind, Permission, Resource};
+use queue::CreditMode;
 use session::{
     Attachment, Control, Error, ErrorKind, Event, LinkEvent, LinkId, LinkOp, ShortString,
 };
@@ -29,7 +30,9 @@ impl LinkRequests<'_> {
                         .answer(Event::Link(LinkEvent::PublisherAttached { origin, link }))
                 })
             }
+            LinkOp::AttachReplies { consumer_tag } => self.attach_replies(control, consumer_tag),
             LinkOp::DetachConsumer(link) => {
+                self.client.end_replies(control.channel, |it| it.link == *link);
                 self.end_link(*link).await;
                 Ok(Handled::Answered)
             }
@@ -60,6 +63,19 @@ impl LinkRequests<'_> {
             ));
         }
         links.consume(client, control, consume).await
+    }
+
+    fn attach_replies(
+        &mut self,
+        control: &Control,
+        consumer_tag: &ShortString,
+    ) -> Result<Handled, Error> {
+        let (channel, origin) = (control.channel, control.origin);
+        let Self { client, links } = self;
+        let consumer_tag = links.consumer_tag(client, channel, consumer_tag)?;
+        let link = links.next_id();
+        let queue = client.add_replies(channel, link, consumer_tag, CreditMode::Link);
+        client.turn.answer(Event::Link(LinkEvent::RepliesAttached { origin, link, queue }))
     }
 
     /// Ends a consumer, and gives back what it holds.

@@ -10,7 +10,7 @@ use control::slices::SLICE;
 use queue::Return;
 use queue_type::{AfterDetach, Tally};
 use queues::{LinkRef, ReleaseRef};
-use session::{ChannelId, Error, Event, LinkId, MethodTag, Request};
+use session::{ChannelId, CreditRequest, Error, Event, LinkId, MethodTag, Request};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use trace::events::EventHeaders;
@@ -102,8 +102,8 @@ impl Links {
             match self.get(*id) {
                 Some(link) => link.resume(),
                 None => {
-                    let connection = client.access.connection.id;
-                    client.access.broker.replies.resume(connection, *id);
+                    let token = client.reply_token(*id);
+                    token.into_iter().for_each(|it| client.access.broker.replies.resume(it));
                 }
             }
         }
@@ -177,6 +177,15 @@ impl Links {
             }
             client.turn.did_steps(of_queue.len()).await;
         }
+    }
+}
+
+/// Takes a link's credit as its client sees it.
+pub(super) fn take_credit(links: &Links, client: &Client, request: &CreditRequest) {
+    if let Some(link) = links.get(request.link) {
+        link.flow(request);
+    } else if let Some(token) = client.reply_token(request.link) {
+        client.access.broker.replies.flow(token, request);
     }
 }
 

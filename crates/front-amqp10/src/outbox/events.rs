@@ -2,9 +2,10 @@
 
 use super::LockedServer;
 use super::consumers::ConsumerLink;
+use crate::address::{VOLATILE_QUEUE, queue_address};
 use crate::fault::{FaultScope, ProtocolFault};
 use crate::requests::{AttachedLink, LinkHandle, LinkRequest};
-use amqp10::Condition;
+use amqp10::{Condition, SourceTerminus, Symbol, Symbols, ValueRef};
 use session::{ChannelId, Error, ErrorKind, Event, LinkEvent, LinkId, MethodTag, ShortString};
 
 /// The broker's number of a session: 0 is none there.
@@ -72,12 +73,29 @@ impl LockedServer {
             LinkEvent::PublisherAttached { origin, link } => {
                 self.attached(attached_key(origin), link);
             }
+            LinkEvent::RepliesAttached { origin, link, queue } => {
+                self.replies_attached(attached_key(origin), link, &queue);
+            }
             LinkEvent::Refused { origin, error } => {
                 let fault = ProtocolFault::of_refusal(error);
                 let refused = Err(ProtocolFault { scope: FaultScope::Link, ..fault });
                 self.server.attached(attached_key(origin), refused, &mut self.follow_up);
             }
         }
+    }
+
+    fn replies_attached(&mut self, key: LinkHandle, link: LinkId, queue: &ShortString) {
+        self.consumers.add(link, ConsumerLink::new(key));
+        let address = queue_address(queue.as_bytes());
+        let source = SourceTerminus {
+            address: Some(ValueRef::Str(&address)),
+            expiry_policy: Symbol("link-detach"),
+            dynamic: true,
+            capabilities: Symbols::One(VOLATILE_QUEUE),
+            ..SourceTerminus::default()
+        };
+        let attached = AttachedLink { link, source: Some(source), target: None };
+        self.server.attached(key, Ok(attached), &mut self.follow_up);
     }
 
     fn attached(&mut self, key: LinkHandle, link: LinkId) {

@@ -21,6 +21,9 @@ pub(crate) struct ExternalTools {
 impl ExternalTools {
     /// The program that makes this load, and the words in front of its options; `None` if that is ours.
     pub(crate) fn command(&self, load: &Load) -> Option<(&String, &[String])> {
+        if load.is_amqp10() {
+            return None;
+        }
         let words = if load.is_stream() { &self.stream_perf_test } else { &self.perf_test };
         words.split_first()
     }

@@ -61,16 +61,17 @@ impl Tools {
             if let Some(pid) = broker.target.pid {
                 command.args(["--broker-pid", &pid.to_string()]);
             }
-            if load.is_stream() {
+            if load.is_stream() || load.is_amqp10() {
                 command.args(["--interval", &number(interval(load))]);
             } else if !load.0.iter().any(|word| word == "-i") {
                 command.args(["-i", &number(interval(load))]);
             }
             command
         };
+        command.arg(load.place());
         match load.is_stream() {
-            true => command.args(["--uris", &broker.option.stream_uri()]),
-            false => command.args(["-h", &broker.option.address]),
+            true => command.arg(broker.option.stream_uri()),
+            false => command.arg(&broker.option.address),
         };
         (command, external.is_none())
     }

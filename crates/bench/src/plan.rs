@@ -153,6 +153,20 @@ impl Load {
         self.0.first().is_some_and(|word| word == "stream")
     }
 
+    /// Whether AMQP 1.0 is spoken, on one side at least.
+    pub(crate) fn is_amqp10(&self) -> bool {
+        self.0.first().is_some_and(|word| word == "amqp10")
+    }
+
+    /// The option that tells where the broker is, of the load's tool.
+    pub(crate) fn place(&self) -> &'static str {
+        match (self.is_stream(), self.is_amqp10()) {
+            (true, _) => "--uris",
+            (_, true) => "--uri",
+            (false, false) => "-h",
+        }
+    }
+
     /// From a line of options.
     pub(crate) fn new(line: &str) -> Self {
         Self(line.split_whitespace().map(str::to_owned).collect())
@@ -375,9 +389,12 @@ impl Step {
             return None;
         }
         let perf = |load: &Load| {
-            let uri = if load.is_stream() { "" } else { "-h URI " };
-            let stream_uri = if load.is_stream() { " --uris STREAM-URI" } else { "" };
-            format!("leveret perf {uri}{}{stream_uri}", load.0.join(" "))
+            let (place, options) = (load.place(), load.0.join(" "));
+            match (load.is_stream(), load.is_amqp10()) {
+                (true, _) => format!("leveret perf {options} {place} STREAM-URI"),
+                (_, true) => format!("leveret perf {options} {place} URI"),
+                (false, false) => format!("leveret perf {place} URI {options}"),
+            }
         };
         Some(match &self.work {
             Work::Load(loads) => loads.iter().map(perf).collect(),

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use amqp091::{Table, Value};
 
+use crate::amqp10::links::Links;
 use crate::clock::SECOND;
 use crate::options::{Given, Usage};
 use crate::process;
@@ -36,6 +37,7 @@ pub(crate) struct Config {
     pub(crate) consuming: Consuming,
     pub(crate) message: Message,
     pub(crate) run: Run,
+    pub(crate) links: Links,
 }
 
 /// Exchange and queues.
@@ -62,6 +64,8 @@ pub(crate) enum Queues {
     Named(Vec<String>),
     /// Producers and consumers are dealt out to these in turn.
     Sequence(Vec<String>),
+    /// A routing key for each producer, and a queue for each consumer.
+    Addressed { published: Vec<String>, consumed: Vec<String> },
 }
 
 /// Publishing channels.
@@ -208,6 +212,7 @@ impl Config {
             consuming: load::consuming(given)?,
             message: load::message(given, verify)?,
             run: run(given, verify)?,
+            links: Links::default(),
         };
         config.check()?;
         Ok(config)

@@ -6,9 +6,12 @@
 mod input;
 mod output;
 
+use amqp10::{Close, Performative};
 use amqp091::method::ConnectionClose;
 use anyhow::bail;
 
+use crate::amqp10::client::Client as Amqp10Client;
+use crate::amqp10::session::Session;
 use crate::consumer::Consumer;
 use crate::losses::Lost;
 use crate::publisher::{Publisher, TurnTime};
@@ -17,7 +20,7 @@ use crate::socket::{Output, Socket};
 use crate::stats::Sample;
 use crate::verify::Ledger;
 use crate::worker::{Driven, Progress};
-use client::Client;
+use client::{Client, Transport};
 
 /// A connection's role: it publishes or it consumes, never both.
 #[derive(Debug)]
@@ -84,13 +87,33 @@ pub(crate) struct Connection {
     publisher_at: usize,
     /// There is no socket that works.
     is_down: bool,
+    /// The session, where AMQP 1.0 is spoken.
+    session: Option<Box<Session>>,
 }
 
 impl Connection {
     /// Takes over a connection whose channels are open.
     pub(crate) fn new(client: Client, role: Role) -> anyhow::Result<Self> {
-        let (frame_max, heartbeat_s) = (client.frame_max, client.heartbeat_s);
-        let (transport, left) = client.into_parts();
+        let limits = (client.frame_max, client.heartbeat_s);
+        Self::of_parts(client.into_parts(), limits, role)
+    }
+
+    /// Takes over a connection of AMQP 1.0 whose link is attached.
+    pub(crate) fn with_session(
+        client: Amqp10Client,
+        role: Role,
+        session: Session,
+    ) -> anyhow::Result<Self> {
+        let limits = (client.frame_max, client.heartbeat_s);
+        let connection = Self::of_parts(client.into_parts(), limits, role)?;
+        Ok(Self { session: Some(Box::new(session)), ..connection })
+    }
+
+    fn of_parts(
+        (transport, left): (Transport, Vec<u8>),
+        (frame_max, heartbeat_s): (u32, u16),
+        role: Role,
+    ) -> anyhow::Result<Self> {
         Ok(Self {
             socket: Socket::new(transport, heartbeat_s)?,
             role,
@@ -99,6 +122,7 @@ impl Connection {
             output: Output::default(),
             publisher_at: 0,
             is_down: false,
+            session: None,
         })
     }
 
@@ -115,12 +139,18 @@ impl Connection {
     }
 
     fn begin_consumers(&mut self, context: &TurnContext<'_>) {
-        let Role::Consuming(consumers) = &mut self.role else { return };
+        let Self { role: Role::Consuming(consumers), session, output, .. } = self else { return };
         for consumer in consumers {
             let is_due =
                 |at: u64| at == 0 || (context.phase >= Phase::Run && at <= context.time.elapsed());
             if context.phase < Phase::Stop && consumer.starts_at().is_some_and(is_due) {
-                consumer.begin(&mut self.output.bytes);
+                match session {
+                    None => consumer.begin(&mut output.bytes),
+                    Some(session) => {
+                        session.put_credit(&mut output.bytes);
+                        consumer.begun();
+                    }
+                }
             }
         }
     }
@@ -128,6 +158,10 @@ impl Connection {
     fn begin_closing(&mut self) {
         self.socket.begin_closing();
         let out = &mut self.output.bytes;
+        if self.session.is_some() {
+            Performative::Close(Close { error: None }).encode_frame(0, out);
+            return;
+        }
         if let Role::Consuming(consumers) = &mut self.role {
             consumers.iter_mut().for_each(|consumer| consumer.end(out));
         }

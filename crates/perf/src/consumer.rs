@@ -91,6 +91,12 @@ impl Consumer {
         (!self.is_started).then_some(self.plan.start_at)
     }
 
+    /// Deliveries were asked for in another way.
+    pub(crate) fn begun(&mut self) {
+        self.is_started = true;
+        self.n_consuming = self.plan.queues.len();
+    }
+
     /// Asks for deliveries.
     pub(crate) fn begin(&mut self, out: &mut Vec<u8>) {
         self.is_started = true;
@@ -133,6 +139,16 @@ impl Consumer {
     /// Whether the consumer has received as many messages as it was to.
     pub(crate) fn is_done(&self) -> bool {
         self.received >= self.plan.limit
+    }
+
+    /// The number of messages that it has received.
+    pub(crate) fn n_received(&self) -> u64 {
+        self.received
+    }
+
+    /// Whether deliveries are settled when they are sent.
+    pub(crate) fn is_automatic(&self) -> bool {
+        self.plan.settle == Settle::Automatic
     }
 
     /// The time at which the next delivery may be handled, if that is limited.
@@ -192,15 +208,23 @@ impl Consumer {
         seen: &mut Seen<'_>,
     ) -> anyhow::Result<()> {
         let Some(body) = self.assembly.body(payload)? else { return Ok(()) };
-        let mut stamp = template::stamp_of(body);
-        if let Some(ledger) = seen.ledger
-            && check(body, self.delivery, &self.plan, &mut self.last, ledger)
-        {
-            // The first one's time is the one that counts.
-            stamp = None;
-        }
+        let stamp = stamp(body, self.delivery, &self.plan, &mut self.last, seen.ledger);
         self.complete(stamp, time, out, seen);
         Ok(())
+    }
+
+    /// A message from the only queue, by another protocol. Gives back whether it is among those wanted.
+    #[inline]
+    pub(crate) fn on_message(
+        &mut self,
+        body: &[u8],
+        is_redelivered: bool,
+        time: TurnTime,
+        seen: &mut Seen<'_>,
+    ) -> bool {
+        let delivery = Delivery { is_redelivered, ..Delivery::default() };
+        let stamp = stamp(body, delivery, &self.plan, &mut self.last, seen.ledger);
+        self.count(u64::try_from(body.len()).unwrap_or_default(), stamp, time, seen)
     }
 
     #[inline]
@@ -211,12 +235,26 @@ impl Consumer {
         out: &mut Vec<u8>,
         seen: &mut Seen<'_>,
     ) {
+        if self.count(self.assembly.size(), stamp, time, seen) {
+            self.settle(out);
+        }
+    }
+
+    /// Counts a message of so many bytes; false if there have been enough.
+    #[inline]
+    fn count(
+        &mut self,
+        n_bytes: u64,
+        stamp: Option<u64>,
+        time: TurnTime,
+        seen: &mut Seen<'_>,
+    ) -> bool {
         if self.is_done() {
-            return;
+            return false;
         }
         self.received += 1;
         seen.sample.counts.received += 1;
-        seen.sample.counts.received_bytes += self.assembly.size();
+        seen.sample.counts.received_bytes += n_bytes;
         let stamp = if self.plan.stamps.are_in_headers { self.header_stamp.take() } else { stamp };
         if let Some(latency) = stamp.and_then(|stamp| self.latency(stamp, time.now)) {
             self.latencies.add(latency, 1, &mut seen.sample.latency);
@@ -224,7 +262,7 @@ impl Consumer {
         if let Some(gate) = &self.plan.gate {
             gate.pass(time.elapsed());
         }
-        self.settle(out);
+        true
     }
 
     fn latency(&self, stamp: u64, now: u64) -> Option<u64> {
@@ -295,6 +333,19 @@ fn delivery(fields: &[u8]) -> Option<Delivery> {
         _ => std::str::from_utf8(consumer_tag).ok()?.parse().ok()?,
     };
     Some(Delivery { tag: u64::from_be_bytes(*tag), is_redelivered: redelivered & 1 != 0, queue })
+}
+
+/// The time stamp of a body; of copies there is none, since the first one's time is the one that counts.
+#[inline]
+fn stamp(
+    body: &[u8],
+    delivery: Delivery,
+    plan: &Plan,
+    last: &mut [Option<u64>],
+    ledger: Option<&Ledger>,
+) -> Option<u64> {
+    let is_copy = ledger.is_some_and(|ledger| check(body, delivery, plan, last, ledger));
+    template::stamp_of(body).filter(|_| !is_copy)
 }
 
 /// Notes what came in the ledger; gives back whether it is a copy of what came before.

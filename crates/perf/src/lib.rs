@@ -1,8 +1,9 @@
-//! The load tool: AMQP 0-9-1 publishers and consumers with PerfTest's options and output, and those of
-//! the stream protocol (`stream`) with stream-perf-test's, fast enough to measure any broker. Knows the
-//! wire protocols. Never any part of the broker.
+//! The load tool: AMQP 0-9-1 publishers and consumers with PerfTest's options and output, those of
+//! AMQP 1.0 (`amqp10`) with omq's, and those of the stream protocol (`stream`) with stream-perf-test's,
+//! fast enough to measure any broker. Knows the wire protocols. Never any part of the broker.
 //! Start reading at [`run()`], then `config` for what is asked for and `worker` for how it is done.
 
+mod amqp10;
 mod assembly;
 mod clock;
 mod config;
@@ -81,7 +82,8 @@ const PERF: Tool = Tool {
 pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut words = args.map(|arg| arg.to_string_lossy().into_owned()).peekable();
     let first = format!("leveret perf {}", words.peek().map_or("", String::as_str));
-    let named = [stream::LOAD, stream::FILL].into_iter().find(|tool| tool.name == first);
+    let named =
+        [amqp10::LOAD, stream::LOAD, stream::FILL].into_iter().find(|tool| tool.name == first);
     let tool = named.unwrap_or(PERF);
     words.next_if(|_| tool.name == first);
     let mut given = match options::parse_from(tool.options, words) {
@@ -115,7 +117,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
 
 /// The tool with its options.
 pub fn command_help() -> CommandHelp {
-    let commands = [stream::LOAD, stream::FILL].map(|tool| help_of(&tool)).into();
+    let commands = [amqp10::LOAD, stream::LOAD, stream::FILL].map(|tool| help_of(&tool)).into();
     CommandHelp { commands, ..help_of(&PERF) }
 }
 

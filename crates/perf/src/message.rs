@@ -2,6 +2,7 @@
 
 use amqp091::Properties;
 
+use crate::amqp10::transfer;
 use crate::rate::Schedule;
 use crate::template::{Address, Marking, RANDOM_KEY_BYTES, Template, stamped_body};
 
@@ -9,9 +10,33 @@ use crate::template::{Address, Marking, RANDOM_KEY_BYTES, Template, stamped_body
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) address: Address,
-    pub(crate) properties: Properties,
+    /// Those of messages in turn.
+    pub(crate) properties: Vec<Properties>,
+    pub(crate) encoding: Encoding,
     pub(crate) bodies: Bodies,
     pub(crate) keys: Keys,
+}
+
+/// The protocol that messages are encoded for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    Amqp091,
+    Amqp10 { is_settled: bool },
+}
+
+impl Source {
+    fn templates<'a>(
+        &'a self,
+        body: &'a [u8],
+        marking: Marking,
+    ) -> impl Iterator<Item = Template> + use<'a> {
+        self.properties.iter().map(move |properties| match self.encoding {
+            Encoding::Amqp091 => Template::new(&self.address, properties, body, marking),
+            Encoding::Amqp10 { is_settled } => {
+                transfer::template(self.address.frame_max, is_settled, properties, body, marking)
+            }
+        })
+    }
 }
 
 /// The bodies of messages.
@@ -99,15 +124,16 @@ impl Messages {
         let templates = match &source.bodies {
             Bodies::Stamped { .. } => Vec::new(),
             Bodies::Given(bodies) => {
-                let template = |body: &Vec<u8>| {
-                    Template::new(&source.address, &source.properties, body, Marking::Header)
-                };
-                bodies.iter().map(template).collect()
+                let of_body = |body| source.templates(body, Marking::Header);
+                bodies.iter().flat_map(|body| of_body(body)).collect()
             }
         };
         let sized_until = if templates.is_empty() { 0 } else { u64::MAX };
         let (bytes, at, end, next) = (Vec::new(), 0, 0, 0);
-        Self { source, templates, next, sized_until, bytes, at, end, batch_bytes }
+        let mut messages =
+            Self { source, templates, next, sized_until, bytes, at, end, batch_bytes };
+        messages.begin(0);
+        messages
     }
 
     /// Starts a batch; the one before is written.
@@ -117,8 +143,7 @@ impl Messages {
         {
             let (size, until) = size.at(elapsed);
             let body = stamped_body(whole(size), *marking == Marking::Verified);
-            let Source { address, properties, .. } = &self.source;
-            self.templates = vec![Template::new(address, properties, &body, *marking)];
+            self.templates = self.source.templates(&body, *marking).collect();
             self.sized_until = until;
             self.bytes.clear();
         }
@@ -132,6 +157,11 @@ impl Messages {
     pub(crate) fn capacity(&self) -> usize {
         let longest = self.templates.iter().map(|template| template.bytes().len()).max();
         (self.batch_bytes / longest.unwrap_or(1).max(1)).max(1)
+    }
+
+    /// The frames that a message comes in, at most.
+    pub(crate) fn n_frames(&self) -> usize {
+        self.templates.iter().map(Template::n_frames).max().unwrap_or(1)
     }
 
     /// Adds the next message.
@@ -220,7 +250,8 @@ mod tests {
             immediate: false,
             frame_max: 8192,
         };
-        Source { address, properties: Properties::default(), bodies, keys }
+        let properties = vec![Properties::default()];
+        Source { address, properties, encoding: Encoding::Amqp091, bodies, keys }
     }
 
     fn batch(messages: &mut Messages, elapsed: u64, numbers: std::ops::Range<u64>) -> Vec<u8> {

@@ -36,6 +36,12 @@ impl Given {
     }
 }
 
+impl FromIterator<(&'static str, String)> for Given {
+    fn from_iter<I: IntoIterator<Item = (&'static str, String)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().collect())
+    }
+}
+
 /// Reads the words of a command line the way PerfTest does: `-x 1`, `-x1`, `-x=1`, `--producers 1`,
 /// `--producers=1`, `-px1` for `-p -x 1`, and beginnings of long names that fit only one.
 ///
@@ -174,6 +180,7 @@ fn by_long(table: &'static [Opt], name: &str) -> Option<&'static Opt> {
 /// The end of the load tool's help.
 pub(crate) const NOTES: &str = "\
 Exit codes: 0 success, 1 failed or --verify found an error, 2 usage, 3 no broker.
+AMQP 1.0: leveret perf amqp10 --help.
 Streams: leveret perf stream --help, leveret perf stream-fill --help.
 ";
 

@@ -1,12 +1,14 @@
 //! One publishing channel: when it may publish, what, and what became of it.
 
+use amqp10::{DeliveryOutcome, DeliveryState, Disposition, SerialNumber};
 use amqp091::Method;
 use anyhow::bail;
 
 use crate::assembly::Assembly;
 use crate::clock::{self, MILLISECOND};
 use crate::confirms::{Answer, Confirms};
-use crate::message::{Messages, Source};
+use crate::consumer::Seen;
+use crate::message::{Encoding, Messages, Source};
 use crate::rate::RateLimiter;
 use crate::stats::{Run, Sample};
 use crate::template::{self, Mark};
@@ -68,7 +70,14 @@ impl Timing {
     }
 }
 
-/// A publishing channel.
+/// The leave that a broker gives over AMQP 1.0, up to the numbers of a delivery and of a transfer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Leave {
+    pub(crate) deliveries: SerialNumber,
+    pub(crate) transfers: SerialNumber,
+}
+
+/// A publishing channel, or link.
 #[derive(Debug)]
 pub(crate) struct Publisher {
     /// Its number among all publishers.
@@ -84,6 +93,8 @@ pub(crate) struct Publisher {
     confirm_run: Run,
     /// Time of the last confirm, or since the window is in use, nanoseconds of the clock.
     progress_at: u64,
+    /// The broker's leave to publish, where that is needed.
+    pub(crate) leave: Option<Leave>,
 }
 
 /// A publisher's settings.
@@ -102,6 +113,7 @@ pub(crate) struct Plan {
 
 impl Publisher {
     pub(crate) fn new(plan: Plan) -> Self {
+        let takes_leave = plan.source.encoding != Encoding::Amqp091;
         Self {
             id: plan.id,
             messages: Messages::new(plan.source, plan.batch_bytes),
@@ -113,6 +125,7 @@ impl Publisher {
             returned: Assembly::new(plan.is_verified),
             confirm_run: Run::default(),
             progress_at: 0,
+            leave: takes_leave.then(Leave::default),
         }
     }
 
@@ -188,7 +201,7 @@ impl Publisher {
         if elapsed < self.timing.start_at {
             return Staged::NotBefore(self.timing.start_at);
         }
-        let room = self.confirms.room();
+        let room = self.confirms.room().min(self.leave_room());
         if room == 0 {
             self.timing.is_held = true;
             return Staged::Full;
@@ -209,6 +222,24 @@ impl Publisher {
         }
         self.count(n, sample);
         Staged::Bytes
+    }
+
+    /// The number of messages that the broker lets us publish now.
+    fn leave_room(&self) -> usize {
+        let Some(Leave { deliveries, transfers }) = self.leave else { return usize::MAX };
+        let to = |end: SerialNumber, next: SerialNumber| {
+            if next.is_before(end) { end.since(next) } else { 0 }
+        };
+        let n_frames = u32::try_from(self.messages.n_frames()).unwrap_or(u32::MAX);
+        let n =
+            to(deliveries, serial(self.sent)).min(to(transfers, self.next_transfer()) / n_frames);
+        usize::try_from(n).unwrap_or(usize::MAX)
+    }
+
+    /// The number of the next transfer.
+    pub(crate) fn next_transfer(&self) -> SerialNumber {
+        let n_frames = u64::try_from(self.messages.n_frames()).unwrap_or(1);
+        serial(self.sent.wrapping_mul(n_frames))
     }
 
     fn put_messages(&mut self, n_max: usize, time: TurnTime) -> u64 {
@@ -268,12 +299,12 @@ impl Publisher {
     ) -> anyhow::Result<()> {
         if let Method::BasicAck(ack) = method {
             let answer = Answer { tag: ack.delivery_tag, is_multiple: ack.multiple, is_ack: true };
-            sample.counts.confirmed += self.settle(answer, now, sample, ledger);
+            sample.counts.confirmed += self.settle([answer], now, sample, ledger);
         } else if let Method::BasicNack(nack) = method {
             let (tag, is_multiple) = (nack.delivery_tag, nack.multiple);
             let answer = Answer { tag, is_multiple, is_ack: false };
             // Without the ledger: what was refused may be lost.
-            sample.counts.nacked += self.settle(answer, now, sample, None);
+            sample.counts.nacked += self.settle([answer], now, sample, None);
         } else if let Method::BasicReturn(_) = method {
             sample.counts.returned += 1;
             self.returned.begin();
@@ -283,21 +314,56 @@ impl Publisher {
         Ok(())
     }
 
+    /// The broker tells the outcome of deliveries (AMQP 1.0).
+    pub(crate) fn on_disposition(
+        &mut self,
+        disposition: &Disposition<'_>,
+        now: u64,
+        seen: &mut Seen<'_>,
+    ) {
+        let Disposition { first, last, state: Some(DeliveryState::Outcome(outcome)), .. } =
+            disposition
+        else {
+            return;
+        };
+        let n = u64::from(last.unwrap_or(*first).since(*first)) + 1;
+        // Delivery ids are numbers of messages, as far as 32 bits go; tags count from 1.
+        let tag = self.sent + 1 - u64::from(serial(self.sent).since(*first)).min(self.sent);
+        let is_ack = matches!(outcome, DeliveryOutcome::Accepted(_));
+        let answers = (tag..tag + n.min(self.sent + 1 - tag)).map(|tag| Answer {
+            tag,
+            is_multiple: false,
+            is_ack,
+        });
+        let ledger = seen.ledger.filter(|_| is_ack);
+        let n = self.settle(answers, now, seen.sample, ledger);
+        match outcome {
+            DeliveryOutcome::Accepted(_) => seen.sample.counts.confirmed += n,
+            DeliveryOutcome::Released(_) => seen.sample.counts.returned += n,
+            DeliveryOutcome::Rejected(_) | DeliveryOutcome::Modified(_) => {
+                seen.sample.counts.nacked += n;
+            }
+        }
+    }
+
     fn settle(
         &mut self,
-        answer: Answer,
+        answers: impl IntoIterator<Item = Answer>,
         now: u64,
         sample: &mut Sample,
         ledger: Option<&Ledger>,
     ) -> u64 {
         self.progress_at = now;
         let (run, latencies, id) = (&mut self.confirm_run, &mut sample.confirm_latency, self.id);
-        let n = self.confirms.settle(answer, now, |number, stamp| {
-            run.add(now.saturating_sub(stamp), 1, latencies);
-            if let Some(ledger) = ledger {
-                ledger.confirmed(id, number);
-            }
-        });
+        let mut n = 0;
+        for answer in answers {
+            n += self.confirms.settle(answer, now, |number, stamp| {
+                run.add(now.saturating_sub(stamp), 1, latencies);
+                if let Some(ledger) = ledger {
+                    ledger.confirmed(id, number);
+                }
+            });
+        }
         run.flush(latencies);
         n
     }
@@ -326,6 +392,11 @@ impl Publisher {
     }
 }
 
+/// A number as far as 32 bits go.
+fn serial(number: u64) -> SerialNumber {
+    SerialNumber::new(u32::try_from(number & u64::from(u32::MAX)).unwrap_or(u32::MAX))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -348,7 +419,8 @@ mod tests {
                 immediate: false,
                 frame_max: 131_072,
             },
-            properties: Properties::default(),
+            properties: vec![Properties::default()],
+            encoding: Encoding::Amqp091,
             bodies: Bodies::Stamped { size, marking: Marking::Body },
             keys: Keys::Fixed,
         };

@@ -142,7 +142,8 @@ fn shown(config: &Config) -> Shown {
         consumer_latency: consumes,
         confirm_latency: confirms,
         resends: config.publishing.n_connections > 0 && config.publishing.resend,
-        returns: config.publishing.n_connections > 0 && config.publishing.mandatory,
+        returns: config.publishing.n_connections > 0 && config.publishing.mandatory
+            || confirms && config.links.targets.is_some(),
     }
 }
 

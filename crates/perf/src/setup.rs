@@ -2,14 +2,16 @@
 
 use amqp091::method::{BasicQos, BasicQosOk, ConfirmSelect, ConfirmSelectOk};
 use amqp091::{Properties, ShortString, Table, Value};
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
+use crate::amqp10::client::Client as SessionClient;
+use crate::amqp10::links::{Links, Receiving};
 use crate::clock::{SECOND, from_seconds};
-use crate::config::{Body, Config, Consuming, Message, Publishing, moment_s};
+use crate::config::{Body, Config, Consuming, Message, Publishing, Settle, moment_s};
 use crate::confirms::Confirms;
 use crate::connection::{Connection, Role};
 use crate::consumer::{self, Consumer, Stamps};
-use crate::message::{Bodies, Keys, Random, Source, json};
+use crate::message::{Bodies, Encoding, Keys, Random, Source, json};
 use crate::publisher::{self, Publisher, Timing};
 use crate::rate::{Gate, RateLimiter};
 use crate::template::{Address, Marking, RANDOM_KEY_BYTES};
@@ -46,7 +48,8 @@ pub(crate) struct Recipe<'a> {
     pub(crate) config: &'a Config,
     pub(crate) routes: &'a Routes,
     pub(crate) id: &'a str,
-    properties: Properties,
+    /// Those of messages in turn.
+    properties: Vec<Properties>,
     /// Bodies that are the same for all publishers.
     given: Vec<Vec<u8>>,
     seed: u64,
@@ -74,12 +77,18 @@ impl<'a> Recipe<'a> {
                 (0..*n_bodies).map(|_| json(*size, *n_fields, &mut random)).collect()
             }
         };
-        let properties = properties(&config.message)?;
+        let own = std::slice::from_ref(&config.message.properties);
+        let sets = if config.links.properties.is_empty() { own } else { &config.links.properties };
+        let properties = sets.iter().map(|set| properties(&config.message, set));
+        let properties = properties.collect::<anyhow::Result<_>>()?;
         Ok(Self { config, routes, id, properties, given, seed })
     }
 
     /// Connects and sets everything up.
     pub(crate) fn connect(&self, part: Part) -> anyhow::Result<Connection> {
+        if self.has_session(part) {
+            return self.connect_session(part);
+        }
         let mut client = self.dial(part)?;
         self.open_channels(part, &mut client)?;
         let role = match part {
@@ -87,6 +96,34 @@ impl<'a> Recipe<'a> {
             Part::Consume(at) => Role::Consuming(self.consumers(at)),
         };
         Connection::new(client, role)
+    }
+
+    /// Whether AMQP 1.0 is spoken.
+    fn has_session(&self, part: Part) -> bool {
+        let Links { targets, sources, .. } = &self.config.links;
+        if let Part::Publish(_) = part { targets.is_some() } else { sources.is_some() }
+    }
+
+    /// The same over AMQP 1.0.
+    fn connect_session(&self, part: Part) -> anyhow::Result<Connection> {
+        let Config { links, publishing, consuming, link, .. } = self.config;
+        let mut client = SessionClient::connect(self.broker(part)?, link, &self.name(part))?;
+        let (role, receiving) = match (part, &links.targets, &links.sources) {
+            (Part::Publish(at), Some(targets), _) => {
+                client.attach_target(
+                    targets.get(at).context("no address")?,
+                    publishing.confirm_window.is_none(),
+                )?;
+                (Role::Publishing(self.publishers(at, client.frame_max)?), Receiving::default())
+            }
+            (Part::Consume(at), _, Some(sources)) => {
+                client.attach_source(sources, at, consuming.settle == Settle::Automatic)?;
+                (Role::Consuming(self.consumers(at)), sources.receiving)
+            }
+            _ => bail!("no link"),
+        };
+        let session = client.session(receiving);
+        Connection::with_session(client, role, session)
     }
 
     /// Connects again after a loss, makes sure that what the connection uses exists, and sets
@@ -128,12 +165,14 @@ impl<'a> Recipe<'a> {
     }
 
     fn dial(&self, part: Part) -> anyhow::Result<Client> {
-        let (at, name) = match part {
-            Part::Publish(at) => (at, "producer"),
-            Part::Consume(at) => (at, "consumer"),
-        };
-        let name = format!("{} {name} {at}", self.id);
-        Client::connect(self.broker(part)?, &self.config.link, &name)
+        Client::connect(self.broker(part)?, &self.config.link, &self.name(part))
+    }
+
+    fn name(&self, part: Part) -> String {
+        match part {
+            Part::Publish(at) => format!("{} producer {at}", self.id),
+            Part::Consume(at) => format!("{} consumer {at}", self.id),
+        }
     }
 
     /// Opens the channels of a connection, with confirms or prefetch as they are to be.
@@ -212,8 +251,12 @@ impl<'a> Recipe<'a> {
         let address = Address { channel, exchange, routing_key, mandatory, immediate, frame_max };
         let timing = self.timing(number, n_publishers, &mut random);
         let properties = self.properties.clone();
-        let source =
-            Source { address, properties, bodies: self.bodies(), keys: keys(message, random) };
+        let encoding = match self.has_session(Part::Publish(number)) {
+            true => Encoding::Amqp10 { is_settled: publishing.confirm_window.is_none() },
+            false => Encoding::Amqp091,
+        };
+        let (bodies, keys) = (self.bodies(), keys(message, random));
+        let source = Source { address, properties, encoding, bodies, keys };
         Ok(publisher::Plan {
             id,
             source,
@@ -345,13 +388,13 @@ fn keys(message: &Message, mut random: Random) -> Keys {
 }
 
 /// The properties of messages. Names are PerfTest's; those it does not know become headers.
-fn properties(message: &Message) -> anyhow::Result<Properties> {
+fn properties(message: &Message, set: &[(String, Value)]) -> anyhow::Result<Properties> {
     let mut properties = Properties::default();
     if message.persistent {
         properties.delivery_mode = Some(amqp091::spec::DELIVERY_MODE_PERSISTENT);
     }
     properties.content_type = message.content_type.as_deref().map(ShortString::new).transpose()?;
-    for (name, value) in &message.properties {
+    for (name, value) in set {
         let text = text(value);
         let short = || ShortString::new(&text).context(format!("property {name}"));
         let octet = || text.parse::<u8>().context(format!("property {name}"));
@@ -411,7 +454,7 @@ mod tests {
     #[test]
     fn properties_have_perftests_names() {
         let config = config("-f persistent -T text/x -mp priority=5,messageId=12,tier=gold,n=7");
-        let properties = properties(&config.message).unwrap();
+        let properties = properties(&config.message, &config.message.properties).unwrap();
         assert_eq!((properties.delivery_mode, properties.priority), (Some(2), Some(5)));
         assert_eq!(properties.message_id.unwrap(), "12");
         assert_eq!(properties.content_type.unwrap(), "text/x");

@@ -12,6 +12,8 @@
 //! Integers are big-endian, as PerfTest writes them. The time stamp is nanoseconds of the clock that
 //! never goes back, which all processes of a machine share, or wall clock milliseconds.
 
+use std::ops::Range;
+
 use amqp091::content::{encode_body, encode_content_header};
 use amqp091::frame::body_payload_bytes_max;
 use amqp091::method::BasicPublish;
@@ -67,11 +69,12 @@ pub(crate) struct Template {
     marking: Marking,
     /// The place of the marks: the start of the body, or the header's value.
     mark_at: usize,
-    body_len: usize,
-    /// Bytes of the body in one frame.
-    piece_len: usize,
+    /// The body's parts, one in each frame.
+    pieces: Vec<Range<usize>>,
     /// The place of a random routing key.
     key_at: usize,
+    /// The places of a delivery's number, in protocols that have one.
+    number_at: Vec<usize>,
 }
 
 impl Template {
@@ -105,10 +108,29 @@ impl Template {
             Marking::Header => find(&bytes, &STAMP_MARK.to_be_bytes()),
             Marking::Body | Marking::Verified => bytes.len() + FRAME_HEADER_BYTES,
         };
+        let body_at = bytes.len() + FRAME_HEADER_BYTES;
         encode_body(address.channel, body, address.frame_max, &mut bytes);
         let piece_len = usize::try_from(body_payload_bytes_max(address.frame_max));
-        let piece_len = piece_len.unwrap_or(usize::MAX);
-        Self { bytes, marking, mark_at, body_len: body.len(), piece_len, key_at }
+        let piece_len = piece_len.unwrap_or(usize::MAX).max(1);
+        // Between two pieces are the end of a frame and the header of the next one.
+        let overhead = usize::try_from(FRAME_OVERHEAD_BYTES).unwrap_or_default();
+        let piece = |from: usize| {
+            let at = body_at + from + from / piece_len * overhead;
+            at..at + piece_len.min(body.len() - from)
+        };
+        let pieces = (0..body.len()).step_by(piece_len).map(piece).collect();
+        Self { bytes, marking, mark_at, pieces, key_at, number_at: Vec::new() }
+    }
+
+    /// A message of another protocol: the places of its body's parts, and of the delivery's number, 4 bytes.
+    pub(crate) fn of_parts(
+        bytes: Vec<u8>,
+        marking: Marking,
+        pieces: Vec<Range<usize>>,
+        number_at: Vec<usize>,
+    ) -> Self {
+        let mark_at = pieces.first().map_or(usize::MAX, |piece| piece.start);
+        Self { bytes, marking, mark_at, pieces, key_at: usize::MAX, number_at }
     }
 
     /// The message as it goes over the wire.
@@ -118,12 +140,21 @@ impl Template {
 
     /// The size of the body.
     pub(crate) fn body_len(&self) -> usize {
-        self.body_len
+        self.pieces.iter().map(Range::len).sum()
+    }
+
+    /// The frames that the body comes in.
+    pub(crate) fn n_frames(&self) -> usize {
+        self.pieces.len().max(1)
     }
 
     /// Writes the marks into a copy of the message.
     #[inline]
     pub(crate) fn mark(&self, message: &mut [u8], mark: Mark) {
+        for at in &self.number_at {
+            let [_, _, _, _, number @ ..] = mark.number.to_be_bytes();
+            put(message, *at, number);
+        }
         let Some(at) = message.get_mut(self.mark_at..) else { return };
         match self.marking {
             Marking::Header => put(at, 0, mark.stamp.to_be_bytes()),
@@ -148,21 +179,11 @@ impl Template {
     }
 
     fn crc(&self, message: &[u8]) -> u32 {
-        let overhead = usize::try_from(FRAME_OVERHEAD_BYTES).unwrap_or_default();
-        let body = message.get(self.mark_at..).unwrap_or_default();
-        let first = body.get(..self.piece_len.min(self.body_len)).unwrap_or_default();
+        let mut pieces =
+            self.pieces.iter().map(|piece| message.get(piece.clone()).unwrap_or_default());
         let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
-        update(&mut digest, first);
-        let mut at = first.len();
-        let mut left = self.body_len.saturating_sub(at);
-        while left > 0 {
-            // The end of the frame before and the header of this one.
-            at += overhead;
-            let piece = body.get(at..at + self.piece_len.min(left)).unwrap_or_default();
-            digest.update(piece);
-            at += piece.len();
-            left = if piece.is_empty() { 0 } else { left - piece.len() };
-        }
+        update(&mut digest, pieces.next().unwrap_or_default());
+        pieces.for_each(|piece| digest.update(piece));
         u32::try_from(digest.finalize()).unwrap_or_default()
     }
 }

@@ -69,7 +69,19 @@ impl Routes {
                 let dealt = |at: usize| vec![at.checked_rem(names.len()).unwrap_or(0)];
                 (queues, (0..n_consumers).map(dealt).collect())
             }
+            Queues::Addressed { published, consumed } => {
+                let published = published.iter().filter(|_| is_default(&topology.exchange));
+                let names: BTreeSet<&String> = consumed.iter().chain(published).collect();
+                let names: Vec<&String> = names.into_iter().collect();
+                let key_of = |name| topology.routing_key.as_ref().unwrap_or(name);
+                let queues = names.iter().map(|name| queue(name, key_of(name))).collect();
+                let at = |name| names.binary_search(&name).into_iter().collect();
+                (queues, consumed.iter().map(at).collect())
+            }
         };
+        if let Queues::Addressed { published, .. } = &topology.queues {
+            return Self { keys: published.clone(), queues, consumed };
+        }
         let keys = (0..publishing.n_publishers()).map(|at| {
             let dealt = queues.get(at.checked_rem(queues.len()).unwrap_or(0));
             dealt.map_or(&key, |queue| &queue.key).clone()
@@ -138,7 +150,8 @@ pub(crate) fn declare(
     for queue in &mut routes.queues {
         queue.name = ensure_queue(client, topology, queue)?;
     }
-    if is_default(&topology.exchange) && topology.routing_key.is_none() {
+    let has_keys = matches!(topology.queues, Queues::Addressed { .. });
+    if is_default(&topology.exchange) && topology.routing_key.is_none() && !has_keys {
         // Nothing can be bound to this exchange: the queue's name is the key.
         let names = routes.queues.iter().map(|queue| &queue.name).cycle();
         routes.keys.iter_mut().zip(names).for_each(|(key, name)| key.clone_from(name));

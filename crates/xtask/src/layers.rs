@@ -59,7 +59,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("client", &["amqp091", "streamproto", "tls"]),
     ("http", &["client", "metrics", "tls", "ui", "admission"]),
     ("ctl", &["api", "tls", "command-help"]),
-    ("perf", &["client", "sub-batch", "command-help"]),
+    ("perf", &["client", "amqp10", "sub-batch", "command-help"]),
     ("bench", &["perf", "ui"]),
     ("node", &["net", "http", "ctl", "bench"]),
     ("testing", &["log", "meta", "session", "amqp10"]),

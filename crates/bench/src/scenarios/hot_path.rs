@@ -1,7 +1,7 @@
 //! Messages per second of CPU time against Leveret's goals and the machine's own limit.
 
 use crate::plan::{
-    Baseline, BaselineKind, Case, Goal, Load, Plan, RowPlan, Scale, bars, metrics, names,
+    Baseline, BaselineKind, Case, Goal, Load, Plan, RowPlan, Scale, Work, bars, metrics, names,
 };
 use crate::result::Metric;
 use crate::scenarios::Settings;
@@ -71,30 +71,68 @@ const ROWS: &[Row] = &[
     ),
 ];
 
-/// The table with its goals, then a fan-out.
+const STREAM: &str = "bench-hot-stream";
+/// Messages of the stream that is read.
+const STREAM_MESSAGES: u32 = 1_000_000;
+/// One of that many messages passes the filter.
+const FILTERED: u32 = 100;
+
+/// A shape that is measured over both protocols.
+struct Shape {
+    name: Text,
+    /// Of `perf amqp10`, those for the queue and for the time aside.
+    options: Text,
+    /// The CPU time per message that AMQP 1.0 may take, as a part of AMQP 0-9-1's.
+    share: f64,
+}
+
+const fn shape(name: Text, options: Text, share: f64) -> Shape {
+    Shape { name, options, share }
+}
+
+const SHAPES: &[Shape] = &[
+    shape("settled, 12 B", "-d false --settled --consumer-credits 1000", 1.25),
+    shape("accepted, 12 B", "-d false -c 200 --consumer-credits 200 -A 1", 1.3),
+    shape("accepted by 100, 12 B", "-d false -c 200 --consumer-credits 200 -A 100", 1.3),
+    shape("accepted, 1500 B", "-d false -c 200 --consumer-credits 200 -A 1 -s 1500", 1.1),
+    shape("accepted, quorum queue", "--queues quorum -c 200 --consumer-credits 200 -A 1", 1.2),
+    shape("accepted, 30 durable queues", "-x 30 -y 30 -c 200 --consumer-credits 200 -A 1", 1.2),
+    shape("one at a time", "-c 1 --consumer-credits 1 -A 1", 1.1),
+    shape("x-confirm-on = ack", "-qa x-confirm-on=ack -c 200 --consumer-credits 200 -A 1", 1.3),
+];
+
+/// The table with its goals, then a fan-out, and AMQP 1.0 beside AMQP 0-9-1.
 pub(crate) fn hot_path(settings: Settings) -> Plan {
     let mut cases = table(settings);
-    let names = names(&cases);
+    let told = names(&cases);
+    let amqp10 = amqp10(settings.scale);
+    let of_amqp10 = names(&amqp10);
     cases.push(fan_out(settings.scale));
+    cases.extend(amqp10);
     Plan {
         name: "hot-path",
         title: "The hot path",
         about: "Messages per second of the broker's CPU time (published and delivered counts once), with \
             the aims for Leveret, and the median confirm latency of one persistent message at a time, \
-            which is to be at most 1.15 of one fdatasync. Last a fan-out to 100 queues, of which each \
-            delivery counts.",
+            which is to be at most 1.15 of one fdatasync. Then a fan-out to 100 queues, of which each \
+            delivery counts. Last AMQP 1.0 beside the same shapes over AMQP 0-9-1, by the same tool: \
+            `by 100` answers 100 deliveries at once, all else each.",
         source: "Leveret's own. Published figures: LavinMQ 2.9 and RabbitMQ 4.3.6 on two cores shared with \
             the load generator.",
         metrics: metrics! {
             PerCpuSecond Rate CpuPerMessage ConfirmMedian ReceiveRate LatencyMedian LatencyP99
+            Relative
         },
         charts: vec![
             bars("Messages per second of the broker's CPU time", Metric::PerCpuSecond)
-                .rows(names.iter().take(ROWS.len()).map(String::as_str)),
+                .rows(told.iter().take(ROWS.len()).map(String::as_str)),
             bars("One persistent message at a time: median confirm latency", Metric::ConfirmMedian)
-                .rows(names.iter().skip(ROWS.len()).map(String::as_str))
+                .rows(told.iter().skip(ROWS.len()).map(String::as_str))
                 .linear(),
             bars("Fan-out: deliveries per second", Metric::ReceiveRate).rows([FAN_OUT]),
+            bars("AMQP 1.0 and AMQP 0-9-1: CPU time per message", Metric::CpuPerMessage)
+                .rows(of_amqp10)
+                .linear(),
         ],
         cases,
         ..Plan::default()
@@ -162,4 +200,71 @@ fn fan_out(scale: Scale) -> Case {
     RowPlan::new(FAN_OUT, Metric::ReceiveRate)
         .load(Load::new(options).seconds(scale.seconds(SECONDS)))
         .queues("bench-fan-", 100)
+}
+
+/// A row's name over a protocol.
+fn over(protocol: &str, name: &str) -> String {
+    format!("{protocol}: {name}")
+}
+
+/// Each shape over AMQP 0-9-1 and over AMQP 1.0; between both; a stream that is read, filtered at last.
+fn amqp10(scale: Scale) -> Vec<Case> {
+    const OLD: &str = "--publisher-protocol amqp091 --consumer-protocol amqp091";
+    const HEADERS: &str = "--amqp-app-property n=1 --amqp-app-property tier=gold \
+        --amqp-app-property is=true -d false -c 200 --consumer-credits 200 -A 1";
+    let row = |name: &str, protocol: &str, options: String| {
+        let queue =
+            if options.contains("-x 30") { format!("{QUEUES}%d") } else { QUEUE.to_owned() };
+        let queues = if options.contains("--queues") { "" } else { "--queues classic " };
+        let line = format!("amqp10 {queues}{options} -t /queues/{queue} -T /queues/{queue}");
+        let load = Load::new(&line).seconds(scale.seconds(SECONDS));
+        let is_timed = options.contains("-c 1 ");
+        let metric = if is_timed { Metric::ConfirmMedian } else { Metric::CpuPerMessage };
+        (RowPlan::new(over(protocol, name), metric), load)
+    };
+    let case = |(row, load): (RowPlan, Load)| row.load(load).queue(QUEUE).queues(QUEUES, 30);
+    let mut cases = Vec::new();
+    for Shape { name, options, share } in SHAPES {
+        cases.push(case(row(name, "0-9-1", format!("{options} {OLD}"))));
+        let (new, load) = row(name, "1.0", (*options).to_owned());
+        let base = over("0-9-1", name);
+        cases.push(case((new.relative_to(&base).goal(Goal::Share(*share)), load)));
+    }
+    let headers = "three headers";
+    cases.push(case(row(headers, "0-9-1", format!("{HEADERS} {OLD}"))));
+    for (protocol, side) in [("1.0 to 0-9-1", "consumer"), ("0-9-1 to 1.0", "publisher")] {
+        let (mixed, load) = row(headers, protocol, format!("{HEADERS} --{side}-protocol amqp091"));
+        let base = over("0-9-1", headers);
+        cases.push(case((mixed.relative_to(&base).goal(Goal::Share(2.5)), load)));
+    }
+    cases.push(stream(scale));
+    cases
+}
+
+/// A stream that is read over both protocols, and through a filter that looks at messages at four times the
+/// rate, or more, at which they are delivered.
+fn stream(scale: Scale) -> Case {
+    let n = scale.count(STREAM_MESSAGES);
+    let publish = format!(
+        "amqp10 --queues stream -y 0 -c 1000 -C {n} --amqp-app-property n=0..99 -t /queues/{STREAM}"
+    );
+    let read = |n: u64, options: &str| {
+        Work::load(&format!(
+            "amqp10 -x 0 --stream-offset first --consumer-credits 200 -A 100 -D {n} \
+             -T /queues/{STREAM}{options}"
+        ))
+    };
+    let name = "a stream from its beginning";
+    let (old, new) = (over("0-9-1", name), over("1.0", name));
+    let row = |name: &str| RowPlan::new(name, Metric::CpuPerMessage);
+    let filtered = row("1.0: the same through SQL that lets 1 % pass").relative_to(&new);
+    Case::default()
+        .first(Work::load(&publish))
+        .row(row(&old), read(n, " --consumer-protocol amqp091"))
+        .row(row(&new).relative_to(&old).goal(Goal::Share(1.0)), read(n, ""))
+        .row(
+            filtered.goal(Goal::Share(f64::from(FILTERED) / 4.0)),
+            read(n / u64::from(FILTERED), " --sql-filter n=7"),
+        )
+        .queue(STREAM)
 }

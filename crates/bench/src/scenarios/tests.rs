@@ -382,11 +382,30 @@ fn the_hot_path_has_its_nine_aims_and_the_limit_a_floor_for_each() {
     let hot_path = plan("hot-path", 1.0);
     let rows = hot_path.cases.iter().flat_map(|case| &case.rows);
     let goals: Vec<Goal> = rows.filter_map(|row| row.goal).collect();
+    let (shares, goals): (Vec<Goal>, Vec<Goal>) =
+        goals.into_iter().partition(|goal| matches!(goal, Goal::Share(_)));
+    assert_eq!((shares.len(), shares[0]), (12, Goal::Share(1.25)));
     let rates = [6e6, 2.5e6, 0.7e6, 6e6, 5e6, 0.5e6, 1.5e6, 0.35e6].map(Goal::Value);
     assert_eq!(goals, rates.into_iter().chain([Goal::Syncs(1.15)]).collect::<Vec<_>>());
     let limit = plan("limit", 1.0);
     assert!(limit.has_floor && limit.cases.len() == 9);
     assert!(limit.cases.iter().all(|case| case.baseline.is_some()));
+}
+
+#[test]
+fn amqp_1_0_is_measured_beside_the_same_shape_over_amqp_0_9_1() {
+    let plan = plan("hot-path", 1.0);
+    let line = "leveret perf amqp10 --queues classic -d false -c 200 --consumer-credits 200 -A 1";
+    let behind = "-t /queues/bench-hot -T /queues/bench-hot -z 10 --uri URI";
+    let old = "--publisher-protocol amqp091 --consumer-protocol amqp091";
+    let new_line = format!("{line} {behind}");
+    assert_eq!(commands(&plan, "1.0: accepted, 12 B"), [new_line]);
+    assert_eq!(commands(&plan, "0-9-1: accepted, 12 B"), [format!("{line} {old} {behind}")]);
+    let filtered = commands(&plan, "1.0: the same through SQL that lets 1 % pass");
+    assert!(
+        filtered[0].contains("-C 1000000 ") && filtered[3].contains("-D 10000 "),
+        "{filtered:?}"
+    );
 }
 
 #[test]

@@ -44,6 +44,7 @@ mod malformed_frames;
 mod metric_names;
 mod missing;
 mod otel;
+mod perf_amqp10;
 mod perf_streams;
 mod readme;
 mod redrive;

@@ -6,7 +6,7 @@ fn config(line: &str) -> Result<Config, Usage> {
 
 #[test]
 fn without_options_it_is_what_perftest_does() {
-    let Config { brokers, link, topology, publishing, consuming, message, run } =
+    let Config { brokers, link, topology, publishing, consuming, message, run, links: _ } =
         config("").unwrap();
     assert_eq!((brokers[0].host.as_str(), brokers[0].port), ("localhost", 5672));
     assert_eq!((link.heartbeat_s, link.frame_max, link.no_delay), (0, 0, true));

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use amqp091::{ShortString, Table, Value};
 use rustls::pki_types::{DnsName, ServerName};
 
-use crate::clock::from_seconds;
+use crate::clock::{MILLISECOND, SECOND, from_seconds};
 use crate::options::{Given, Usage};
 use crate::rate::Schedule;
 
@@ -81,7 +81,7 @@ pub(crate) fn table(given: &Given, long: &str) -> Result<Table, Usage> {
 }
 
 /// The value of a word of an argument list: a number, a boolean, or a string.
-fn value_of(word: &str) -> Value {
+pub(crate) fn value_of(word: &str) -> Value {
     match (word.parse::<i64>(), word) {
         (Ok(number), _) => Value::I64(number),
         (Err(_), "true") => Value::Bool(true),
@@ -120,6 +120,30 @@ pub(crate) fn byte_capacity(text: &str) -> Option<i64> {
         _ => return None,
     };
     digits.parse::<i64>().ok()?.checked_mul(factor).filter(|bytes| *bytes >= 0)
+}
+
+/// A duration such as `1m30s`, `5 ms` or `0`, in nanoseconds.
+pub(crate) fn duration_ns(text: &str) -> Option<u64> {
+    const UNITS: [(&str, u64); 6] = [
+        ("h", 3_600 * SECOND),
+        ("ms", MILLISECOND),
+        ("m", 60 * SECOND),
+        ("us", 1_000),
+        ("ns", 1),
+        ("s", SECOND),
+    ];
+    let text = text.replace(' ', "");
+    if text == "0" {
+        return Some(0);
+    }
+    let (mut rest, mut total) = (text.as_str(), 0_u64);
+    while !rest.is_empty() {
+        let (digits, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
+        let (unit, ns) = UNITS.iter().find(|(unit, _)| after.starts_with(unit))?;
+        total = total.checked_add(digits.parse::<u64>().ok()?.checked_mul(*ns)?)?;
+        rest = after.strip_prefix(unit)?;
+    }
+    (!text.is_empty()).then_some(total)
 }
 
 /// The offset at which a consumer of a stream begins.

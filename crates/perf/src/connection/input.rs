@@ -1,13 +1,16 @@
 //! The reading half of a turn: one read, one pass over the frames that came.
 
+use amqp10::{FrameRef, FrameType, Performative};
 use amqp091::method::ConnectionCloseOk;
 use amqp091::{Frame, FrameKind, Method, MethodId, decode_frame};
 use anyhow::{Context as _, bail};
 
 use super::{Connection, Phase, Role, TurnContext};
+use crate::amqp10::session::Agent;
 use crate::assembly::is_content;
 use crate::clock;
 use crate::consumer::{Consumer, Seen};
+use crate::losses::Lost;
 use client::closed;
 
 /// The payload of a basic.deliver starts with this.
@@ -75,6 +78,9 @@ impl Connection {
         input: &[u8],
         context: &mut TurnContext<'_>,
     ) -> anyhow::Result<(usize, Option<u64>)> {
+        if self.session.is_some() {
+            return self.handle_session(input, context);
+        }
         let (mut rest, mut opens_at) = (input, None);
         while let Some((frame, used)) = decode_frame(rest, self.frame_max)? {
             if frame.kind == FrameKind::Method && frame.payload.starts_with(&DELIVER) {
@@ -90,6 +96,57 @@ impl Connection {
             consumers.iter_mut().for_each(|consumer| consumer.flush(context.sample));
         }
         Ok((input.len() - rest.len(), opens_at))
+    }
+
+    /// The same for AMQP 1.0.
+    fn handle_session(
+        &mut self,
+        input: &[u8],
+        context: &mut TurnContext<'_>,
+    ) -> anyhow::Result<(usize, Option<u64>)> {
+        let (mut rest, mut opens_at) = (input, None);
+        while let Some((frame, used)) = amqp10::decode_frame(rest, FrameType::Amqp, self.frame_max)?
+        {
+            opens_at = self.closed_gate(context);
+            if opens_at.is_some() {
+                break;
+            }
+            self.on_session_frame(frame, context)?;
+            rest = rest.get(used..).unwrap_or_default();
+        }
+        if let Self { role: Role::Consuming(consumers), session: Some(session), output, .. } = self
+        {
+            for consumer in consumers {
+                consumer.flush(context.sample);
+                session.flush(consumer.is_done(), &mut output.bytes);
+            }
+        }
+        Ok((input.len() - rest.len(), opens_at))
+    }
+
+    #[inline]
+    fn on_session_frame(
+        &mut self,
+        frame: FrameRef<'_>,
+        context: &mut TurnContext<'_>,
+    ) -> anyhow::Result<()> {
+        let Self { session: Some(session), role, output, socket, .. } = self else { return Ok(()) };
+        if socket.is_closing() {
+            if matches!(Performative::decode(frame.body), Ok((Performative::Close(_), _))) {
+                socket.close();
+            }
+            return Ok(());
+        }
+        let agent = match role {
+            Role::Publishing(publishers) => publishers.first_mut().map(Agent::Publisher),
+            Role::Consuming(consumers) => consumers.first_mut().map(Agent::Consumer),
+        };
+        let agent = agent.context("a session without a link")?;
+        let mut seen = Seen { sample: context.sample, ledger: context.ledger };
+        if session.on_frame(frame, agent, context.time, &mut output.bytes, &mut seen)? {
+            return Err(Lost("the broker closes a connection".to_owned()).into());
+        }
+        Ok(())
     }
 
     #[inline]

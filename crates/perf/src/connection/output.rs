@@ -1,5 +1,6 @@
 //! The writing half of a turn: which bytes come next, and one write of them.
 
+use amqp10::put_empty_frame;
 use amqp091::frame::HEARTBEAT;
 
 use super::{Connection, Phase, Role, Turn, TurnContext};
@@ -10,7 +11,10 @@ impl Connection {
     pub(super) fn write(&mut self, context: &mut TurnContext<'_>) -> anyhow::Result<Turn> {
         let now = context.time.now;
         if self.socket.owes_heartbeat(now) {
-            self.output.bytes.extend_from_slice(&HEARTBEAT);
+            match self.session {
+                None => self.output.bytes.extend_from_slice(&HEARTBEAT),
+                Some(_) => put_empty_frame(&mut self.output.bytes),
+            }
         }
         let next = self.stage(context);
         if !self.socket.is_writable() || !self.socket.has_bytes(self.pending()) {

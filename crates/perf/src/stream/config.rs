@@ -4,9 +4,10 @@ use std::num::NonZeroU64;
 
 use streamproto::{Compression, OffsetSpec};
 
-use crate::clock::{MILLISECOND, SECOND};
+use crate::clock::SECOND;
 use crate::config::values::{
-    byte_capacity, choice, invalid, limit, list, moment_s, number, optional, server_name, truth,
+    byte_capacity, choice, duration_ns, invalid, limit, list, moment_s, number, optional,
+    server_name, truth,
 };
 use crate::config::{Run, run};
 use crate::options::{Given, Usage};
@@ -218,7 +219,7 @@ pub(super) fn arguments(
         }
     }
     if let Some(text) = given.last("max-age") {
-        let age_s = stdx::duration_s(text).or_else(|| Some(go_duration_ns(text)? / SECOND));
+        let age_s = stdx::duration_s(text).or_else(|| Some(duration_ns(text)? / SECOND));
         let age_s = age_s.filter(|s| *s > 0).ok_or_else(|| invalid("max-age", text))?;
         arguments.push(("max-age", format!("{age_s}s")));
     }
@@ -385,7 +386,7 @@ fn offset(given: &Given) -> Result<OffsetSpec, Usage> {
 fn hold_ns(given: &Given) -> Result<Option<f64>, Usage> {
     let rate = optional::<f64>(given, "consumer-rate")?.filter(|rate| *rate > 0.0);
     let latency = given.last("consumer-latency").unwrap_or("0");
-    let ns = go_duration_ns(latency).ok_or_else(|| invalid("consumer-latency", latency))?;
+    let ns = duration_ns(latency).ok_or_else(|| invalid("consumer-latency", latency))?;
     let ns = (ns as f64).max(rate.map_or(0.0, |rate| 1e9 / rate));
     Ok(Some(ns).filter(|ns| *ns > 0.0))
 }
@@ -394,30 +395,6 @@ fn bytes(given: &Given, long: &str) -> Result<Option<u64>, Usage> {
     let Some(text) = given.last(long) else { return Ok(None) };
     let bytes = byte_capacity(text).and_then(|bytes| u64::try_from(bytes).ok());
     bytes.map(Some).ok_or_else(|| invalid(long, text))
-}
-
-/// A duration such as `1m30s`, `5 ms` or `0`, in nanoseconds.
-fn go_duration_ns(text: &str) -> Option<u64> {
-    const UNITS: [(&str, u64); 6] = [
-        ("h", 3_600 * SECOND),
-        ("ms", MILLISECOND),
-        ("m", 60 * SECOND),
-        ("us", 1_000),
-        ("ns", 1),
-        ("s", SECOND),
-    ];
-    let text = text.replace(' ', "");
-    if text == "0" {
-        return Some(0);
-    }
-    let (mut rest, mut total) = (text.as_str(), 0_u64);
-    while !rest.is_empty() {
-        let (digits, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
-        let (unit, ns) = UNITS.iter().find(|(unit, _)| after.starts_with(unit))?;
-        total = total.checked_add(digits.parse::<u64>().ok()?.checked_mul(*ns)?)?;
-        rest = after.strip_prefix(unit)?;
-    }
-    (!text.is_empty()).then_some(total)
 }
 
 #[cfg(test)]

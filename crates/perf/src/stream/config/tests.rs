@@ -73,9 +73,9 @@ fn credits_offsets_and_durations() {
     assert_eq!(offset("17").unwrap(), OffsetSpec::Offset(17));
     assert_eq!(offset("1970-01-01T00:00:09Z").unwrap(), OffsetSpec::Timestamp(9_000));
     assert!(offset("soon").is_err());
-    assert_eq!(go_duration_ns("1m30s"), Some(90 * SECOND));
-    assert_eq!((go_duration_ns("5 ms"), go_duration_ns("5d")), (Some(5 * MILLISECOND), None));
-    assert_eq!((go_duration_ns(""), go_duration_ns("0")), (None, Some(0)));
+    assert_eq!(duration_ns("1m30s"), Some(90 * SECOND));
+    assert_eq!((duration_ns("5 ms"), duration_ns("5d")), (Some(5_000_000), None));
+    assert_eq!((duration_ns(""), duration_ns("0")), (None, Some(0)));
 }
 
 #[test]

@@ -310,6 +310,33 @@ const scenarios = {
     equal(failure(connection), ['amqp:not-allowed', 'vhost nowhere not found'], 'condition and text');
   },
 
+  async 'listed-over-http'(ctx) {
+    const node = await ctx.ownNode({ http: true });
+    const { queue, connection } = await begin(ctx);
+    await (await Sender.open(connection, address(queue))).accepted([{ durable: true, subject: 'hares', body: [1, { two: 3 }] }]);
+    await (await Receiver.open(connection, queue, { credit_window: 5 })).wait(1);
+    const authorization = `Basic ${Buffer.from('guest:guest').toString('base64')}`;
+    const ask = async (path, init = {}) => {
+      const response = await fetch(`http://${node.host}:${node.httpPort}/api${path}`, { ...init, headers: { authorization } });
+      equal(response.status, 200, path);
+      return response.json();
+    };
+    const listed = (await ask('/connections')).find((it) => it.protocol === 'AMQP 1-0');
+    equal([listed.container_id, listed.channels], [connection.container_id, 1], 'connection');
+    const [session] = await ask(`/connections/${encodeURIComponent(listed.name)}/sessions`);
+    equal([session.channel_number, session.outgoing_unsettled_deliveries], [0, 1], 'session');
+    const [incoming] = session.incoming_links;
+    equal([incoming.target_address, incoming.delivery_count, incoming.unconfirmed_messages], [address(queue), 1, 0], 'incoming link');
+    const [outgoing] = session.outgoing_links;
+    equal([outgoing.source_address, outgoing.queue_name, outgoing.credit], [address(queue), queue, 4], 'outgoing link');
+    const [consumer] = await ask('/consumers');
+    equal(consumer.channel_details.connection_name, listed.name, 'connection of the consumer');
+    const which = JSON.stringify({ which: 'all', payload_bytes: 1000 });
+    const browsed = await ask(`/leveret/queues/%2F/${encodeURIComponent(queue)}/browse`, { method: 'POST', body: which });
+    const { properties, amqp_value: body } = browsed.messages[0].sections;
+    equal([properties.subject, body], ['hares', [1, { two: 3 }]], 'sections');
+  },
+
   async 'restart-kill-9'(ctx) {
     await ctx.ownNode();
     const { queue, connection } = await begin(ctx, quorum);

@@ -37,10 +37,12 @@ async function freePort() {
 
 /** A broker process on a port and directory that both outlive a restart. */
 class Node {
-  static async create() {
+  /** With `http: true` its HTTP API has a port of its own, too. */
+  static async create({ http = false } = {}) {
     const node = new Node();
     node.host = HOST;
     node.port = await freePort();
+    node.httpPort = http ? await freePort() : null;
     node.root = fs.mkdtempSync(path.join(os.tmpdir(), 'leveret-interop-'));
     node.logPath = path.join(node.root, 'node.log');
     return node.start();
@@ -51,6 +53,7 @@ class Node {
     const logStart = fs.fstatSync(log).size;
     const listener = `listeners.tcp.1=${HOST}:${this.port}`;
     const args = ['server', '--data-dir', path.join(this.root, 'data'), '--set', listener];
+    if (this.httpPort) args.push('--set', `management.tcp.ip=${HOST}`, '--set', `management.tcp.port=${this.httpPort}`);
     this.process = spawn(process.env.LEVERET_BIN, args, { stdio: ['ignore', log, log] });
     this.process.on('error', () => {}); // shows as an exit below
     fs.closeSync(log);

@@ -39,9 +39,9 @@ class Context {
   }
 
   /** A node of this scenario alone, to be restarted. */
-  async ownNode() {
+  async ownNode(options) {
     if (broker.external) throw new Skip('restarts need a node of our own');
-    this.node = await broker.Node.create();
+    this.node = await broker.Node.create(options);
     this.onEnd(() => this.node.destroy());
     return this.node;
   }

@@ -79,6 +79,16 @@ columns! {
     publishes, state, user_who_performed_action;
 }
 
+/// Columns of sessions of AMQP 1.0, all of them the tool's.
+pub const SESSION_COLUMNS: &str = "connection, channel_number, user, vhost, handle_max, \
+    next_incoming_id, incoming_window, next_outgoing_id, remote_incoming_window, \
+    remote_outgoing_window, outgoing_unsettled_deliveries, incoming_links, outgoing_links";
+
+/// Columns of links of AMQP 1.0, all of them the tool's.
+pub const LINK_COLUMNS: &str = "connection, channel_number, user, vhost, direction, handle, \
+    link_name, target_address, source_address, queue_name, snd_settle_mode, send_settled, \
+    max_message_size, delivery_count, credit, unconfirmed_messages, filter";
+
 columns! {
     /// Columns of consumers.
     ConsumerColumn:

@@ -8,7 +8,8 @@ mod error_code;
 mod names;
 
 pub use columns::{
-    BindingColumn, ChannelColumn, ConnectionColumn, ConsumerColumn, ExchangeColumn, QueueColumn,
+    BindingColumn, ChannelColumn, ConnectionColumn, ConsumerColumn, ExchangeColumn, LINK_COLUMNS,
+    QueueColumn, SESSION_COLUMNS,
 };
 pub use error_code::ErrorCode;
 pub use names::{PeriodUnit, protocol_name};

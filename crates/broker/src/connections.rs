@@ -10,8 +10,9 @@ pub(crate) use published::RouteTally;
 pub use published::{ByRoute, ExchangeCounts, Published, PublishedTo};
 
 use confirm::ConfirmQueue;
-use meta::{ConnectionId, QueueId};
-use session::{ChannelId, Error, ShortString};
+use meta::{ConnectionId, QueueId, QueueKind};
+use queue_type::Counts;
+use session::{ChannelId, Error, ListedSession, Outbox, ShortString};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -47,9 +48,11 @@ pub struct Identity {
     pub connected_at_ms: u64,
 }
 
-/// The way in which a client has logged in.
+/// The way in which a client has logged in, and its name for itself.
 #[derive(Clone, Debug, Default)]
 pub struct Login {
+    /// The container id of a client of AMQP 1.0.
+    pub container_id: Option<String>,
     /// SASL mechanism.
     pub mechanism: String,
     /// The encryption of the connection, if there is any.
@@ -92,7 +95,6 @@ impl Identity {
 }
 
 /// A connection, shared between its task and listings.
-#[derive(Debug)]
 pub struct Connection {
     /// The connection's id.
     pub id: ConnectionId,
@@ -109,6 +111,7 @@ pub struct Connection {
     /// Until when the connection was not read, in monotonic milliseconds; `u64::MAX` while it is not read.
     pub paused_until_ms: AtomicU64,
     pub(crate) confirms: OnceLock<Arc<ConfirmQueue>>,
+    pub(crate) outbox: OnceLock<Arc<dyn Outbox>>,
     pub(crate) held: Held,
     interrupts: Mutex<Interrupts>,
     kick: Notify,
@@ -216,6 +219,42 @@ impl PublishTotals {
     }
 }
 
+/// Counts of what the clients of a protocol have done, but for streams used as such.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProtocolTotals {
+    /// Messages published.
+    pub published: PublishTotals,
+    /// Messages delivered, by the type of their queue.
+    pub delivered: BTreeMap<QueueKind, Counts>,
+}
+
+impl ProtocolTotals {
+    /// Adds the counts of `other`.
+    pub fn add(&mut self, other: &Self) {
+        self.published.add(&other.published);
+        for (kind, counts) in &other.delivered {
+            self.delivered.entry(*kind).or_default().add(counts);
+        }
+    }
+
+    fn add_channel(&mut self, counters: &ChannelCounters, published: &PublishTotals) {
+        self.published.add(published);
+        for (kind, counts) in counters.deliveries.by_type() {
+            if let Some(kind) = kind {
+                self.delivered.entry(kind).or_default().add(&counts);
+            }
+        }
+    }
+}
+
+/// Counts of what clients have done on channels that are closed.
+#[derive(Debug, Default)]
+struct Ended {
+    /// Publishes by virtual host.
+    by_vhost: BTreeMap<String, (PublishTotals, Published)>,
+    by_protocol: BTreeMap<&'static str, ProtocolTotals>,
+}
+
 impl ChannelCounters {
     /// Counts a publish. Only the channel's own session does: a plain addition is enough.
     #[inline]
@@ -273,6 +312,16 @@ pub struct ChannelCounters {
     pub n_uncommitted: AtomicU64,
     /// Acknowledgements waiting for `tx.commit`.
     pub n_uncommitted_acks: AtomicU64,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { id, identity, .. } = self;
+        f.debug_struct("Connection")
+            .field("id", id)
+            .field("identity", identity)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Connection {
@@ -337,6 +386,13 @@ impl Connection {
         self.confirms.get().map_or(0, |confirms| confirms.n_waiting(channel))
     }
 
+    /// The sessions of a client of AMQP 1.0, by channel. The client is held up for one of them at a time.
+    pub fn sessions(&self) -> Vec<ListedSession> {
+        let next = |from: ChannelId| self.outbox.get().and_then(|it| it.session_from(from));
+        let after = |it: &ListedSession| Some(ChannelId(it.channel.0.checked_add(1)?));
+        std::iter::successors(next(ChannelId(0)), |last| next(after(last)?)).collect()
+    }
+
     /// Whether anything was published on the channels that are open now.
     pub fn has_published(&self) -> bool {
         let channels = stdx::lock(&self.channels);
@@ -392,8 +448,7 @@ pub struct Connections {
     calls_before: [AtomicU64; 2],
     /// Bytes received and sent on closed connections, by virtual host.
     bytes_before: Mutex<BTreeMap<String, [u64; 2]>>,
-    /// Counts of what closed channels have published, by virtual host.
-    ended: Mutex<BTreeMap<String, (PublishTotals, Published)>>,
+    ended: Mutex<Ended>,
 }
 
 impl Connections {
@@ -414,6 +469,7 @@ impl Connections {
             blocked: AtomicBool::new(false),
             paused_until_ms: AtomicU64::new(0),
             confirms: OnceLock::new(),
+            outbox: OnceLock::new(),
             held: Held::default(),
             interrupts: Mutex::default(),
             kick: Notify::new(),
@@ -429,8 +485,10 @@ impl Connections {
         let mut ended = stdx::lock(&self.ended);
         let Some(counters) = stdx::lock(&connection.channels).remove(&channel) else { return };
         let totals = counters.totals(n_unconfirmed);
+        let of_protocol = ended.by_protocol.entry(connection.identity.protocol).or_default();
+        of_protocol.add_channel(&counters, &totals);
         if totals != PublishTotals::default() {
-            let of_vhost = ended.entry(connection.identity.vhost.clone()).or_default();
+            let of_vhost = ended.by_vhost.entry(connection.identity.vhost.clone()).or_default();
             of_vhost.0.add(&totals);
             of_vhost.1.add(&counters.by_route.published(), published::ENDED_MAX);
         }
@@ -450,7 +508,7 @@ impl Connections {
     pub fn published(&self) -> BTreeMap<String, PublishTotals> {
         let list = self.list();
         let ended = stdx::lock(&self.ended);
-        let before = ended.iter().map(|(vhost, (totals, _))| (vhost.clone(), *totals));
+        let before = ended.by_vhost.iter().map(|(vhost, (totals, _))| (vhost.clone(), *totals));
         let mut totals: BTreeMap<String, PublishTotals> = before.collect();
         for connection in list {
             let of_vhost = totals.entry(connection.identity.vhost.clone()).or_default();
@@ -459,6 +517,22 @@ impl Connections {
             }
         }
         drop(ended);
+        totals
+    }
+
+    /// Counts of what clients have done since the node started, by protocol as [`Identity`] names it.
+    #[must_use]
+    pub fn by_protocol(&self) -> BTreeMap<&'static str, ProtocolTotals> {
+        let list = self.list();
+        let ended = stdx::lock(&self.ended);
+        let mut totals = ended.by_protocol.clone();
+        for connection in list {
+            let of_protocol = totals.entry(connection.identity.protocol).or_default();
+            for (channel, counters) in stdx::lock(&connection.channels).iter() {
+                let n_unconfirmed = connection.n_unconfirmed(*channel);
+                of_protocol.add_channel(counters, &counters.totals(n_unconfirmed));
+            }
+        }
         totals
     }
 
@@ -485,7 +559,7 @@ impl Connections {
         let list = self.list();
         let mut ended = stdx::lock(&self.ended);
         let mut sums: BTreeMap<String, Published> = BTreeMap::new();
-        for (vhost, (_, before)) in ended.iter_mut() {
+        for (vhost, (_, before)) in &mut ended.by_vhost {
             before.retain(|exchange, queue| is_there(vhost, exchange, queue));
             sums.insert(vhost.clone(), before.clone());
         }

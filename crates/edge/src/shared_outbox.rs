@@ -1,7 +1,7 @@
 //! A client's outbox, whatever its protocol: many threads put events in, one connection task takes bytes out.
 
 use crate::{Outgoing, TimedOutbox, WriteBatch};
-use session::{LinkId, Outbox, Position, Settle, Sink, UnsettledSince};
+use session::{ChannelId, LinkId, ListedSession, Outbox, Position, Settle, Sink, UnsettledSince};
 use std::fmt::Debug;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -32,6 +32,11 @@ pub trait OutboxState: Sink + Debug + Send {
 
     /// The numbers of [`Outbox::unsettled_since`].
     fn unsettled_since(&mut self, link: LinkId) -> Option<UnsettledSince>;
+
+    /// The session of [`Outbox::session_from`].
+    fn session_from(&self, _channel: ChannelId) -> Option<ListedSession> {
+        None
+    }
 }
 
 /// An outbox as its connection's task knows it.
@@ -129,5 +134,9 @@ impl<S: OutboxState> Outbox for SharedOutbox<S> {
 
     fn unsettled_since(&self, link: LinkId) -> Option<UnsettledSince> {
         self.lock().unsettled_since(link)
+    }
+
+    fn session_from(&self, channel: ChannelId) -> Option<ListedSession> {
+        self.lock().session_from(channel)
     }
 }

@@ -95,6 +95,11 @@ impl ClientConnection {
         described.unwrap_or_default()
     }
 
+    /// The client's name for itself, once a virtual host is asked for.
+    pub fn container_id(&self) -> Option<String> {
+        self.outbox.lock().server.client().map(|client| client.container_id.clone())
+    }
+
     /// Whether the client has said that it speaks this protocol.
     pub fn has_begun(&self) -> bool {
         self.followed != ConnectionPhase::SaslHeader

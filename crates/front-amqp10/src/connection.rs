@@ -10,7 +10,7 @@ use crate::session_table::{FrameBody, SessionTable};
 use crate::settings::ConnectionSettings;
 use amqp10::{Close, Condition, FrameRef, FrameType, Open, Performative, decode_frame};
 use edge::{AuthFailure, CloseMode, Progress, Step};
-use session::{ChannelId, Confirmation, ConsumerCredit, Error, Span};
+use session::{ChannelId, Confirmation, ConsumerCredit, Error, ListedSession, Span};
 use std::sync::Arc;
 
 /// The most requests made in one go, as other fronts do.
@@ -52,6 +52,11 @@ impl ServerConnection {
     /// Bytes of messages of which a part is missing.
     pub const fn unfinished_bytes(&self) -> usize {
         self.sessions.unfinished_bytes
+    }
+
+    /// The first session on this channel or a higher one, as listings show it.
+    pub fn session_from(&self, channel: ChannelId) -> Option<ListedSession> {
+        self.sessions.listed_from(channel)
     }
 
     /// Bytes of messages that wait for windows of sessions.

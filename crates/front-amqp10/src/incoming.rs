@@ -4,7 +4,7 @@ use crate::fault::ProtocolFault;
 use crate::requests::ReceivedMessage;
 use amqp10::{Condition, Flow, ReceiverSettleMode, SenderSettleMode, SerialNumber, Transfer};
 use bytes::Bytes;
-use session::{Content, LinkId, OwnedContent, Span};
+use session::{Content, LinkId, ListedLink, OwnedContent, Span};
 use std::borrow::Cow;
 
 /// The deliveries that a publisher may send before it gets more credit. COMPAT: RabbitMQ's.
@@ -245,6 +245,18 @@ impl IncomingLink {
             self.credit = self.credit_max;
         }
         is_due
+    }
+
+    /// Fills in the link's part of what listings show.
+    pub(crate) fn list(&self, listed: &mut ListedLink) {
+        listed.settle_mode = match self.snd_settle_mode {
+            SenderSettleMode::Unsettled => "unsettled",
+            SenderSettleMode::Settled => "settled",
+            SenderSettleMode::Mixed => "mixed",
+        };
+        listed.delivery_count = self.delivery_count.bits();
+        listed.credit = self.credit;
+        listed.n_unanswered = self.n_unanswered;
     }
 
     /// A flow that tells the link's credit beside the session's windows.

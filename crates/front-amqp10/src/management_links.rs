@@ -4,7 +4,7 @@
 use crate::fault::ProtocolFault;
 use crate::incoming::IncomingLink;
 use amqp10::{Attach, Condition, Flow, LinkTarget, Role, SerialNumber, ValueRef};
-use session::LinkId;
+use session::{LinkId, ListedLink};
 
 /// The address of the management node.
 pub(crate) const MANAGEMENT: &str = "/management";
@@ -68,6 +68,13 @@ impl ResponseLink {
         let message_bytes_max = attach.max_message_size.filter(|max| *max > 0).unwrap_or(u64::MAX);
         let delivery_count = SerialNumber::default();
         Self { name: attach.name.into(), message_bytes_max, delivery_count, credit: 0 }
+    }
+
+    /// Fills in the link's part of what listings show.
+    pub(crate) fn list(&self, listed: &mut ListedLink) {
+        listed.message_bytes_max = Some(self.message_bytes_max).filter(|max| *max < u64::MAX);
+        listed.delivery_count = self.delivery_count.bits();
+        listed.credit = self.credit;
     }
 
     /// Takes credit for the response to a request.

@@ -11,8 +11,8 @@ use amqp10::put_empty_frame;
 use consumers::ConsumerLinks;
 use edge::{Closing, OutboxBudget, OutboxState, Outgoing, Put, SharedOutbox, WriteBatch};
 use session::{
-    ChannelId, Confirmation, ConsumerCredit, Delivery, Event, LinkId, Position, Room, Sink,
-    UnsettledSince,
+    ChannelId, Confirmation, ConsumerCredit, Delivery, Event, LinkId, ListedSession, Position,
+    Room, Sink, UnsettledSince,
 };
 use std::sync::Arc;
 
@@ -77,6 +77,10 @@ impl OutboxState for LockedServer {
 
     fn unsettled_since(&mut self, _link: LinkId) -> Option<UnsettledSince> {
         None
+    }
+
+    fn session_from(&self, channel: ChannelId) -> Option<ListedSession> {
+        self.server.session_from(channel)
     }
 }
 

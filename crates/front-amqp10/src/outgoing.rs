@@ -5,7 +5,7 @@ use amqp10::{
     DeliveryTag, FRAME_HEADER_BYTES, Flow, FrameType, Performative, SerialNumber, Transfer,
     put_frame,
 };
-use session::{LinkId, Position};
+use session::{ConsumerCredit, LinkId, ListedLink, Position};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Flows that wait for a session's window, from which on only the last one of each link is kept.
@@ -20,23 +20,45 @@ pub(crate) struct OutgoingLink {
     pub(crate) is_settled: bool,
     /// The largest message that the client takes, in bytes.
     pub(crate) message_bytes_max: u64,
-    /// The number of the next delivery's tag.
-    next_tag: u32,
+    /// Deliveries made, and those that were drained.
+    delivery_count: SerialNumber,
+    /// The credit that the client gave last, and at which delivery count. Its queue keeps to it.
+    credit: u32,
+    credit_given_at: SerialNumber,
 }
 
 impl OutgoingLink {
     pub(crate) const fn new(link: LinkId, is_settled: bool, message_bytes_max: u64) -> Self {
-        Self { link, is_settled, message_bytes_max, next_tag: 0 }
+        let count = SerialNumber::new(0);
+        let (delivery_count, credit_given_at) = (count, count);
+        Self { link, is_settled, message_bytes_max, delivery_count, credit: 0, credit_given_at }
+    }
+
+    /// Notes the credit that the client gives.
+    pub(crate) const fn note_credit(&mut self, delivery_count: SerialNumber, credit: u32) {
+        (self.credit_given_at, self.credit) = (delivery_count, credit);
+    }
+
+    /// Notes the credit as the queue has it, behind the deliveries that were made before.
+    pub(crate) const fn flowed(&mut self, credit: ConsumerCredit) {
+        self.delivery_count = SerialNumber::new(credit.delivery_count);
+        self.note_credit(self.delivery_count, credit.credit);
+    }
+
+    /// Fills in the link's part of what listings show.
+    pub(crate) fn list(&self, listed: &mut ListedLink) {
+        listed.settle_mode = if self.is_settled { "settled" } else { "unsettled" };
+        listed.message_bytes_max = Some(self.message_bytes_max).filter(|max| *max < u64::MAX);
+        listed.delivery_count = self.delivery_count.bits();
+        let n_used = self.delivery_count.since(self.credit_given_at);
+        listed.credit = self.credit.saturating_sub(n_used);
     }
 
     /// The tag of the next delivery. COMPAT: four bytes; none are needed where nothing is settled.
     pub(crate) const fn next_tag(&mut self) -> Option<u32> {
-        if self.is_settled {
-            return None;
-        }
-        let tag = self.next_tag;
-        self.next_tag = tag.wrapping_add(1);
-        Some(tag)
+        let tag = self.delivery_count;
+        self.delivery_count = tag.plus(1);
+        if self.is_settled { None } else { Some(tag.bits()) }
     }
 }
 

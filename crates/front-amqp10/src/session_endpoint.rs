@@ -1,6 +1,7 @@
 //! A session: its windows, its links, and the deliveries both ways that have not come to an end.
 
 mod attaching;
+mod listing;
 mod settling;
 
 use crate::fault::{FaultScope, ProtocolFault};
@@ -8,13 +9,14 @@ use crate::incoming::{IncomingLimits, Payload, check_message_size};
 use crate::links::{EarlyDetach, EarlyFlow, LinkState, put_detach};
 use crate::management_links::{NO_LINK, RequestLink, ResponseLink, check_waiting, half_open};
 use crate::outcomes::{OutcomeRuns, put_rejected};
-use crate::outgoing::{DeliveryHead, FrameSender, OutgoingLink, UnsettledMessage, WaitingOutputs};
+use crate::outgoing::{DeliveryHead, FrameSender, UnsettledMessage, WaitingOutputs};
 use crate::requests::{LinkHandle, LinkRequest, ManagementCall, SentMessage};
 use crate::settlement::{NumberedEntries, UnsettledDeliveries};
 use crate::windows::SessionWindows;
 use amqp10::{
     Begin, Condition, Detach, Flow, MapRef, Performative, SerialNumber, Transfer, ValueRef,
 };
+use listing::LinkNames;
 use message::Refusal;
 use session::{ChannelId, Confirmation, ConsumerCredit, Content, CreditRequest, LinkId};
 
@@ -58,6 +60,7 @@ pub(crate) struct SessionEndpoint {
     unanswered: NumberedEntries<UnansweredPublish>,
     pub(crate) outcomes: OutcomeRuns,
     waiting: WaitingOutputs,
+    names: LinkNames,
 }
 
 impl SessionEndpoint {
@@ -82,6 +85,7 @@ impl SessionEndpoint {
             unanswered: NumberedEntries::default(),
             outcomes: OutcomeRuns::default(),
             waiting: WaitingOutputs::default(),
+            names: LinkNames::default(),
         }
     }
 
@@ -212,6 +216,7 @@ impl SessionEndpoint {
 
     /// Forgets a link and what is unsettled on it; returns the broker's name for it, if it has one.
     fn forget_link(&mut self, io: &mut SessionIo<'_>, handle: u32) -> Option<LinkId> {
+        self.names.forget(handle);
         match std::mem::take(self.link_mut(handle)?) {
             LinkState::Free | LinkState::Attaching(_) | LinkState::Detached => None,
             LinkState::Requests(mut link) => {
@@ -259,8 +264,11 @@ impl SessionEndpoint {
                 flow.echo.then(|| link.incoming.flow(handle, of_session))
             }
             Some(LinkState::Responses(link)) => link.flow(flow, of_session),
-            Some(LinkState::Outgoing(OutgoingLink { link, .. })) => {
-                let link = *link;
+            Some(LinkState::Outgoing(outgoing)) => {
+                if let Some(early) = early {
+                    outgoing.note_credit(early.delivery_count, early.credit);
+                }
+                let link = outgoing.link;
                 let channel = self.channel;
                 io.requests.extend(early.map(|early| credit_request(channel, link, early)));
                 None
@@ -381,9 +389,8 @@ impl SessionEndpoint {
         credit: ConsumerCredit,
         is_active: Option<bool>,
     ) {
-        if !matches!(self.link_mut(handle), Some(LinkState::Outgoing(_))) {
-            return;
-        }
+        let Some(LinkState::Outgoing(outgoing)) = self.link_mut(handle) else { return };
+        outgoing.flowed(credit);
         let sender = io.sender(self.channel);
         let flow = Flow {
             handle: Some(handle),

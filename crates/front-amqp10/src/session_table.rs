@@ -8,7 +8,7 @@ use crate::requests::LinkRequest;
 use crate::session_endpoint::{SessionEndpoint, SessionIo};
 use crate::settings::LINK_PAIR;
 use amqp10::{Begin, Condition, End, Performative};
-use session::ChannelId;
+use session::{ChannelId, ListedSession};
 
 /// The session of a channel.
 #[derive(Debug, Default)]
@@ -180,6 +180,14 @@ impl SessionTable {
         self.slots.iter().any(|slot| match slot {
             SessionSlot::Running(session) => !session.outcomes.is_empty(),
             SessionSlot::Free | SessionSlot::Ended => false,
+        })
+    }
+
+    /// The first session on this channel or a higher one, as listings show it.
+    pub(crate) fn listed_from(&self, channel: ChannelId) -> Option<ListedSession> {
+        self.slots.get(usize::from(channel.0)..)?.iter().find_map(|slot| match slot {
+            SessionSlot::Running(session) => Some(session.listed()),
+            SessionSlot::Free | SessionSlot::Ended => None,
         })
     }
 

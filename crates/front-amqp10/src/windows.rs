@@ -5,6 +5,7 @@
 
 use crate::fault::ProtocolFault;
 use amqp10::{Begin, Condition, Flow, SerialNumber};
+use session::ListedWindows;
 
 /// The transfers that a client may send before the window is opened again. COMPAT: RabbitMQ's.
 pub const INCOMING_WINDOW: u32 = 400;
@@ -33,6 +34,8 @@ pub struct SessionWindows {
     next_outgoing_id: SerialNumber,
     /// The transfers that may still go out.
     remote_incoming_window: u32,
+    /// The id behind the transfers that the client has said that it may send.
+    remote_outgoing_end: SerialNumber,
 }
 
 impl SessionWindows {
@@ -46,6 +49,7 @@ impl SessionWindows {
             is_held,
             next_outgoing_id: FIRST_OUTGOING_ID,
             remote_incoming_window: begin.incoming_window,
+            remote_outgoing_end: begin.next_outgoing_id.plus(begin.outgoing_window),
         }
     }
 
@@ -110,6 +114,7 @@ impl SessionWindows {
         let n_on_their_way = self.next_outgoing_id.since(expected);
         self.remote_incoming_window = flow.incoming_window.saturating_sub(n_on_their_way);
         self.next_incoming_id = flow.next_outgoing_id;
+        self.remote_outgoing_end = flow.next_outgoing_id.plus(flow.outgoing_window);
         Ok(())
     }
 
@@ -125,6 +130,17 @@ impl SessionWindows {
         assert!(self.can_send(), "a transfer goes out only within the client's window");
         self.remote_incoming_window -= 1;
         self.next_outgoing_id = self.next_outgoing_id.plus(1);
+    }
+
+    /// The windows as listings show them.
+    pub(crate) const fn listed(&self) -> ListedWindows {
+        ListedWindows {
+            next_incoming_id: self.next_incoming_id.bits(),
+            incoming: self.incoming_window,
+            next_outgoing_id: self.next_outgoing_id.bits(),
+            remote_incoming: self.remote_incoming_window,
+            remote_outgoing: self.remote_outgoing_end.since(self.next_incoming_id),
+        }
     }
 
     /// A flow that tells these windows, and nothing of a link.

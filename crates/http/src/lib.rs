@@ -5,6 +5,7 @@
 
 mod access;
 mod admin;
+mod amqp10_json;
 mod audit;
 mod body;
 mod call;

@@ -20,6 +20,7 @@ pub(crate) mod policies;
 mod queue_columns;
 pub(crate) mod queues;
 mod removal;
+pub(crate) mod sessions;
 pub(crate) mod streams;
 pub(crate) mod traces;
 pub(crate) mod undo;

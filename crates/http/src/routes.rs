@@ -16,7 +16,7 @@ use crate::login;
 use crate::messages::{browse, import, redrive, remove, search, tail};
 use crate::objects::{
     access, bindings, bulk, clients, definitions, exchanges, explain, health, jobs, messages, node,
-    policies, queues, streams, traces, undo, vhosts, why,
+    policies, queues, sessions, streams, traces, undo, vhosts, why,
 };
 use crate::refusal::Refusal;
 use crate::settings::Restriction;
@@ -282,7 +282,9 @@ routes! {
     GET "/connections/username/{user}" Management read clients::list_of_user, "Connections of a user";
     DELETE "/connections/username/{user}" Management change(sliced) clients::close_of_user, "Close all connections of a user";
     GET "/connections/{name}/channels" Management read clients::channels_of_connection, "Channels of a connection";
-    GET "/connections/{name}/sessions" Management read clients::sessions, "AMQP 1.0 sessions of a connection";
+    GET "/connections/{name}/sessions" Management read sessions::of_connection, "AMQP 1.0 sessions of a connection, with their links";
+    GET "/leveret/sessions" Management read sessions::list, "AMQP 1.0 sessions";
+    GET "/leveret/links" Management read sessions::list_links, "Links of AMQP 1.0 sessions";
     GET "/channels" Management read clients::list_channels, "Channels";
     GET "/channels/{name}" Management read clients::get_channel, "One channel";
     GET "/consumers" Management read clients::consumers, "Consumers";

@@ -2,7 +2,7 @@
 
 use crate::Source;
 use auth::Attempts;
-use broker::{Alarm, Connection, PublishTotals, QueueTotals};
+use broker::{Alarm, Connection, ProtocolTotals, PublishTotals, QueueTotals};
 use meta::QueueKind;
 use mgmt::{Management, memory_used_bytes};
 use queue_type::{Counts, QueueStat};
@@ -10,6 +10,9 @@ use session::StreamCounts;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::blob::BlobStats;
+
+/// The name of AMQP 1.0 in connections' listings.
+const AMQP10: &str = "{1,0}";
 
 /// Everything that is told of the node as a whole.
 #[derive(Debug, Default)]
@@ -35,15 +38,27 @@ pub(crate) struct Clients {
     pub(crate) n_connections_opened: u64,
     pub(crate) n_channels: u64,
     pub(crate) n_channels_opened: u64,
-    /// Connections that have published.
-    pub(crate) n_publishers: u64,
     pub(crate) published: PublishTotals,
+    /// Clients of AMQP 0-9-1 and whoever publishes and fetches by the HTTP API, and those of AMQP 1.0.
+    pub(crate) protocols: [OfProtocol; 2],
+    /// Connections of the stream protocol.
+    pub(crate) n_stream_connections: u64,
     pub(crate) logins: BTreeMap<&'static str, Attempts>,
     pub(crate) held_bytes: u64,
     pub(crate) channels: Channels,
     /// Bytes received and sent since the start, and reads and writes that they took.
     pub(crate) bytes: [u64; 2],
     pub(crate) calls: [u64; 2],
+}
+
+/// The clients of a protocol.
+#[derive(Debug, Default)]
+pub(crate) struct OfProtocol {
+    pub(crate) totals: ProtocolTotals,
+    pub(crate) n_connections: u64,
+    /// Connections that have published.
+    pub(crate) n_publishers: u64,
+    pub(crate) n_consumers: u64,
 }
 
 /// Channels that are open, all together.
@@ -141,10 +156,31 @@ impl Clients {
         let connections = &source.management.broker.connections;
         let list = connections.list();
         let (n_connections_opened, n_channels_opened) = connections.n_opened();
-        let mut published = PublishTotals::default();
-        connections.published().values().for_each(|of_vhost| published.add(of_vhost));
+        let mut protocols = <[OfProtocol; 2]>::default();
+        let [amqp091, amqp10] = &mut protocols;
+        for (protocol, totals) in connections.by_protocol() {
+            let of_protocol = if protocol == AMQP10 { &mut *amqp10 } else { &mut *amqp091 };
+            of_protocol.totals.add(&totals);
+        }
+        let mut published = amqp091.totals.published;
+        published.add(&amqp10.totals.published);
         let (mut channels, mut bytes) = (Channels::default(), [0, 0]);
-        list.iter().for_each(|one| channels.add(one));
+        let mut n_stream_connections = 0;
+        for one in &list {
+            let n_consumers_before = channels.n_consumers;
+            channels.add(one);
+            let of_protocol = match &one.identity {
+                identity if identity.is_of_streams() => {
+                    n_stream_connections += 1;
+                    continue;
+                }
+                identity if identity.protocol == AMQP10 => &mut *amqp10,
+                _ => &mut *amqp091,
+            };
+            of_protocol.n_connections += 1;
+            of_protocol.n_publishers += u64::from(one.has_published());
+            of_protocol.n_consumers += channels.n_consumers - n_consumers_before;
+        }
         for of_vhost in connections.traffic().into_values() {
             bytes.iter_mut().zip(of_vhost).for_each(|(sum, n)| *sum += n);
         }
@@ -153,8 +189,9 @@ impl Clients {
             n_connections_opened,
             n_channels: list.iter().map(|one| one.n_channels() as u64).sum(),
             n_channels_opened,
-            n_publishers: list.iter().filter(|one| one.has_published()).count() as u64,
             published,
+            protocols,
+            n_stream_connections,
             logins: source.throttle.attempts(),
             held_bytes: list.iter().map(|one| one.held_bytes()).sum(),
             channels,

@@ -3,7 +3,7 @@
 use crate::Source;
 use crate::queues::QUEUE_SUMS;
 use crate::rows::rows;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{OfProtocol, Snapshot};
 use crate::text::{Kind, Writer};
 use auth::Attempts;
 use broker::MESSAGE_SIZES;
@@ -192,20 +192,31 @@ const DELIVERED: &str = "global_messages_delivered_total";
 pub(crate) const STREAM_ERROR: &str = "Errors sent to stream clients";
 
 /// The protocols, in the order of [`ProtocolRow`].
-const PROTOCOLS: [&str; 2] = ["amqp091", "stream"];
+const PROTOCOLS: [&str; 3] = ["amqp091", "amqp10", "stream"];
 
 /// Messages that clients published, and who is connected, by protocol. COMPAT: of the stream protocol
 /// RabbitMQ counts neither what was routed nor what was not.
 pub(crate) const BY_PROTOCOL: &[ProtocolRow] = rows! {
-    Counter global_messages_received_total |it| [Some(it.clients.published.n_published), Some(it.streams.n_received)] => "Messages received from publishers";
-    Counter global_messages_received_confirm_total |it| [Some(it.clients.published.n_confirming), Some(it.streams.n_received)] => "Messages received on channels with confirms";
-    Counter global_messages_confirmed_total |it| [Some(it.clients.published.n_answered), Some(it.streams.n_confirmed)] => "Messages confirmed to publishers";
-    Counter global_messages_routed_total |it| [Some(it.clients.published.n_routed()), None] => "Messages routed to at least one queue";
-    Counter global_messages_unroutable_returned_total |it| [Some(it.clients.published.n_returned), None] => "Messages returned as unroutable";
-    Counter global_messages_unroutable_dropped_total |it| [Some(it.clients.published.n_dropped), None] => "Messages dropped as unroutable";
-    Gauge global_publishers |it| [Some(it.clients.n_publishers), Some(it.queues.all.streams.n_publishers)] => "Publishers connected";
-    Gauge global_consumers |it| [it.queues.all.n_consumers.checked_sub(it.queues.all.streams.n_subscriptions), Some(it.queues.all.streams.n_subscriptions)] => "Consumers connected";
+    Counter global_messages_received_total |it| each(it, |of| of.totals.published.n_published, Some(it.streams.n_received)) => "Messages received from publishers";
+    Counter global_messages_received_confirm_total |it| each(it, |of| of.totals.published.n_confirming, Some(it.streams.n_received)) => "Messages received on channels with confirms, or in sessions";
+    Counter global_messages_confirmed_total |it| each(it, |of| of.totals.published.n_answered, Some(it.streams.n_confirmed)) => "Messages confirmed to publishers";
+    Counter global_messages_routed_total |it| each(it, |of| of.totals.published.n_routed(), None) => "Messages routed to at least one queue";
+    Counter global_messages_unroutable_returned_total |it| each(it, |of| of.totals.published.n_returned, None) => "Messages returned as unroutable";
+    Counter global_messages_unroutable_dropped_total |it| each(it, |of| of.totals.published.n_dropped, None) => "Messages dropped as unroutable";
+    Gauge global_publishers |it| each(it, |of| of.n_publishers, Some(it.queues.all.streams.n_publishers)) => "Publishers connected";
+    Gauge global_consumers |it| each(it, |of| of.n_consumers, Some(it.queues.all.streams.n_subscriptions)) => "Consumers connected";
+    Gauge leveret_connections |it| each(it, |of| of.n_connections, Some(it.clients.n_stream_connections)) => "Connections currently open";
 };
+
+/// The values of a row that channels count, and that of the stream protocol.
+fn each(
+    snapshot: &Snapshot,
+    of: fn(&OfProtocol) -> u64,
+    of_streams: Option<u64>,
+) -> [Option<u64>; PROTOCOLS.len()] {
+    let [amqp091, amqp10] = &snapshot.clients.protocols;
+    [Some(of(amqp091)), Some(of(amqp10)), of_streams]
+}
 
 /// Errors told to clients of the stream protocol, by response code.
 pub(crate) const STREAM_ERRORS: [(&str, u16); 17] = [
@@ -372,9 +383,12 @@ pub(crate) const LOGIN_FAMILY: &str = "auth_attempt_metrics";
 fn queue_types(writer: &mut Writer<'_>, snapshot: &Snapshot) {
     for (name, kind, of, help) in BY_QUEUE_TYPE {
         let mut metric = writer.begin(name, *kind, help);
-        for queue_kind in QueueKind::ALL {
-            let labels = [("protocol", "amqp091"), ("queue_type", queue_kind.module())];
-            metric.value(&labels, of(&snapshot.queues.of(queue_kind)));
+        for (protocol, of_protocol) in PROTOCOLS.iter().zip(&snapshot.clients.protocols) {
+            for queue_kind in QueueKind::ALL {
+                let labels = [("protocol", *protocol), ("queue_type", queue_kind.module())];
+                let counts = of_protocol.totals.delivered.get(&queue_kind).copied();
+                metric.value(&labels, of(&counts.unwrap_or_default()));
+            }
         }
         if *name == DELIVERED {
             let labels = [("protocol", "stream"), ("queue_type", QueueKind::Stream.module())];
@@ -385,9 +399,11 @@ fn queue_types(writer: &mut Writer<'_>, snapshot: &Snapshot) {
 
 fn distributions(writer: &mut Writer<'_>, snapshot: &Snapshot) {
     let (name, help) = MESSAGE_SIZE;
-    let sizes = &snapshot.clients.published.sizes;
     let mut metric = writer.begin(name, Histogram, help);
-    metric.histogram(("protocol", "amqp091"), &MESSAGE_SIZES, 1.0, sizes);
+    for (protocol, of_protocol) in PROTOCOLS.iter().zip(&snapshot.clients.protocols) {
+        let sizes = &of_protocol.totals.published.sizes;
+        metric.histogram(("protocol", protocol), &MESSAGE_SIZES, 1.0, sizes);
+    }
     let (name, help) = SYNC_TIME;
     let mut metric = writer.begin(name, Histogram, help);
     metric.histogram(("", ""), &SYNC_MICROS, 1e6, &snapshot.log.sync_micros);

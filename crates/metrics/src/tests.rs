@@ -74,7 +74,7 @@ fn sections() -> Vec<(&'static str, Vec<Shown>)> {
         ("Scrapes, by endpoint", SCRAPES.map(|it| of(it, "summary")).to_vec()),
         ("Queues together", QUEUE_SUMS.iter().flat_map(|rows| of_rows(rows)).collect()),
         ("By protocol", all!(BY_PROTOCOL)),
-        ("By protocol, of AMQP 0-9-1", vec![of(MESSAGE_SIZE, "histogram")]),
+        ("By protocol, not of streams", vec![of(MESSAGE_SIZE, "histogram")]),
         ("By protocol, of streams", errors.collect()),
         ("Logins, by protocol", all!(LOGINS)),
         (

@@ -184,6 +184,14 @@ impl Front {
         }
     }
 
+    /// The client's name for itself, in protocols in which it gives one.
+    pub(crate) fn container_id(&self) -> Option<String> {
+        match self {
+            Self::Amqp10(front) => front.container_id(),
+            Self::Amqp091(_) | Self::Stream(_) => None,
+        }
+    }
+
     pub(crate) fn negotiated(&self) -> Negotiated {
         each!(self, front => front.negotiated())
     }

@@ -7,6 +7,7 @@ mod error;
 mod event;
 mod file_part;
 mod link;
+mod listed;
 mod outbox;
 mod request;
 mod stream;
@@ -17,6 +18,7 @@ pub use error::{Error, ErrorKind};
 pub use event::{Event, MethodTag, ReturnReason};
 pub use file_part::{FileBytes, FilePart};
 pub use link::{LinkEvent, LinkOp};
+pub use listed::{ListedLink, ListedSession, ListedWindows};
 pub use outbox::{
     Confirmation, ConsumerCredit, DELIVERY_BYTES, Delivery, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN,
     RefusedBy, Room, Sink, UnsettledSince,

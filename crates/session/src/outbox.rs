@@ -1,4 +1,6 @@
-use crate::{ChannelId, ChunkDelivery, Event, LinkId, Position, PublisherId, StreamRefusal};
+use crate::{
+    ChannelId, ChunkDelivery, Event, LinkId, ListedSession, Position, PublisherId, StreamRefusal,
+};
 use message::{MessageRef, Refusal};
 use std::task::Waker;
 
@@ -23,6 +25,12 @@ pub trait Outbox: Send + Sync {
     /// How far back deliveries on this link go that the client has not settled; none if there are none.
     /// Asked as [`Outbox::unsettled`], and changes nothing.
     fn unsettled_since(&self, link: LinkId) -> Option<UnsettledSince>;
+
+    /// The first session of the client on this channel or a higher one; none of clients whose protocol has
+    /// no sessions.
+    fn session_from(&self, _channel: ChannelId) -> Option<ListedSession> {
+        None
+    }
 }
 
 /// The numbers that a channel has given its deliveries, which rise.

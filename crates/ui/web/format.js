@@ -127,7 +127,7 @@ export function csv(columns, rows) {
 export const client = (connection) => [connection.client_properties?.product, connection.client_properties?.version].filter(Boolean).map(plain).join(' ');
 
 /** What a protocol is called. @param {any} text */
-export const protocol = (text) => ({ '{0,9,1}': 'AMQP 0-9-1', '{0,8,0}': 'AMQP 0-8', "{'stream','1.0'}": 'Stream' }[text] ?? plain(text ?? ''));
+export const protocol = (text) => ({ '{0,9,1}': 'AMQP 0-9-1', '{0,8,0}': 'AMQP 0-8', '{1,0}': 'AMQP 1.0', 'AMQP 1-0': 'AMQP 1.0', "{'stream','1.0'}": 'Stream' }[text] ?? plain(text ?? ''));
 
 /** How a figure changes. @param {any} details of the API */
 export const trend = (details) => {

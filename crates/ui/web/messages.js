@@ -158,6 +158,7 @@ export function messageView(message, actions) {
     ])),
     message.holder && h('p', null, 'Held by ', holder(message.holder), message.holder.name && [' on ', toChannelOf(message.holder), ', user ', name(message.holder.user)], `, since ${time(message.holder.since)}.`),
     h('h3', null, 'Headers'), fields(message.properties?.headers),
+    message.sections && [h('h3', null, 'Sections of AMQP 1.0'), h('pre', null, JSON.stringify(message.sections, null, 2))],
     h('h3', null, 'Body'), bodyView(message), actions);
 }
 

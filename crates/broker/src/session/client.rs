@@ -8,7 +8,7 @@ use super::{Handled, Stop};
 use crate::connections::RouteTally;
 use confirm::ConfirmQueue;
 use message::MessageRef;
-use meta::{Name, QueueId};
+use meta::Name;
 use queue_type::Tally;
 use queues::QueueRef;
 use session::{
@@ -38,8 +38,9 @@ impl Client {
     }
 
     /// Where a channel counts what it is given from a queue, or, without one, as direct replies.
-    pub(super) fn tally(&self, channel: ChannelId, queue: Option<QueueId>) -> Arc<Tally> {
+    pub(super) fn tally(&self, channel: ChannelId, queue: Option<&QueueRef>) -> Arc<Tally> {
         let channel = self.channels.get(channel);
+        let queue = queue.map(|queue| (queue.id(), queue.def().kind));
         channel.map(|it| it.counters.deliveries.tally(queue)).unwrap_or_default()
     }
 

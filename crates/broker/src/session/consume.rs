@@ -47,7 +47,7 @@ impl Links {
             priority: priority.and_then(Value::as_i64).unwrap_or(0),
         };
         let link = self.next_id();
-        let tally = client.tally(channel, Some(queue.id()));
+        let tally = client.tally(channel, Some(&queue));
         let attached = queue.attach(Attach {
             checkout,
             connection: client.access.connection.id,
@@ -239,7 +239,7 @@ impl Links {
             .map_err(|refused| refusal(refused, queue.def()))?;
         let link = self.next_id();
         // Not active: it goes when the last message got has been settled.
-        self.insert(link, consumer, client.tally(channel, Some(queue.id())));
+        self.insert(link, consumer, client.tally(channel, Some(&queue)));
         if let Some(channel) = client.channels.get_mut(channel) {
             channel.gets.insert(key, link);
             channel.links.insert(link);

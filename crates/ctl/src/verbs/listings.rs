@@ -9,7 +9,8 @@ use crate::top;
 use crate::verb::Banner::{Lines, Made};
 use crate::verb::{Action, Section, VERB, Verb, verbs};
 use api::{
-    BindingColumn, ChannelColumn, ConnectionColumn, ConsumerColumn, ExchangeColumn, QueueColumn,
+    BindingColumn, ChannelColumn, ConnectionColumn, ConsumerColumn, ExchangeColumn, LINK_COLUMNS,
+    QueueColumn, SESSION_COLUMNS,
 };
 
 const MONITORING: Verb = Verb { section: Section::Monitoring, ..VERB };
@@ -81,6 +82,24 @@ pub(super) const VERBS: &[Verb] = verbs! {
             Form::Streamed,
             ChannelColumn::OF_TOOL,
             "pid, user, consumer_count, messages_unacknowledged",
+        );
+    MONITORING "list_sessions [--no-table-headers] [<column> ...]", "Lists sessions of AMQP 1.0":
+        banner: Lines("Listing sessions ..."),
+        action: choice(
+            "GET /leveret/sessions",
+            Form::Streamed,
+            SESSION_COLUMNS,
+            "connection, channel_number, incoming_window, remote_incoming_window, \
+                    outgoing_unsettled_deliveries, incoming_links, outgoing_links",
+        );
+    MONITORING "list_links [--no-table-headers] [<column> ...]", "Lists links of AMQP 1.0":
+        banner: Lines("Listing links ..."),
+        action: choice(
+            "GET /leveret/links",
+            Form::Streamed,
+            LINK_COLUMNS,
+            "connection, channel_number, handle, link_name, target_address, source_address, \
+                    delivery_count, credit",
         );
     MONITORING "list_consumers [--vhost <vhost>] [--no-table-headers] [<column> ...]",
         "Lists the consumers of a virtual host":

@@ -89,6 +89,7 @@ impl SessionEndpoint {
             }
             Role::Receiver => LinkState::Responses(Box::new(ResponseLink::new(attach))),
         };
+        self.names.note(&answer);
         Performative::Attach(Box::new(answer)).encode_frame(self.channel, io.out);
         if let LinkState::Requests(link) = &state {
             let flow = link.incoming.flow(attach.handle, self.windows.flow());
@@ -148,6 +149,7 @@ impl SessionEndpoint {
     ) {
         let (handle, link) = (asked.handle, attached.link);
         let answer = accepting(asked, attached, io.limits.message_bytes_max);
+        self.names.note(&answer);
         Performative::Attach(Box::new(answer)).encode_frame(self.channel, io.out);
         let state = match asked.role {
             Role::Sender => {
@@ -179,8 +181,9 @@ impl SessionEndpoint {
         if let Some(fault) = &attaching.fault {
             self.fail_link(io, handle, fault.clone())?;
         } else if let Some(flow) = attaching.flow
-            && matches!(self.link_mut(handle), Some(LinkState::Outgoing(_)))
+            && let Some(LinkState::Outgoing(outgoing)) = self.link_mut(handle)
         {
+            outgoing.note_credit(flow.delivery_count, flow.credit);
             io.requests.push(credit_request(self.channel, link, flow));
         }
         if let Some(EarlyDetach { is_closed }) = attaching.detach {

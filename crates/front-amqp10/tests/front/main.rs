@@ -12,6 +12,8 @@ mod harness;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod listing;
+#[cfg(test)]
 mod management;
 #[cfg(test)]
 mod pipes;

@@ -2,6 +2,7 @@
 
 use super::line::put_exact;
 use crate::Api;
+use crate::amqp10_json;
 use crate::objects::client_details::channel_details;
 use crate::objects::messages::put_with_payload;
 use crate::properties;
@@ -47,7 +48,9 @@ impl Rows {
         let mut json = Vec::new();
         let mut converted = Vec::new();
         let message = to_amqp091(&at.seen.message, &mut converted);
-        put(&message, head_of(at, &message), shown, &mut json);
+        let mut head = head_of(at, &message);
+        put_sections(&at.seen.message, shown, &mut head);
+        put(&message, head, shown, &mut json);
         self.n_bytes += json.len();
         self.rows.push(Row { held, json });
     }
@@ -80,10 +83,29 @@ impl Rows {
 /// A message that has just come, and stands nowhere yet.
 pub(super) fn new_message(message: &MessageRef<'_>, shown: Shown) -> Vec<u8> {
     let (mut out, mut converted) = (Vec::new(), Vec::new());
-    let message = to_amqp091(message, &mut converted);
-    put(&message, head(&message), shown, &mut out);
+    let original = message;
+    let message = to_amqp091(original, &mut converted);
+    let mut head = head(&message);
+    put_sections(original, shown, &mut head);
+    put(&message, head, shown, &mut out);
     out.push(b'}');
     out
+}
+
+/// Puts in the sections of a message of AMQP 1.0, but for a body of which not all is to be shown, unless the
+/// message is to be imported somewhere. One that streams have converted has its body's sections.
+fn put_sections(message: &MessageRef<'_>, shown: Shown, head: &mut Map<String, Value>) {
+    let is_converted = || {
+        let properties = message.index().to_properties().unwrap_or_default();
+        properties.kind.is_some_and(|kind| kind.as_bytes() == b"amqp-1.0")
+    };
+    if shown.payload_bytes == usize::MAX || (message.form.is_plain() && !is_converted()) {
+        return;
+    }
+    let with_body = !shown.headers_only && message.body.len() <= shown.payload_bytes;
+    if let Some(sections) = amqp10_json::sections(message.body.bytes(), with_body) {
+        head.insert("sections".to_owned(), sections);
+    }
 }
 
 /// Appends a message as an object without its end; one with all of its payload as it can be imported.

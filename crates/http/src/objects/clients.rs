@@ -94,7 +94,7 @@ pub(crate) fn list_of_user(call: &Call) -> Outcome {
 }
 
 /// The connection that the address names, or whose process it does.
-fn found(call: &Call) -> Result<ConnectionRow, Refusal> {
+pub(super) fn found(call: &Call) -> Result<ConnectionRow, Refusal> {
     let (name, id) = (call.param("name"), connection_of_pid(call.param("name")));
     let is_it = |one: &Connection| one.identity.name == name || id == Some(one.id);
     check_client(call, is_it)?;
@@ -339,12 +339,6 @@ pub(crate) fn get_channel(call: &Call) -> Outcome {
     let found = channels(call, |_| true)?.into_iter().find(|row| row.name() == name);
     let row = ChannelRow { is_alone: true, ..found.ok_or_else(Refusal::not_found)? };
     call.one(&row)
-}
-
-/// Refuses to list a connection's sessions. COMPAT: connections of AMQP 0-9-1 have none.
-pub(crate) fn sessions(call: &Call) -> Outcome {
-    found(call)?;
-    Err(Refusal::bad_request("connection does not use AMQP 1.0"))
 }
 
 /// A consumer in a list.

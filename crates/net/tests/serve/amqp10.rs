@@ -4,7 +4,9 @@ use crate::site::Site;
 use amqp10::{Flow, Performative, ProtocolLayer, Role, Section, SenderSettleMode, ValueRef};
 use amqp091::method::{BasicGet, QueueDeclare};
 use amqp091::{PropertiesRef, ShortString, Table, TableRef, Value};
+use broker::Count;
 use front_amqp091::Settings;
+use meta::QueueKind;
 use std::io::Read as _;
 use testing::amqp10_peer::{NO_FLOW, Peer};
 use testing::client::{Client, Login};
@@ -82,6 +84,53 @@ async fn messages_pass_between_both_protocols() {
     other.gives_credit(0, 10);
     assert_eq!(other.hears(), "transfer 0 three again");
     assert_eq!(other.hears(), "transfer 1 four again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_are_listed_and_counted_by_protocol() {
+    let site = site();
+    let mut old = Client::guest(site.address);
+    declare(&mut old, "q", "quorum");
+    let mut peer = Peer::begun(site.address, GUEST, "/");
+    peer.attaches(Role::Sender, "/queues/q");
+    assert_eq!(peer.hears(), "attach Receiver");
+    for n in 0..3 {
+        peer.transfers(n, false, b"m");
+        assert_eq!(peer.hears(), format!("settled {n}..={n} accepted true"));
+    }
+    assert!(old.get("q").is_some());
+    peer.attaches(Role::Receiver, "/queues/q");
+    assert_eq!(peer.hears(), "attach Sender");
+    peer.gives_credit(0, 10);
+    peer.hears();
+    peer.accepts(0);
+    assert!(peer.hears().starts_with("transfer 1"));
+    let connections = &site.broker.connections;
+    let connection = connections.list().pop().unwrap();
+    assert_eq!(connection.identity.login.container_id.as_deref(), Some("client"));
+    let sessions = connection.sessions();
+    let [session] = &sessions[..] else { panic!("{sessions:?}") };
+    let links = session.incoming.iter().chain(&session.outgoing);
+    let links: Vec<_> = links.map(|it| (it.handle, it.delivery_count, it.credit)).collect();
+    assert_eq!(links, [(0, 3, 167), (1, 2, 8)]);
+    assert!(connections.list()[0].sessions().is_empty(), "AMQP 0-9-1 has none");
+    // What is counted stays so when the client is gone.
+    for is_open in [true, false] {
+        let totals = connections.by_protocol();
+        let (new, old) = (&totals["{1,0}"], &totals["{0,9,1}"]);
+        let published = [new, old].map(|it| (it.published.n_published, it.published.n_answered));
+        assert_eq!(published, [(3, 3), (0, 0)], "open: {is_open}");
+        let of = |totals: &broker::ProtocolTotals, count| {
+            totals.delivered.get(&QueueKind::Quorum).map_or(0, |counts| counts.of(count))
+        };
+        let delivered = [Count::Delivered, Count::Acked, Count::Got, Count::GotAuto];
+        assert_eq!(delivered.map(|count| of(new, count)), [2, 1, 0, 0], "open: {is_open}");
+        assert_eq!(of(old, Count::Got) + of(old, Count::GotAuto), 1, "open: {is_open}");
+        if is_open {
+            peer.says(&Performative::Close(amqp10::Close { error: None }));
+            assert_eq!(peer.hears(), "close");
+        }
+    }
 }
 
 /// Sections whose header in AMQP 0-9-1 is larger than the smallest frames, and those that are not.

@@ -10,7 +10,7 @@ import { button, consumerState, consumersOf, dialog, facts, fields, heldBy, name
 export function open([, connection]) {
   const page = {
     title: connection, data: /** @type {Record<string, any>} */ ({}), errors: /** @type {Record<string, string>} */ ({}),
-    sources: () => ({ it: `/connections${path`/${connection}`}?${samples('600', ['data_rates'])}`, channels: `/connections${path`/${connection}`}/channels?columns=name,number,state,messages_unacknowledged,messages_unconfirmed,prefetch_count,confirm,transactional`, consumers: consumersOf('channel_details.connection_name', connection) }),
+    sources: () => ({ it: `/connections${path`/${connection}`}?${samples('600', ['data_rates'])}`, channels: `/connections${path`/${connection}`}/channels?columns=name,number,state,messages_unacknowledged,messages_unconfirmed,prefetch_count,confirm,transactional`, consumers: consumersOf('channel_details.connection_name', connection), ...(page.data.it?.protocol === 'AMQP 1-0' ? { sessions: `/connections${path`/${connection}`}/sessions` } : {}) }),
     view: () => view(page, connection),
   };
   return page;
@@ -35,11 +35,21 @@ function view(page, connection) {
     section('Channels', table(['Channel', 'State', '#Unacked', '#Unconfirmed', '#Prefetch', 'Mode'], (Array.isArray(channels) ? channels : []).map((one) => [toChannel(one.name), hungOf(one.name) ? consumerState(hungOf(one.name)) : state(one.state), number(one.messages_unacknowledged), number(one.messages_unconfirmed), one.prefetch_count || 'no limit',
       one.confirm ? 'confirms' : one.transactional ? 'transactions' : '\u2013']), 'No channels')),
     consumers.length > 0 && section('Consumers', table(['Tag', 'Queue', 'Channel', '#Prefetch', '#Unacked', 'State', 'Acknowledgement mode'], consumers.map((one) => [name(one.consumer_tag), toQueue(one.queue.vhost, one.queue.name), toChannelOf(one.channel_details), one.prefetch_count || 'no limit', heldBy(one), consumerState(one), one.ack_required ? 'manual' : 'automatic']))),
+    (Array.isArray(page.data.sessions) ? page.data.sessions : []).map(sessionOf),
     section('Client', facts([
-      ['User', name(it.user)], ['Virtual host', name(it.vhost)], ['Client', client(it) || '\u2013'], ['Protocol', protocol(it.protocol)], ['Authentication', name(it.auth_mechanism)],
+      ['User', name(it.user)], ['Virtual host', name(it.vhost)], ['Client', client(it) || '\u2013'], ['Protocol', protocol(it.protocol)], it.container_id && ['Container', name(it.container_id)], ['Authentication', name(it.auth_mechanism)],
       ['From', it.peer_port ? `${it.peer_host}:${it.peer_port}` : it.peer_host], it.port > 0 && ['To', `${it.host}:${it.port}`], ['Heartbeat', it.timeout ? `${it.timeout} s` : 'none'], it.frame_max > 0 && ['Maximum frame size', bytes(it.frame_max)],
       it.ssl && ['TLS', `${it.ssl_protocol} ${it.ssl_cipher ?? ''}`], it.peer_cert_subject && ['Certificate', name(it.peer_cert_subject)],
     ])),
     section('Client properties', fields(it.client_properties)),
   ];
+}
+
+/** A session of AMQP 1.0 with its links. */
+function sessionOf(it) {
+  const links = [...it.incoming_links.map((one) => [one, 'from client', one.target_address ?? '(of each message)', one.snd_settle_mode, one.unconfirmed_messages]), ...it.outgoing_links.map((one) => [one, 'to client', one.source_address, one.send_settled ? 'settled' : 'unsettled', '\u2013'])];
+  return section(`Session ${it.channel_number}`, [
+    facts([['Window from client', `${number(it.incoming_window)}, next transfer ${it.next_incoming_id}`], ['Window to client', `${number(it.remote_incoming_window)}, next transfer ${it.next_outgoing_id}`], ['Unsettled deliveries', number(it.outgoing_unsettled_deliveries)]]),
+    links.length > 0 && table(['Handle', 'Link', 'Direction', 'Address', '#Deliveries', '#Credit', '#Unconfirmed', 'Settlement'], links.map(([one, direction, address, mode, unconfirmed]) => [one.handle, name(one.link_name), direction, name(address), number(one.delivery_count), number(one.credit), unconfirmed, mode])),
+  ]);
 }

@@ -1,0 +1,122 @@
+//! Sessions as listings show them.
+
+use super::SessionEndpoint;
+use crate::address::SourceAddress;
+use crate::links::LinkState;
+use amqp10::{Attach, LinkTarget, Role, SourceTerminus, ValueRef};
+use session::{ChannelId, ListedLink, ListedSession, ShortString};
+use std::collections::BTreeMap;
+
+/// Bytes of filters that are kept for listings; larger ones are not shown.
+const FILTER_BYTES_MAX: usize = 4_096;
+
+/// The names of a link, which nothing but listings asks for.
+#[derive(Debug)]
+struct LinkName {
+    /// The beginning of the name that the client gave it.
+    name: ShortString,
+    address: Option<Box<str>>,
+    /// The filters of its source: an encoded map, or nothing.
+    filter: Box<[u8]>,
+}
+
+/// The names of a session's links, by handle.
+#[derive(Debug, Default)]
+pub(super) struct LinkNames(BTreeMap<u32, LinkName>);
+
+impl LinkNames {
+    /// Notes the names of a link that is put in place with this answer.
+    pub(super) fn note(&mut self, answer: &Attach<'_>) {
+        let is_sender = answer.role == Role::Sender;
+        let source = answer.source.as_ref().filter(|_| is_sender);
+        let address = match (source, &answer.target) {
+            (Some(source), _) => source.address,
+            (None, Some(LinkTarget::Terminus(target))) => target.address,
+            (None, Some(LinkTarget::Coordinator(_)) | None) => None,
+        };
+        let address = match address {
+            Some(ValueRef::Str(address)) => Some(address.into()),
+            _ => None,
+        };
+        let mut filter = Vec::new();
+        if let Some(source) = source.filter(|source| !source.filter.is_empty()) {
+            ValueRef::Map(source.filter).encode(&mut filter);
+        }
+        if filter.len() > FILTER_BYTES_MAX {
+            filter.clear();
+        }
+        let name =
+            LinkName { name: ShortString::truncated(answer.name), address, filter: filter.into() };
+        self.0.insert(answer.handle, name);
+    }
+
+    pub(super) fn forget(&mut self, handle: u32) {
+        self.0.remove(&handle);
+    }
+}
+
+impl LinkName {
+    /// A link of which nothing but the names is known.
+    fn listed(&self, handle: u32) -> ListedLink {
+        ListedLink {
+            handle,
+            name: self.name.to_text().into_owned(),
+            address: self.address.as_deref().map(str::to_owned),
+            queue: None,
+            settle_mode: "settled",
+            message_bytes_max: None,
+            delivery_count: 0,
+            credit: 0,
+            n_unanswered: 0,
+            filter: self.filter.to_vec(),
+        }
+    }
+
+    fn queue(&self) -> Option<String> {
+        let address = self.address.as_deref().map(ValueRef::Str);
+        let source = SourceTerminus { address, ..SourceTerminus::default() };
+        match SourceAddress::of_source(&source) {
+            Ok(SourceAddress::Queue(queue)) => Some(String::from_utf8_lossy(&queue).into_owned()),
+            Ok(SourceAddress::Management) | Err(_) => None,
+        }
+    }
+}
+
+impl SessionEndpoint {
+    /// The session as listings show it.
+    pub(crate) fn listed(&self) -> ListedSession {
+        let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
+        for (handle, names) in &self.names.0 {
+            let state = usize::try_from(*handle).ok().and_then(|index| self.links.get(index));
+            let mut link = names.listed(*handle);
+            match state {
+                Some(LinkState::Incoming(state)) => {
+                    state.list(&mut link);
+                    incoming.push(link);
+                }
+                Some(LinkState::Requests(state)) => {
+                    state.incoming.list(&mut link);
+                    incoming.push(link);
+                }
+                Some(LinkState::Outgoing(state)) => {
+                    state.list(&mut link);
+                    link.queue = names.queue();
+                    outgoing.push(link);
+                }
+                Some(LinkState::Responses(state)) => {
+                    state.list(&mut link);
+                    outgoing.push(link);
+                }
+                Some(LinkState::Free | LinkState::Attaching(_) | LinkState::Detached) | None => {}
+            }
+        }
+        ListedSession {
+            channel: ChannelId(self.channel),
+            handle_max: self.handle_max,
+            windows: self.windows.listed(),
+            n_unsettled: self.unsettled.len() as u64,
+            incoming,
+            outgoing,
+        }
+    }
+}

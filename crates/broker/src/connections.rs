@@ -12,7 +12,7 @@ pub use published::{ByRoute, ExchangeCounts, Published, PublishedTo};
 use confirm::ConfirmQueue;
 use meta::{ConnectionId, QueueId, QueueKind};
 use queue_type::Counts;
-use session::{ChannelId, Error, ListedSession, Outbox, ShortString};
+use session::{ChannelId, Error, ListedSession, ShortString};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -52,7 +52,7 @@ pub struct Identity {
 #[derive(Clone, Debug, Default)]
 pub struct Login {
     /// The container id of a client of AMQP 1.0.
-    pub container_id: Option<String>,
+    pub container_id: Option<Box<str>>,
     /// SASL mechanism.
     pub mechanism: String,
     /// The encryption of the connection, if there is any.
@@ -95,6 +95,7 @@ impl Identity {
 }
 
 /// A connection, shared between its task and listings.
+#[derive(Debug)]
 pub struct Connection {
     /// The connection's id.
     pub id: ConnectionId,
@@ -111,7 +112,6 @@ pub struct Connection {
     /// Until when the connection was not read, in monotonic milliseconds; `u64::MAX` while it is not read.
     pub paused_until_ms: AtomicU64,
     pub(crate) confirms: OnceLock<Arc<ConfirmQueue>>,
-    pub(crate) outbox: OnceLock<Arc<dyn Outbox>>,
     pub(crate) held: Held,
     interrupts: Mutex<Interrupts>,
     kick: Notify,
@@ -314,16 +314,6 @@ pub struct ChannelCounters {
     pub n_uncommitted_acks: AtomicU64,
 }
 
-impl std::fmt::Debug for Connection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { id, identity, .. } = self;
-        f.debug_struct("Connection")
-            .field("id", id)
-            .field("identity", identity)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Connection {
     /// Asks the connection's task to close it with 320 and this reason. The first reason counts.
     pub fn kick(&self, reason: &str) {
@@ -388,7 +378,7 @@ impl Connection {
 
     /// The sessions of a client of AMQP 1.0, by channel. The client is held up for one of them at a time.
     pub fn sessions(&self) -> Vec<ListedSession> {
-        let next = |from: ChannelId| self.outbox.get().and_then(|it| it.session_from(from));
+        let next = |from: ChannelId| self.confirms.get().and_then(|it| it.session_from(from));
         let after = |it: &ListedSession| Some(ChannelId(it.channel.0.checked_add(1)?));
         std::iter::successors(next(ChannelId(0)), |last| next(after(last)?)).collect()
     }
@@ -469,7 +459,6 @@ impl Connections {
             blocked: AtomicBool::new(false),
             paused_until_ms: AtomicU64::new(0),
             confirms: OnceLock::new(),
-            outbox: OnceLock::new(),
             held: Held::default(),
             interrupts: Mutex::default(),
             kick: Notify::new(),

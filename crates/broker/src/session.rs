@@ -100,7 +100,6 @@ impl Session {
     ) -> Result<Self, Error> {
         let view = broker.view();
         limits::check_connection(&broker, &view, &identity)?;
-        let listed = Arc::clone(&outbox);
         let outbox: Arc<dyn Outbox> = match broker.interceptors().sent_time {
             true => Arc::new(stamping::StampingOutbox::new(
                 outbox,
@@ -112,7 +111,6 @@ impl Session {
         broker.events().connected(&connection);
         let confirms = ConfirmQueue::new(Arc::clone(&outbox));
         connection.confirms.get_or_init(|| Arc::clone(&confirms));
-        connection.outbox.get_or_init(|| listed);
         let turn = Turn::new(outbox, Arc::clone(&broker.classic.services));
         let access = Access::new(broker, connection, view);
         let publishing = Publishing::new(&access);

@@ -9,7 +9,7 @@ pub use answering_queues::AnsweringQueues;
 
 use log::{CommitListener, Lsn, Wal};
 use multi_queue::MultiQueueConfirms;
-use session::{ChannelId, Confirmation, Error, ErrorKind, Outbox, Sink};
+use session::{ChannelId, Confirmation, Error, ErrorKind, ListedSession, Outbox, Sink};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
@@ -245,6 +245,11 @@ impl ConfirmQueue {
     #[must_use]
     pub fn new(outbox: Arc<dyn Outbox>) -> Arc<Self> {
         Arc::new(Self { outbox, state: Mutex::default() })
+    }
+
+    /// The session of the client, as [`Outbox::session_from`] has it.
+    pub fn session_from(&self, channel: ChannelId) -> Option<ListedSession> {
+        self.outbox.session_from(channel)
     }
 
     /// Opens a channel, which confirms from now on.

@@ -4,8 +4,8 @@ use amqp091::{ShortString, Value};
 use content::Services;
 use message::MessageRef;
 use session::{
-    ChannelId, ChunkDelivery, Confirmation, Delivery, Event, LinkId, Outbox, Position, PublisherId,
-    Room, Sink, StreamRefusal, UnsettledSince,
+    ChannelId, ChunkDelivery, Confirmation, Delivery, Event, LinkId, ListedSession, Outbox,
+    Position, PublisherId, Room, Sink, StreamRefusal, UnsettledSince,
 };
 use std::sync::Arc;
 use std::task::Waker;
@@ -40,6 +40,10 @@ impl Outbox for StampingOutbox {
 
     fn unsettled_since(&self, link: LinkId) -> Option<UnsettledSince> {
         self.outbox.unsettled_since(link)
+    }
+
+    fn session_from(&self, channel: ChannelId) -> Option<ListedSession> {
+        self.outbox.session_from(channel)
     }
 }
 

@@ -218,7 +218,7 @@ impl Task {
             port: local.port(),
             protocol: self.front.listed_as(),
             login: broker::Login {
-                container_id: self.front.container_id(),
+                container_id: self.front.container_id().map(String::into_boxed_str),
                 mechanism: logged_in.mechanism.to_owned(),
                 tls: self.entry.tls.clone(),
             },

@@ -105,6 +105,8 @@ async fn clients_are_listed_and_counted_by_protocol() {
     peer.hears();
     peer.accepts(0);
     assert!(peer.hears().starts_with("transfer 1"));
+    peer.flows(2, Flow { link_credit: Some(8), echo: true, ..NO_FLOW });
+    assert_eq!(peer.hears_any(), "flow 2+8 of 0");
     let connections = &site.broker.connections;
     let connection = connections.list().pop().unwrap();
     assert_eq!(connection.identity.login.container_id.as_deref(), Some("client"));

@@ -54,11 +54,6 @@ impl ServerConnection {
         self.sessions.unfinished_bytes
     }
 
-    /// The first session on this channel or a higher one, as listings show it.
-    pub fn session_from(&self, channel: ChannelId) -> Option<ListedSession> {
-        self.sessions.listed_from(channel)
-    }
-
     /// Bytes of messages that wait for windows of sessions.
     pub fn n_waiting_bytes(&mut self) -> usize {
         self.sessions.n_waiting_bytes()
@@ -327,6 +322,11 @@ impl ServerConnection {
             self.sessions.fail(&mut self.life, 0, &fault, requests);
         }
     }
+}
+
+/// The client's first session on this channel or a higher one, as listings show it.
+pub fn listed_session(server: &ServerConnection, channel: ChannelId) -> Option<ListedSession> {
+    server.sessions.listed_from(channel)
 }
 
 fn framing(text: String) -> ProtocolFault {

@@ -4,7 +4,7 @@
 mod consumers;
 mod events;
 
-use crate::connection::ServerConnection;
+use crate::connection::{ServerConnection, listed_session};
 use crate::message_scratch::MessageScratch;
 use crate::requests::{LinkRequest, SentMessage};
 use amqp10::put_empty_frame;
@@ -80,7 +80,7 @@ impl OutboxState for LockedServer {
     }
 
     fn session_from(&self, channel: ChannelId) -> Option<ListedSession> {
-        self.server.session_from(channel)
+        listed_session(&self.server, channel)
     }
 }
 

@@ -17,6 +17,7 @@ use amqp10::{
     Begin, Condition, Detach, Flow, MapRef, Performative, SerialNumber, Transfer, ValueRef,
 };
 use listing::LinkNames;
+pub(crate) use listing::listed;
 use message::Refusal;
 use session::{ChannelId, Confirmation, ConsumerCredit, Content, CreditRequest, LinkId};
 

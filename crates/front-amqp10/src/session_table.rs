@@ -5,7 +5,7 @@ use crate::incoming::{IncomingLimits, Payload};
 use crate::life::ConnectionLife;
 use crate::links::error_of;
 use crate::requests::LinkRequest;
-use crate::session_endpoint::{SessionEndpoint, SessionIo};
+use crate::session_endpoint::{SessionEndpoint, SessionIo, listed};
 use crate::settings::LINK_PAIR;
 use amqp10::{Begin, Condition, End, Performative};
 use session::{ChannelId, ListedSession};
@@ -186,7 +186,7 @@ impl SessionTable {
     /// The first session on this channel or a higher one, as listings show it.
     pub(crate) fn listed_from(&self, channel: ChannelId) -> Option<ListedSession> {
         self.slots.get(usize::from(channel.0)..)?.iter().find_map(|slot| match slot {
-            SessionSlot::Running(session) => Some(session.listed()),
+            SessionSlot::Running(session) => Some(listed(session)),
             SessionSlot::Free | SessionSlot::Ended => None,
         })
     }

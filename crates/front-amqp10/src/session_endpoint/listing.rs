@@ -77,46 +77,44 @@ impl LinkName {
         let source = SourceTerminus { address, ..SourceTerminus::default() };
         match SourceAddress::of_source(&source) {
             Ok(SourceAddress::Queue(queue)) => Some(String::from_utf8_lossy(&queue).into_owned()),
-            Ok(SourceAddress::Management) | Err(_) => None,
+            Ok(SourceAddress::Management | SourceAddress::Replies) | Err(_) => None,
         }
     }
 }
 
-impl SessionEndpoint {
-    /// The session as listings show it.
-    pub(crate) fn listed(&self) -> ListedSession {
-        let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
-        for (handle, names) in &self.names.0 {
-            let state = usize::try_from(*handle).ok().and_then(|index| self.links.get(index));
-            let mut link = names.listed(*handle);
-            match state {
-                Some(LinkState::Incoming(state)) => {
-                    state.list(&mut link);
-                    incoming.push(link);
-                }
-                Some(LinkState::Requests(state)) => {
-                    state.incoming.list(&mut link);
-                    incoming.push(link);
-                }
-                Some(LinkState::Outgoing(state)) => {
-                    state.list(&mut link);
-                    link.queue = names.queue();
-                    outgoing.push(link);
-                }
-                Some(LinkState::Responses(state)) => {
-                    state.list(&mut link);
-                    outgoing.push(link);
-                }
-                Some(LinkState::Free | LinkState::Attaching(_) | LinkState::Detached) | None => {}
+/// The session as listings show it.
+pub(crate) fn listed(session: &SessionEndpoint) -> ListedSession {
+    let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
+    for (handle, names) in &session.names.0 {
+        let state = usize::try_from(*handle).ok().and_then(|index| session.links.get(index));
+        let mut link = names.listed(*handle);
+        match state {
+            Some(LinkState::Incoming(state)) => {
+                state.list(&mut link);
+                incoming.push(link);
             }
+            Some(LinkState::Requests(state)) => {
+                state.incoming.list(&mut link);
+                incoming.push(link);
+            }
+            Some(LinkState::Outgoing(state)) => {
+                state.list(&mut link);
+                link.queue = names.queue();
+                outgoing.push(link);
+            }
+            Some(LinkState::Responses(state)) => {
+                state.list(&mut link);
+                outgoing.push(link);
+            }
+            Some(LinkState::Free | LinkState::Attaching(_) | LinkState::Detached) | None => {}
         }
-        ListedSession {
-            channel: ChannelId(self.channel),
-            handle_max: self.handle_max,
-            windows: self.windows.listed(),
-            n_unsettled: self.unsettled.len() as u64,
-            incoming,
-            outgoing,
-        }
+    }
+    ListedSession {
+        channel: ChannelId(session.channel),
+        handle_max: session.handle_max,
+        windows: session.windows.listed(),
+        n_unsettled: session.unsettled.len() as u64,
+        incoming,
+        outgoing,
     }
 }

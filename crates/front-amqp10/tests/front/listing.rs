@@ -4,11 +4,11 @@ use crate::harness::{Talk, begin, consumer, disposition, flow, id, key, publishe
 use amqp10::{
     Attach, Begin, DeliveryState, Detach, Flow, MapRef, Performative, SenderSettleMode, ValueRef,
 };
-use front_amqp10::SentMessage;
+use front_amqp10::{SentMessage, listed_session};
 use session::{ChannelId, Confirmation, ConsumerCredit, ListedLink, ListedSession, Position};
 
 fn listed(talk: &Talk) -> ListedSession {
-    talk.front.session_from(ChannelId(0)).unwrap()
+    listed_session(&talk.front, ChannelId(0)).unwrap()
 }
 
 fn figures(link: &ListedLink) -> (u32, u32, u32) {
@@ -23,13 +23,13 @@ fn sessions_are_found_one_after_the_other() {
         talk.says_on(channel, &Performative::Begin(Box::new(begin)));
     }
     let channels = [0, 1, 4, 8]
-        .map(|from| talk.front.session_from(ChannelId(from)).map(|session| session.channel.0));
+        .map(|from| listed_session(&talk.front, ChannelId(from)).map(|session| session.channel.0));
     assert_eq!(channels, [Some(0), Some(3), Some(7), None]);
-    let windows = talk.front.session_from(ChannelId(7)).unwrap().windows;
+    let windows = listed_session(&talk.front, ChannelId(7)).unwrap().windows;
     assert_eq!((windows.incoming, windows.next_incoming_id), (400, 0));
     assert_eq!((windows.remote_incoming, windows.remote_outgoing), (5, 9));
     talk.says_on(3, &Performative::End(amqp10::End { error: None }));
-    assert_eq!(talk.front.session_from(ChannelId(1)).unwrap().channel, ChannelId(7));
+    assert_eq!(listed_session(&talk.front, ChannelId(1)).unwrap().channel, ChannelId(7));
 }
 
 #[test]

@@ -54,7 +54,7 @@ pub struct Login {
     /// The container id of a client of AMQP 1.0.
     pub container_id: Option<Box<str>>,
     /// SASL mechanism.
-    pub mechanism: String,
+    pub mechanism: &'static str,
     /// The encryption of the connection, if there is any.
     pub tls: Option<Arc<TlsPeer>>,
 }

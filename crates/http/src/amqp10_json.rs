@@ -39,11 +39,8 @@ pub(crate) fn value(of: ValueRef<'_>) -> Value {
 /// A map as an object; keys that are no text are written as JSON.
 pub(crate) fn map(of: MapRef<'_>) -> Value {
     let entry = |(key, of)| {
-        let key = match value(key) {
-            Value::String(text) => text,
-            other => other.to_string(),
-        };
-        (key, value(of))
+        let key = value(key);
+        (key.as_str().map_or_else(|| key.to_string(), str::to_owned), value(of))
     };
     Value::Object(of.iter().map(entry).collect::<Map<_, _>>())
 }
@@ -51,11 +48,13 @@ pub(crate) fn map(of: MapRef<'_>) -> Value {
 /// The filters of a source. COMPAT: RabbitMQ's keys.
 pub(crate) fn filters(encoded: &[u8]) -> Value {
     let Ok((ValueRef::Map(filters), _)) = ValueRef::decode(encoded) else { return json!([]) };
-    let filter = |(name, filter)| match filter {
-        ValueRef::Described(it) => json!({
-            "name": value(name), "descriptor": descriptor(&it), "value": value(it.value()),
-        }),
-        other => json!({"name": value(name), "descriptor": null, "value": value(other)}),
+    let filter = |(name, filter)| {
+        let (descriptor, of) = if let ValueRef::Described(it) = filter {
+            (descriptor(&it), it.value())
+        } else {
+            (Value::Null, filter)
+        };
+        json!({"name": value(name), "descriptor": descriptor, "value": value(of)})
     };
     filters.iter().map(filter).collect()
 }

@@ -75,7 +75,7 @@ impl UserSession {
             name: format!("HTTP API for {}", caller.peer.address.ip()),
             peer_host: caller.peer.address.ip().to_string(),
             protocol: DIRECT,
-            login: Login { mechanism: "PLAIN".to_owned(), ..Login::default() },
+            login: Login { mechanism: "PLAIN", ..Login::default() },
             connected_at_ms: api.now().unix_ms.get(),
             ..Identity::default()
         };

@@ -98,7 +98,7 @@ impl<'b> Events<'b> {
             .text("user", user)
             .text("vhost", vhost)
             .text("protocol", identity.protocol)
-            .text("auth_mechanism", &identity.login.mechanism)
+            .text("auth_mechanism", identity.login.mechanism)
             .number("timeout", identity.negotiated.heartbeat_s)
             .number("frame_max", identity.negotiated.frame_max)
             .number("channel_max", identity.negotiated.channel_max)

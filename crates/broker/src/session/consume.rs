@@ -239,7 +239,7 @@ impl Links {
             .map_err(|refused| refusal(refused, queue.def()))?;
         let link = self.next_id();
         // Not active: it goes when the last message got has been settled.
-        self.insert(link, consumer, client.tally(channel, Some(&queue)));
+        self.insert(link, consumer, client.tally(channel, Some(queue)));
         if let Some(channel) = client.channels.get_mut(channel) {
             channel.gets.insert(key, link);
             channel.links.insert(link);

@@ -126,8 +126,5 @@ fn message_bytes_max(of: &ListedLink) -> Value {
 }
 
 fn object(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
-    }
+    if let Value::Object(fields) = value { fields } else { Map::new() }
 }

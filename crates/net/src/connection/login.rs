@@ -219,7 +219,7 @@ impl Task {
             protocol: self.front.listed_as(),
             login: broker::Login {
                 container_id: self.front.container_id().map(String::into_boxed_str),
-                mechanism: logged_in.mechanism.to_owned(),
+                mechanism: logged_in.mechanism,
                 tls: self.entry.tls.clone(),
             },
             negotiated: self.front.negotiated(),

@@ -112,12 +112,12 @@ impl ScriptedBroker {
                 };
                 front.attached(asked.key, result, more);
             }
-            LinkRequest::Publish { channel, message } => {
-                match &message.content {
+            LinkRequest::Publish(publish) => {
+                match &publish.content {
                     Content::Inline(span) => assert_eq!(span.of(input).len(), span.len as usize),
                     Content::Owned(owned) => assert!(owned.head.is_empty()),
                 }
-                self.answer_publish(front, channel);
+                self.answer_publish(front, publish.channel);
             }
             LinkRequest::Credit(it) => {
                 let Some(key) = self.handle(it.link) else { panic!("no such link") };

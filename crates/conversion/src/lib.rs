@@ -27,5 +27,5 @@ mod values;
 pub use decode::{DecodeBuffer, decode_amqp10, properties_bytes_max, to_amqp091};
 pub use encode::{DeliveryAttempt, stream_filter_value, to_amqp10};
 pub use head::Origin;
-pub use sections::{ReceivedBody, ReceivedSections, receive};
+pub use sections::{ReceiveError, ReceivedBody, ReceivedSections, receive};
 pub use values::{arguments_of, put_arguments};

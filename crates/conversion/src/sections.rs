@@ -1,14 +1,15 @@
 //! Bodies that are sections of AMQP 1.0: how they are received, and how clients of AMQP 1.0 get them.
 
-use crate::annotations::{self, put_envelope, text};
+use crate::annotations::{self, put_envelope, short, text};
 use crate::deaths;
 use crate::ids::{NO_TEXT, decimal};
 use crate::values::{put_amqp10, put_entry, put_key, seconds};
-use amqp10::{DecodeError, Items, MapRef, Section, Sections, ValueRef};
+use amqp10::{Body, DecodeError, Items, MapRef, Section, Sections, ValueRef};
 use amqp091::content::PropertiesWriter;
 use amqp091::spec::DELIVERY_MODE_PERSISTENT;
 use amqp091::{PropertiesRef, TableRef};
 use message::{MessageRef, View};
+use std::fmt;
 
 /// Annotations that become headers of the index under the same names: queues and exchanges look at them.
 const INDEXED: [&str; 4] =
@@ -41,23 +42,57 @@ pub enum ReceivedBody {
     Rewritten(Vec<u8>),
 }
 
+/// The reason why a message is not taken. COMPAT: RabbitMQ's texts, with words for its terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceiveError {
+    /// The sections cannot be decoded, or are out of order.
+    Malformed(DecodeError),
+    /// The message has no body.
+    NoBody,
+    /// A message annotation has a name that is reserved.
+    ReservedAnnotation,
+    /// The annotation that names further routing keys does not hold any.
+    Copies,
+}
+
+impl fmt::Display for ReceiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(error) => write!(f, "failed to parse message: {error}"),
+            Self::NoBody => f.write_str("failed to parse message: it has no body"),
+            Self::ReservedAnnotation => f.write_str(
+                "failed to parse message: the key of a message annotation does not begin with 'x-'",
+            ),
+            Self::Copies => {
+                f.write_str("bad value for 'x-cc' message-annotation: not a list of routing keys")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ReceiveError {}
+
 /// Takes a message as it was received: appends its index to `index`, which are properties of AMQP 0-9-1.
 ///
 /// # Errors
-/// The first thing that is wrong with the sections.
+/// The first thing that is wrong with the sections; a part of the index may have been appended.
 pub fn receive<'a>(
     sections: &'a [u8],
     index: &mut Vec<u8>,
-) -> Result<ReceivedSections<'a>, DecodeError> {
-    let message = amqp10::MessageRef::parse(sections)?;
+) -> Result<ReceivedSections<'a>, ReceiveError> {
+    let message = amqp10::MessageRef::parse(sections).map_err(ReceiveError::Malformed)?;
+    if matches!(message.body, Body::Data([])) {
+        return Err(ReceiveError::NoBody);
+    }
     let (header, annotations) = (message.header.unwrap_or_default(), message.message_annotations);
     let properties = message.properties.unwrap_or_default();
     let begin = index.len();
     let mut writer = PropertiesWriter::new(index);
-    let mut is_clean = true;
+    let mut is_clean = Ok(true);
     if !annotations.is_empty() {
         writer.headers(|out| is_clean = put_indexed(out, annotations));
     }
+    let is_clean = is_clean?;
     writer.delivery_mode(header.durable.map(|durable| match durable {
         true => DELIVERY_MODE_PERSISTENT,
         false => DELIVERY_MODE_TRANSIENT,
@@ -85,18 +120,27 @@ pub fn receive<'a>(
 }
 
 /// Appends the headers that annotations become; whether none of the annotations is to go.
-fn put_indexed(out: &mut Vec<u8>, annotations: MapRef<'_>) -> bool {
+fn put_indexed(out: &mut Vec<u8>, annotations: MapRef<'_>) -> Result<bool, ReceiveError> {
     let mut is_clean = true;
     for (key, value) in annotations.iter() {
-        let Some(name) = text(key) else { continue };
+        let name = text(key).filter(|name| name.starts_with("x-"));
+        let name = name.ok_or(ReceiveError::ReservedAnnotation)?;
         if name == annotations::CC {
+            if !are_routing_keys(value) {
+                return Err(ReceiveError::Copies);
+            }
             put_entry(out, "CC", value);
         } else if INDEXED.contains(&name) {
             put_entry(out, name, value);
         }
         is_clean &= !WRITTEN.contains(&name);
     }
-    is_clean
+    Ok(is_clean)
+}
+
+fn are_routing_keys(value: ValueRef<'_>) -> bool {
+    let ValueRef::List(keys) = value else { return false };
+    keys.iter().all(|key| matches!(key, ValueRef::Str(_)) && short(key).is_some())
 }
 
 /// The sections behind the header and the annotations of the hop before, which go.

@@ -1,21 +1,20 @@
 //! A client's connection as its task drives it: reads become requests to the broker, whose events come back
 //! through the [`ClientOutbox`]; what time brings about.
 
-use crate::address::{SourceAddress, TargetAddress};
+use crate::address::SourceAddress;
 use crate::connection::ServerConnection;
 use crate::fault::ProtocolFault;
 use crate::life::ConnectionPhase;
-use crate::message_scratch::{PublishedHeads, TargetNode};
+use crate::message_scratch::PublishedHeads;
 use crate::outbox::{ClientOutbox, LockedServer, attach_origin, broker_channel};
-use crate::requests::{AttachAsked, LinkHandle, LinkRequest};
+use crate::requests::{AttachAsked, LinkRequest};
 use crate::settings::ConnectionSettings;
-use amqp10::{Attach, Condition, Role, SenderSettleMode, ValueRef};
+use amqp10::{Attach, Condition, SenderSettleMode, ValueRef};
 use edge::{AuthFailure, Progress, Step, Tick, Timers};
 use session::{
-    Attachment, ChannelId, Control, CreditRequest, Error, LinkOp, Negotiated, Op, Request, Settle,
-    ShortString, Table, Value,
+    Attachment, ChannelId, Control, CreditRequest, Error, LinkOp, Negotiated, Op, Publish, Request,
+    Settle, ShortString, Table, Value,
 };
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use stdx::Now;
 
@@ -34,8 +33,6 @@ pub struct ClientConnection {
     timers: Timers,
     /// The phase that the timers know of.
     followed: ConnectionPhase,
-    /// The nodes that links publish to.
-    targets: BTreeMap<LinkHandle, TargetNode>,
     /// The heads of what the last read published.
     heads: PublishedHeads,
     asked: Vec<LinkRequest>,
@@ -53,15 +50,13 @@ impl ClientConnection {
     ) -> Self {
         let mut server = ServerConnection::new(Arc::clone(&settings));
         server.life.cluster_name = cluster_name;
-        server.life.checks_messages = true;
         let outbox = Arc::new(ClientOutbox::new(LockedServer::new(server, &settings.budget)));
         Self {
             outbox,
             timers: Timers::new(accepted, settings.handshake_timeout_ms),
             settings,
             followed: ConnectionPhase::SaslHeader,
-            targets: BTreeMap::new(),
-            heads: PublishedHeads::default(),
+            heads: PublishedHeads::NONE,
             asked: Vec::new(),
             failure: None,
         }
@@ -126,19 +121,20 @@ impl ClientConnection {
         if !input.is_empty() {
             self.timers.heard(now);
         }
-        self.heads.clear();
         let outbox = Arc::clone(&self.outbox);
         let mut locked = outbox.lock();
         locked.awake();
         self.asked.append(&mut locked.follow_up);
+        locked.server.life.heads = std::mem::take(&mut self.heads);
         let mut progress = locked.server.read(input, &mut self.asked);
+        self.heads = std::mem::take(&mut locked.server.life.heads);
         // The answers to attaches may bring further requests: they are taken before anything else is read.
         let attaches = self.asked.iter().any(|it| matches!(it, LinkRequest::Attach(_)));
         if attaches && matches!(progress.step, Step::More) {
             progress.step = Step::Again;
         }
         for request in std::mem::take(&mut self.asked) {
-            self.translate(&mut locked, request, input, requests);
+            self.translate(&mut locked, request, requests);
         }
         locked.resume_windows();
         locked.flush();
@@ -226,7 +222,6 @@ impl ClientConnection {
         &mut self,
         locked: &mut LockedServer,
         request: LinkRequest,
-        input: &[u8],
         requests: &mut Vec<Request>,
     ) {
         match request {
@@ -234,7 +229,7 @@ impl ClientConnection {
                 requests.push(control(channel, Op::OpenChannel));
                 requests.push(control(channel, Op::EnableConfirms));
             }
-            LinkRequest::Attach(asked) => match self.attach(&asked) {
+            LinkRequest::Attach(asked) => match attach_op(&asked) {
                 Ok(op) => requests.push(Request::Control(Box::new(Control {
                     channel: broker_channel(asked.key.channel),
                     origin: attach_origin(asked.key),
@@ -250,13 +245,9 @@ impl ClientConnection {
                 locked.consumers.remove(link);
                 requests.push(control(channel, Op::Link(LinkOp::DetachConsumer(link))));
             }
-            LinkRequest::Publish { channel, message } => {
-                let key = LinkHandle { channel, handle: message.handle };
-                if let Some(target) = self.targets.get(&key) {
-                    let channel = broker_channel(channel);
-                    let publish = self.heads.publish(channel, message, input, target);
-                    requests.push(Request::Publish(publish));
-                }
+            LinkRequest::Publish(publish) => {
+                let channel = broker_channel(publish.channel);
+                requests.push(Request::Publish(Publish { channel, ..publish }));
             }
             LinkRequest::Settle(settle) => requests.push(settled(settle)),
             LinkRequest::Modify { channel, modification } => {
@@ -270,7 +261,6 @@ impl ClientConnection {
             }
             LinkRequest::EndSession(channel) => {
                 locked.consumers.forget_channel(channel);
-                self.targets.retain(|key, _| key.channel != channel);
                 requests.push(control(channel, Op::CloseChannel));
             }
             LinkRequest::CloseConnection => {
@@ -279,38 +269,18 @@ impl ClientConnection {
             }
         }
     }
-
-    fn attach(&mut self, asked: &AttachAsked) -> Result<LinkOp, ProtocolFault> {
-        let Some(attach) = asked.attach() else {
-            return Err(ProtocolFault::link(Condition::DecodeError, ""));
-        };
-        if attach.role == Role::Receiver && asks_for_replies(&attach) {
-            return replies_of(&attach);
-        }
-        if attach.role == Role::Receiver {
-            return consumer_of(&attach).map(LinkOp::AttachConsumer);
-        }
-        let target = target_of(&attach)?;
-        let TargetNode { exchange, routing_key } = target.clone();
-        self.targets.insert(asked.key, target);
-        Ok(LinkOp::AttachPublisher { exchange, routing_key })
-    }
 }
 
-/// The exchange and key that a client attaches a publisher to.
-fn target_of(attach: &Attach<'_>) -> Result<TargetNode, ProtocolFault> {
-    let Some(target) = &attach.target else { return Err(not_implemented("no target")) };
-    let (exchange, routing_key) = match TargetAddress::of_target(target)? {
-        TargetAddress::Queue(queue) => (ShortString::default(), short(&queue)?),
-        TargetAddress::Exchange { exchange, routing_key } => {
-            (short(&exchange)?, short(&routing_key)?)
-        }
-        TargetAddress::Anonymous => {
-            return Err(not_implemented("anonymous terminus not supported"));
-        }
-        TargetAddress::Management => return Err(not_implemented("/management not supported")),
-    };
-    Ok(TargetNode { exchange, routing_key })
+/// The broker's part of an attach.
+fn attach_op(asked: &AttachAsked) -> Result<LinkOp, ProtocolFault> {
+    if let Some(target) = &asked.target {
+        return Ok(LinkOp::AttachPublisher(target.clone()));
+    }
+    let attach = asked.attach().ok_or_else(|| ProtocolFault::link(Condition::DecodeError, ""))?;
+    if asks_for_replies(&attach) {
+        return replies_of(&attach);
+    }
+    consumer_of(&attach).map(LinkOp::AttachConsumer)
 }
 
 fn asks_for_replies(attach: &Attach<'_>) -> bool {

@@ -54,6 +54,11 @@ impl ServerConnection {
         self.sessions.unfinished_bytes
     }
 
+    /// The bytes in which the heads of publishes lie that the last read has asked for.
+    pub const fn scratch(&self) -> &[u8] {
+        self.life.heads.bytes()
+    }
+
     /// Bytes of messages that wait for windows of sessions.
     pub fn n_waiting_bytes(&mut self) -> usize {
         self.sessions.n_waiting_bytes()
@@ -66,8 +71,9 @@ impl ServerConnection {
     }
 
     /// Decodes as much of `input` as can be decoded: what was left of the read before, and what came since.
-    /// Appends the requests in the order of the input, in which their spans lie.
+    /// Appends the requests in the order of the input, in which the spans of their contents lie.
     pub fn read(&mut self, input: &[u8], requests: &mut Vec<LinkRequest>) -> Progress {
+        self.life.heads.clear();
         let input = input.get(..INPUT_BYTES_MAX).unwrap_or(input);
         let mut reading = InputReading { input, at: 0, wanted: 0, requests };
         let step = loop {

@@ -1,10 +1,9 @@
 //! Links on which clients publish: their credit, and deliveries put together from transfers.
 
 use crate::fault::ProtocolFault;
-use crate::requests::ReceivedMessage;
 use amqp10::{Condition, Flow, ReceiverSettleMode, SenderSettleMode, SerialNumber, Transfer};
 use bytes::Bytes;
-use session::{Content, LinkId, ListedLink, OwnedContent, Span};
+use session::{Content, LinkId, ListedLink, OwnedContent, PublishTarget, Span};
 use std::borrow::Cow;
 
 /// The deliveries that a publisher may send before it gets more credit. COMPAT: RabbitMQ's.
@@ -13,13 +12,22 @@ pub const LINK_CREDIT: u32 = 170;
 /// The memory of deliveries of a connection that have not arrived as a whole.
 pub const UNFINISHED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
+/// A message that arrived as a whole.
+#[derive(Debug)]
+pub(crate) struct ReceivedMessage {
+    /// The client's number for the delivery.
+    pub(crate) id: SerialNumber,
+    /// Whether the client wants no answer.
+    pub(crate) is_settled: bool,
+    /// The sections of the message as they came, in the input of the read or gathered from several.
+    pub(crate) content: Content,
+}
+
 /// A delivery of which a part has arrived.
 #[derive(Debug)]
 struct PartialDelivery {
-    /// The delivery's id; none of one that is passed over.
     id: SerialNumber,
     is_settled: bool,
-    message_format: u32,
     message: Vec<u8>,
 }
 
@@ -28,6 +36,8 @@ struct PartialDelivery {
 pub(crate) struct IncomingLink {
     /// The broker's name for the link.
     pub(crate) link: LinkId,
+    /// The exchange and key of the messages; none for the management node.
+    pub(crate) target: Option<PublishTarget>,
     snd_settle_mode: SenderSettleMode,
     delivery_count: SerialNumber,
     credit: u32,
@@ -43,34 +53,8 @@ pub(crate) struct IncomingLink {
 pub(crate) struct IncomingLimits<'c> {
     /// The largest message that is taken, in bytes.
     pub(crate) message_bytes_max: u64,
-    /// Whether messages are checked as a whole.
-    pub(crate) checks_messages: bool,
     /// Bytes of all deliveries of the connection that have not arrived as a whole.
     pub(crate) unfinished_bytes: &'c mut usize,
-}
-
-impl IncomingLimits<'_> {
-    /// Checks a message that came as a whole. COMPAT: RabbitMQ's text.
-    pub(crate) fn check_message(
-        &self,
-        received: Option<ReceivedMessage>,
-        payload: Payload<'_>,
-    ) -> Result<Option<ReceivedMessage>, ProtocolFault> {
-        let Some(message) = received.as_ref().filter(|_| self.checks_messages) else {
-            return Ok(received);
-        };
-        let bytes = match &message.content {
-            Content::Inline(_) => payload.bytes,
-            Content::Owned(owned) => &owned.body,
-        };
-        match amqp10::MessageRef::parse(bytes) {
-            Ok(_) => Ok(received),
-            Err(error) => Err(ProtocolFault::link(
-                Condition::DecodeError,
-                format!("failed to parse message: {error}"),
-            )),
-        }
-    }
 }
 
 /// A transfer's payload, and where it lies in the input.
@@ -78,6 +62,17 @@ impl IncomingLimits<'_> {
 pub(crate) struct Payload<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) span: Span,
+}
+
+impl<'a> Payload<'a> {
+    /// The bytes of a message whose last transfer this is the payload of.
+    #[inline]
+    pub(crate) fn whole(self, content: &'a Content) -> &'a [u8] {
+        match content {
+            Content::Inline(_) => self.bytes,
+            Content::Owned(owned) => &owned.body,
+        }
+    }
 }
 
 impl IncomingLink {
@@ -88,6 +83,7 @@ impl IncomingLink {
     ) -> Self {
         Self {
             link,
+            target: None,
             snd_settle_mode,
             delivery_count,
             credit: LINK_CREDIT,
@@ -95,6 +91,11 @@ impl IncomingLink {
             n_unanswered: 0,
             partial: None,
         }
+    }
+
+    /// Lets the link lead to this node.
+    pub(crate) fn to(self, target: Option<PublishTarget>) -> Self {
+        Self { target, ..self }
     }
 
     /// Gives the link another credit to begin with.
@@ -124,15 +125,12 @@ impl IncomingLink {
             return Ok(None);
         }
         check_message_size(payload.bytes.len(), limits.message_bytes_max)?;
-        let message_format = transfer.message_format.unwrap_or(0);
         if transfer.more {
-            self.partial =
-                Some(PartialDelivery { id, is_settled, message_format, message: Vec::new() });
+            self.partial = Some(PartialDelivery { id, is_settled, message: Vec::new() });
             return self.append(payload, limits).map(|()| None);
         }
         self.n_unanswered += 1;
-        let (content, handle, link) = (Content::Inline(payload.span), transfer.handle, self.link);
-        Ok(Some(ReceivedMessage { link, handle, id, is_settled, message_format, content }))
+        Ok(Some(ReceivedMessage { id, is_settled, content: Content::Inline(payload.span) }))
     }
 
     fn check_first(&self, transfer: &Transfer<'_>, is_settled: bool) -> Result<(), ProtocolFault> {
@@ -192,7 +190,7 @@ impl IncomingLink {
         if transfer.more {
             return Ok(None);
         }
-        Ok(self.finish(transfer.handle, limits.unfinished_bytes))
+        Ok(self.finish(limits.unfinished_bytes))
     }
 
     fn append(
@@ -214,14 +212,12 @@ impl IncomingLink {
         Ok(())
     }
 
-    fn finish(&mut self, handle: u32, unfinished_bytes: &mut usize) -> Option<ReceivedMessage> {
-        let PartialDelivery { id, is_settled, message_format, message } = self.partial.take()?;
+    fn finish(&mut self, unfinished_bytes: &mut usize) -> Option<ReceivedMessage> {
+        let PartialDelivery { id, is_settled, message } = self.partial.take()?;
         *unfinished_bytes -= message.len();
         self.n_unanswered += 1;
         let owned = OwnedContent { head: Bytes::new(), body: Bytes::from(message) };
-        let content = Content::Owned(Box::new(owned));
-        let link = self.link;
-        Some(ReceivedMessage { link, handle, id, is_settled, message_format, content })
+        Some(ReceivedMessage { id, is_settled, content: Content::Owned(Box::new(owned)) })
     }
 
     /// Drops what has arrived of a delivery.

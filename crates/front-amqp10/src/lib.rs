@@ -36,7 +36,7 @@ pub use open::ClientOpen;
 pub use outbox::{ClientOutbox, LockedServer};
 pub use requests::{
     AttachAsked, AttachResult, AttachedLink, LinkHandle, LinkRequest, ManagementCall,
-    ReceivedMessage, SentMessage,
+    SentMessage,
 };
 pub use settings::{ConnectionSettings, LINK_PAIR};
 pub use settlement::{NumberedEntries, UnsettledDeliveries};

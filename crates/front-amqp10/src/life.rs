@@ -2,6 +2,7 @@
 
 use crate::fault::ProtocolFault;
 use crate::links::error_of;
+use crate::message_scratch::PublishedHeads;
 use crate::open::{ClientOpen, put_open};
 use crate::requests::LinkRequest;
 use crate::settings::ConnectionSettings;
@@ -52,8 +53,8 @@ pub(crate) struct ConnectionLife {
     pub(crate) close_mode: Option<CloseMode>,
     /// The reason, for the log, why the connection ended without a broker's doing.
     pub(crate) failure: Option<String>,
-    /// Whether messages of clients are checked as a whole.
-    pub(crate) checks_messages: bool,
+    /// The heads of what the read in progress, or the last one, has published.
+    pub(crate) heads: PublishedHeads,
 }
 
 impl ConnectionLife {
@@ -66,7 +67,7 @@ impl ConnectionLife {
             out: Vec::new(),
             close_mode: None,
             failure: None,
-            checks_messages: false,
+            heads: PublishedHeads::NONE,
         }
     }
 

@@ -1,24 +1,22 @@
 //! Messages as the broker takes and gives them: the heads of those that a read published, and the sections of
 //! the one that is being delivered.
 
-use crate::requests::ReceivedMessage;
+use crate::fault::ProtocolFault;
+use crate::incoming::Payload;
+use amqp10::Condition;
 use bytes::Bytes;
-use conversion::{DeliveryAttempt, ReceivedBody, receive, to_amqp10};
+use conversion::{
+    DeliveryAttempt, ReceiveError, ReceivedBody, ReceivedSections, receive, to_amqp10,
+};
 use message::BodyForm;
-use session::{ChannelId, Content, Delivery, HeadPlace, OwnedContent, Publish, ShortString, Span};
+use session::{
+    ChannelId, Content, Delivery, HeadPlace, OwnedContent, Publish, PublishTarget, Span,
+};
 
 /// An idle connection keeps no more memory than this for the message that was delivered last.
 const IDLE_BYTES_MAX: usize = 512;
 /// Memory for heads that a connection keeps from read to read.
 const HEADS_BYTES_MAX: usize = 4 * 1024;
-
-/// The exchange and key of everything that is published on a link.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TargetNode {
-    /// Exchange; empty for the default exchange.
-    pub(crate) exchange: ShortString,
-    pub(crate) routing_key: ShortString,
-}
 
 /// The memory of a message that is being delivered.
 #[derive(Debug, Default)]
@@ -50,6 +48,9 @@ impl MessageScratch {
 pub(crate) struct PublishedHeads(Vec<u8>);
 
 impl PublishedHeads {
+    /// No heads.
+    pub(crate) const NONE: Self = Self(Vec::new());
+
     /// The bytes that the spans of publishes are of.
     pub(crate) const fn bytes(&self) -> &[u8] {
         self.0.as_slice()
@@ -61,39 +62,32 @@ impl PublishedHeads {
         self.0.shrink_to(HEADS_BYTES_MAX);
     }
 
-    /// The publish of a message that a client has sent to this node. Sections that cannot be read, which the
-    /// connection refuses before, are a body without properties.
+    /// The publish of a message that a client has sent to this node, whose last payload this is.
     pub(crate) fn publish(
         &mut self,
         channel: ChannelId,
-        received: ReceivedMessage,
-        input: &[u8],
-        target: &TargetNode,
-    ) -> Publish {
+        content: Content,
+        payload: Payload<'_>,
+        target: &PublishTarget,
+    ) -> Result<Publish, ProtocolFault> {
         let exchange = self.put(target.exchange.as_bytes());
         let routing_key = self.put(target.routing_key.as_bytes());
         let begin = self.0.len();
-        let taken = receive(body_of(&received.content, input), &mut self.0);
-        let (body, persistent, inspect) = match taken {
-            Ok(taken) => (taken.body, taken.persistent, taken.inspect),
-            Err(_) => {
-                self.0.truncate(begin);
-                (ReceivedBody::From(0), false, false)
-            }
-        };
-        Publish {
+        let received = receive(payload.whole(&content), &mut self.0).map_err(refused)?;
+        let ReceivedSections { body, persistent, inspect, to: _ } = received;
+        Ok(Publish {
             channel,
             head: HeadPlace::Scratch,
             form: BodyForm::Amqp10,
             exchange,
             routing_key,
             properties: span(begin, self.0.len()),
-            content: content_of(received.content, body),
+            content: content_of(content, body),
             mandatory: false,
             immediate: false,
             persistent,
             inspect,
-        }
+        })
     }
 
     fn put(&mut self, bytes: &[u8]) -> Span {
@@ -103,11 +97,15 @@ impl PublishedHeads {
     }
 }
 
-fn body_of<'a>(content: &'a Content, input: &'a [u8]) -> &'a [u8] {
-    match content {
-        Content::Inline(span) => span.of(input),
-        Content::Owned(owned) => &owned.body,
-    }
+/// The fault of a link on which such a message comes.
+fn refused(error: ReceiveError) -> ProtocolFault {
+    let condition = match error {
+        ReceiveError::Malformed(_) | ReceiveError::NoBody | ReceiveError::ReservedAnnotation => {
+            Condition::DecodeError
+        }
+        ReceiveError::Copies => Condition::InvalidField,
+    };
+    ProtocolFault::link(condition, error.to_string())
 }
 
 /// The content of a publish: what was received, without what lies before the body that is kept.

@@ -1,8 +1,10 @@
 //! Requests of clients to the broker, and its answers: words that the vocabulary of sessions lacks as yet.
 
 use crate::fault::ProtocolFault;
-use amqp10::{Attach, LinkTarget, Performative, SerialNumber, SourceTerminus};
-use session::{ChannelId, Content, CreditRequest, LinkId, Modification, Position, Settle};
+use amqp10::{Attach, LinkTarget, Performative, SourceTerminus};
+use session::{
+    ChannelId, CreditRequest, LinkId, Modification, Position, Publish, PublishTarget, Settle,
+};
 
 /// A link of a connection, as its client names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,13 +29,9 @@ pub enum LinkRequest {
         /// The link.
         link: LinkId,
     },
-    /// Put a message in; answered by `answer` with the number of the publish on its channel, from 1 on.
-    Publish {
-        /// The session's channel.
-        channel: ChannelId,
-        /// The message.
-        message: ReceivedMessage,
-    },
+    /// Put a message in, on its session's channel; answered by `answer` with the number of the publish on that
+    /// channel, from 1 on.
+    Publish(Publish),
     /// Settle a delivered message.
     Settle(Settle),
     /// Settle delivered messages with changes that their queue may keep.
@@ -53,37 +51,18 @@ pub enum LinkRequest {
     CloseConnection,
 }
 
-/// A message that arrived as a whole.
-#[derive(Debug)]
-pub struct ReceivedMessage {
-    /// The link.
-    pub link: LinkId,
-    /// The client's number for the link.
-    pub handle: u32,
-    /// The client's number for the delivery.
-    pub id: SerialNumber,
-    /// Whether the client wants no answer.
-    pub is_settled: bool,
-    /// The message format; 0 is AMQP's own.
-    pub message_format: u32,
-    /// The sections of the message as they came, in the input of the read or gathered from several.
-    pub content: Content,
-}
-
 /// A link that a client attaches.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct AttachAsked {
     /// The link.
     pub key: LinkHandle,
     /// The attach, as it came.
-    body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
+    /// The exchange and key of a publisher's messages; none of a consumer.
+    pub(crate) target: Option<PublishTarget>,
 }
 
 impl AttachAsked {
-    pub(crate) const fn new(key: LinkHandle, body: Vec<u8>) -> Self {
-        Self { key, body }
-    }
-
     /// The client's attach.
     #[must_use]
     pub fn attach(&self) -> Option<Attach<'_>> {

@@ -5,9 +5,10 @@ mod listing;
 mod settling;
 
 use crate::fault::{FaultScope, ProtocolFault};
-use crate::incoming::{IncomingLimits, Payload, check_message_size};
+use crate::incoming::{IncomingLimits, Payload, ReceivedMessage, check_message_size};
 use crate::links::{EarlyDetach, EarlyFlow, LinkState, put_detach};
-use crate::management_links::{NO_LINK, RequestLink, ResponseLink, check_waiting, half_open};
+use crate::management_links::{RequestLink, ResponseLink, check_waiting, half_open};
+use crate::message_scratch::PublishedHeads;
 use crate::outcomes::{OutcomeRuns, put_rejected};
 use crate::outgoing::{DeliveryHead, FrameSender, UnsettledMessage, WaitingOutputs};
 use crate::requests::{LinkHandle, LinkRequest, ManagementCall, SentMessage};
@@ -19,7 +20,7 @@ use amqp10::{
 use listing::LinkNames;
 pub(crate) use listing::listed;
 use message::Refusal;
-use session::{ChannelId, Confirmation, ConsumerCredit, Content, CreditRequest, LinkId};
+use session::{ChannelId, Confirmation, ConsumerCredit, CreditRequest, LinkId};
 
 /// The connection's part of what a session does.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub(crate) struct SessionIo<'c> {
     /// Whether requests to the management node are carried out.
     pub(crate) has_management: bool,
     pub(crate) limits: IncomingLimits<'c>,
+    /// The heads of what the read in progress publishes.
+    pub(crate) heads: &'c mut PublishedHeads,
 }
 
 impl SessionIo<'_> {
@@ -130,48 +133,67 @@ impl SessionEndpoint {
             Performative::Flow(self.windows.flow()).encode_frame(self.channel, io.out);
         }
         let handle = transfer.handle;
-        let channel = ChannelId(self.channel);
-        let received = match self.link_mut(handle) {
-            Some(LinkState::Incoming(link)) => link
-                .receive(transfer, payload, &mut io.limits)
-                .and_then(|received| io.limits.check_message(received, payload)),
+        let taken = match self.link_mut(handle) {
+            Some(LinkState::Incoming(_)) => self.publish(io, transfer, payload),
             Some(LinkState::Detached) => return Ok(()),
             Some(LinkState::Attaching(attaching)) => {
                 let fault = ProtocolFault::link(Condition::TransferLimitExceeded, "");
                 attaching.fault.get_or_insert(fault);
                 return Ok(());
             }
-            Some(LinkState::Requests(link)) => {
-                link.incoming.receive(transfer, payload, &mut io.limits)
-            }
+            Some(LinkState::Requests(_)) => self.call_management(io, transfer, payload),
             Some(LinkState::Outgoing(_) | LinkState::Responses(_)) => Err(ProtocolFault::link(
                 Condition::NotAllowed,
                 "transfer on a link whose sender is the server",
             )),
             Some(LinkState::Free) | None => return Err(unattached(handle)),
         };
-        match received {
-            Ok(None) => self.renew_credit(io, handle),
-            Ok(Some(message)) if message.link == NO_LINK => {
-                check_waiting(self.waiting.n_bytes())?;
-                if !message.is_settled {
-                    self.outcomes.add(message.id, true);
-                }
-                let key = LinkHandle { channel, handle };
-                let call = management_call(&mut self.links, key, message.content, payload)?;
-                io.requests.push(LinkRequest::Manage(Box::new(call)));
-                self.renew_credit(io, handle);
-            }
-            Ok(Some(message)) => {
-                self.n_published += 1;
-                let id = (!message.is_settled).then_some(message.id);
-                let publish = UnansweredPublish { handle, link: message.link, id };
-                self.unanswered.push(self.n_published, publish);
-                io.requests.push(LinkRequest::Publish { channel, message });
-                self.renew_credit(io, handle);
-            }
+        match taken {
+            Ok(()) => self.renew_credit(io, handle),
             Err(fault) => self.fail_link(io, handle, fault)?,
         }
+        Ok(())
+    }
+
+    /// Takes a transfer of a publisher, and publishes the message of which it is the last part.
+    #[inline]
+    fn publish(
+        &mut self,
+        io: &mut SessionIo<'_>,
+        transfer: &Transfer<'_>,
+        payload: Payload<'_>,
+    ) -> Result<(), ProtocolFault> {
+        let (channel, handle) = (ChannelId(self.channel), transfer.handle);
+        let Some(LinkState::Incoming(incoming)) = self.link_mut(handle) else { return Ok(()) };
+        let received = incoming.receive(transfer, payload, &mut io.limits)?;
+        let (Some(message), Some(target)) = (received, &incoming.target) else { return Ok(()) };
+        let ReceivedMessage { id, is_settled, content } = message;
+        let publish = io.heads.publish(channel, content, payload, target)?;
+        let (link, id) = (incoming.link, (!is_settled).then_some(id));
+        self.n_published += 1;
+        self.unanswered.push(self.n_published, UnansweredPublish { handle, link, id });
+        io.requests.push(LinkRequest::Publish(publish));
+        Ok(())
+    }
+
+    /// Takes a transfer to the management node, and passes on the request of which it is the last part.
+    fn call_management(
+        &mut self,
+        io: &mut SessionIo<'_>,
+        transfer: &Transfer<'_>,
+        payload: Payload<'_>,
+    ) -> Result<(), ProtocolFault> {
+        let (channel, handle) = (ChannelId(self.channel), transfer.handle);
+        let Some(LinkState::Requests(link)) = self.link_mut(handle) else { return Ok(()) };
+        let received = link.incoming.receive(transfer, payload, &mut io.limits)?;
+        let Some(ReceivedMessage { id, is_settled, content }) = received else { return Ok(()) };
+        check_waiting(self.waiting.n_bytes())?;
+        if !is_settled {
+            self.outcomes.add(id, true);
+        }
+        let key = LinkHandle { channel, handle };
+        let call = management_call(&mut self.links, key, payload.whole(&content))?;
+        io.requests.push(LinkRequest::Manage(Box::new(call)));
         Ok(())
     }
 
@@ -480,19 +502,15 @@ fn responses_of<'s>(links: &'s mut [LinkState], name: &str) -> Option<(u32, &'s 
 fn management_call(
     links: &mut [LinkState],
     LinkHandle { channel, handle }: LinkHandle,
-    content: Content,
-    payload: Payload<'_>,
+    sections: &[u8],
 ) -> Result<ManagementCall, ProtocolFault> {
     let slot = usize::try_from(handle).ok().and_then(|index| links.get(index));
     let Some(LinkState::Requests(requests)) = slot else { return Err(half_open()) };
     let name = requests.name.clone();
     let (handle, link) = responses_of(links, &name).ok_or_else(half_open)?;
     link.take_credit()?;
-    let sections = match content {
-        Content::Inline(_) => payload.bytes.to_vec(),
-        Content::Owned(owned) => owned.body.to_vec(),
-    };
-    Ok(ManagementCall { responses: LinkHandle { channel, handle }, sections })
+    let responses = LinkHandle { channel, handle };
+    Ok(ManagementCall { responses, sections: sections.to_vec() })
 }
 
 /// The property of a flow that tells whether a consumer is the active one of its queue.

@@ -112,12 +112,11 @@ impl SessionTable {
         let frame_bytes_max = life.client_frame_bytes_max();
         let limits = IncomingLimits {
             message_bytes_max: life.settings.message_bytes_max,
-            checks_messages: life.checks_messages,
             unfinished_bytes: &mut self.unfinished_bytes,
         };
         let has_management = life.settings.capabilities.contains(&LINK_PAIR);
-        let mut io =
-            SessionIo { out: &mut life.out, requests, frame_bytes_max, has_management, limits };
+        let ConnectionLife { out, heads, .. } = life;
+        let mut io = SessionIo { out, requests, frame_bytes_max, has_management, limits, heads };
         Some(act(session, &mut io))
     }
 

@@ -17,7 +17,7 @@ mod texts;
 pub use error::{Error, ErrorKind};
 pub use event::{Event, MethodTag, ReturnReason};
 pub use file_part::{FileBytes, FilePart};
-pub use link::{LinkEvent, LinkOp};
+pub use link::{LinkEvent, LinkOp, PublishTarget};
 pub use listed::{ListedLink, ListedSession, ListedWindows};
 pub use outbox::{
     Confirmation, ConsumerCredit, DELIVERY_BYTES, Delivery, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN,

@@ -9,12 +9,7 @@ pub enum LinkOp {
     /// Attach a consumer to a queue; answered by [`Event::Attached`](crate::Event::Attached).
     AttachConsumer(Attachment),
     /// Attach a publisher to an exchange; answered by [`LinkEvent::PublisherAttached`].
-    AttachPublisher {
-        /// The exchange; empty for the default exchange, which has the queue of the routing key.
-        exchange: ShortString,
-        /// The key of all that is published on the link.
-        routing_key: ShortString,
-    },
+    AttachPublisher(PublishTarget),
     /// Attach a consumer of direct replies, to a queue of its own that is never stored; answered by
     /// [`LinkEvent::RepliesAttached`].
     AttachReplies {
@@ -23,6 +18,15 @@ pub enum LinkOp {
     },
     /// End a consumer and give back what it holds; not answered.
     DetachConsumer(LinkId),
+}
+
+/// The exchange and key of everything that is published on a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublishTarget {
+    /// The exchange; empty for the default exchange, which has the queue of the routing key.
+    pub exchange: ShortString,
+    /// The routing key.
+    pub routing_key: ShortString,
 }
 
 /// An event of a link.

@@ -2,7 +2,7 @@
 
 use amqp10::{
     Attach, Begin, DeliveryTag, LinkTarget, MapRef, Open, ReceiverSettleMode, Role, SaslInit,
-    SaslPerformative, SenderSettleMode, SerialNumber, SourceTerminus, Symbol, Symbols,
+    SaslPerformative, Section, SenderSettleMode, SerialNumber, SourceTerminus, Symbol, Symbols,
     TargetTerminus, TerminusDurability, Transfer, ValueRef,
 };
 
@@ -88,6 +88,13 @@ pub fn consumer(handle: u32, address: &str) -> Attach<'_> {
     let source =
         SourceTerminus { address: Some(ValueRef::Str(address)), ..SourceTerminus::default() };
     Attach { source: Some(source), ..attach(handle, Role::Receiver) }
+}
+
+/// A message with an opaque body, and nothing else.
+pub fn message(body: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    Section::Data(body).encode(&mut out);
+    out
 }
 
 /// A transfer that is the whole of delivery `n` of a session.

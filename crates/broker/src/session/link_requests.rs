@@ -6,7 +6,7 @@ use super::{Handled, access, direct_reply_to};
 use meta::{ConfirmOn, ExchangeKind, Permission, Resource};
 use queue::CreditMode;
 use session::{
-    Attachment, Control, Error, ErrorKind, Event, LinkEvent, LinkId, LinkOp, ShortString,
+    Attachment, Control, Error, ErrorKind, Event, LinkEvent, LinkId, LinkOp, PublishTarget,
 };
 
 /// The requests of a client's links.
@@ -21,8 +21,8 @@ impl LinkRequests<'_> {
         let origin = control.origin;
         let done = match op {
             LinkOp::AttachConsumer(consume) => self.attach_consumer(control, consume).await,
-            LinkOp::AttachPublisher { exchange, routing_key } => {
-                let checked = check_target(self.client, exchange, routing_key);
+            LinkOp::AttachPublisher(target) => {
+                let checked = check_target(self.client, target);
                 checked.and_then(|()| {
                     let link = self.links.next_id();
                     self.client
@@ -115,8 +115,7 @@ fn not_implemented(text: &'static str) -> Error {
 /// Whether the client may publish there.
 fn check_target(
     client: &Client,
-    exchange: &ShortString,
-    routing_key: &ShortString,
+    PublishTarget { exchange, routing_key }: &PublishTarget,
 ) -> Result<(), Error> {
     let (name, vhost) = (access::text(exchange)?, client.access.vhost());
     client.access.require_on_exchange(Permission::Write, &name)?;

@@ -2,9 +2,9 @@
 
 use crate::round_trip::{properties, text};
 use crate::{DeliveryAttempt, delivered, published, short, stored, table};
-use amqp10::{Group, Header, Section, ValueRef};
+use amqp10::{DecodeError, Group, Header, Section, ValueRef};
 use amqp091::{Properties, PropertiesRef, ShortString, Value};
-use conversion::{ReceivedBody, receive, to_amqp10, to_amqp091};
+use conversion::{ReceiveError, ReceivedBody, receive, to_amqp10, to_amqp091};
 use message::{Annotations, Body, BodyForm, MessageRef};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -144,7 +144,44 @@ fn a_body_alone_has_an_empty_index() {
     let received = receive(b"\x00\x53\x75\xa0\x05hello", &mut index).unwrap();
     assert_eq!((received.body, received.persistent), (ReceivedBody::From(0), false));
     assert_eq!((received.inspect, &index[..]), (false, &[0, 0][..]));
-    assert!(receive(b"\x00\x53\x75\xa0\x05hell", &mut index).is_err());
+    let cut = receive(b"\x00\x53\x75\xa0\x05hell", &mut index).unwrap_err();
+    assert_eq!(cut, ReceiveError::Malformed(DecodeError::Truncated));
+}
+
+#[test]
+fn messages_that_are_none_are_refused() {
+    let annotated = |put: fn(&mut amqp10::Items<'_>)| {
+        let mut out = Vec::new();
+        amqp10::put_message_annotations(&mut out, put);
+        Section::Data(b"body").encode(&mut out);
+        out
+    };
+    let (mut bodiless, mut disordered) = (Vec::new(), Vec::new());
+    put_annotated(&mut bodiless);
+    disordered.extend_from_slice(&bare());
+    Section::Header(header()).encode(&mut disordered);
+    let reserved = annotated(|items| items.put_symbol("y-mine", ValueRef::U8(7)));
+    let numbered = annotated(|items| [1, 2].iter().for_each(|n| items.put(ValueRef::U64(*n))));
+    let one_key = annotated(|items| items.put_symbol("x-cc", ValueRef::Str("copy")));
+    let no_keys = annotated(|items| {
+        items.put(ValueRef::Symbol("x-cc"));
+        items.put_list(|list| list.put(ValueRef::U8(7)));
+    });
+    for (sections, error) in [
+        (vec![], ReceiveError::NoBody),
+        (bodiless, ReceiveError::NoBody),
+        (disordered, ReceiveError::Malformed(DecodeError::Section)),
+        (reserved, ReceiveError::ReservedAnnotation),
+        (numbered, ReceiveError::ReservedAnnotation),
+        (one_key, ReceiveError::Copies),
+        (no_keys, ReceiveError::Copies),
+    ] {
+        assert_eq!(receive(&sections, &mut Vec::new()).unwrap_err(), error);
+    }
+    // Annotations of the hop may have any names.
+    let mut hop = b"\x00\x53\x71\xc1\x05\x02\xa3\x01y\x41".to_vec();
+    Section::Data(b"").encode(&mut hop);
+    assert!(receive(&hop, &mut Vec::new()).is_ok());
 }
 
 #[test]

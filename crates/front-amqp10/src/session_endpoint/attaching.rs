@@ -1,6 +1,7 @@
 //! A session's links as they come in place: checks, the question to the broker, its answer.
 
 use super::{SessionEndpoint, SessionIo, credit_request, requests_of, responses_of};
+use crate::address::TargetAddress;
 use crate::fault::{FaultScope, ProtocolFault};
 use crate::incoming::IncomingLink;
 use crate::links::{
@@ -12,7 +13,7 @@ use crate::management_links::{
 use crate::outgoing::OutgoingLink;
 use crate::requests::{AttachAsked, AttachResult, AttachedLink, LinkHandle, LinkRequest};
 use amqp10::{Attach, Condition, Detach, Performative, Role, SenderSettleMode};
-use session::{ChannelId, LinkId};
+use session::{ChannelId, LinkId, PublishTarget, ShortString};
 
 impl SessionEndpoint {
     /// Takes an attach of the client.
@@ -60,11 +61,17 @@ impl SessionEndpoint {
             self.attach_management(io, attach);
             return Ok(());
         }
+        let target = match publish_target(attach) {
+            Ok(target) => target,
+            Err(fault) => {
+                self.refuse(io, attach, &fault);
+                return Ok(());
+            }
+        };
+        let asked = AttachAsked { key, body: body.to_vec(), target };
         if let Some(state) = self.link_mut(handle) {
-            let asked = AttachAsked::new(key, body.to_vec());
-            *state = LinkState::Attaching(Box::new(AttachingLink::new(asked)));
+            *state = LinkState::Attaching(Box::new(AttachingLink::new(asked.clone())));
         }
-        let asked = AttachAsked::new(key, body.to_vec());
         io.requests.push(LinkRequest::Attach(Box::new(asked)));
         Ok(())
     }
@@ -125,7 +132,7 @@ impl SessionEndpoint {
         let Some(asked) = attaching.asked.attach() else { return Ok(()) };
         match result {
             Ok(attached) => {
-                self.put_link(io, &asked, &attached);
+                self.put_link(io, &asked, &attached, attaching.asked.target.clone());
                 self.early_input(io, handle, attached.link, &attaching)?;
             }
             Err(fault) if fault.scope == FaultScope::Link => {
@@ -146,6 +153,7 @@ impl SessionEndpoint {
         io: &mut SessionIo<'_>,
         asked: &Attach<'_>,
         attached: &AttachedLink<'_>,
+        target: Option<PublishTarget>,
     ) {
         let (handle, link) = (asked.handle, attached.link);
         let answer = accepting(asked, attached, io.limits.message_bytes_max);
@@ -154,7 +162,7 @@ impl SessionEndpoint {
         let state = match asked.role {
             Role::Sender => {
                 let count = asked.initial_delivery_count.unwrap_or_default();
-                let link = IncomingLink::new(link, asked.snd_settle_mode, count);
+                let link = IncomingLink::new(link, asked.snd_settle_mode, count).to(target);
                 let flow = link.flow(handle, self.windows.flow());
                 Performative::Flow(flow).encode_frame(self.channel, io.out);
                 LinkState::Incoming(Box::new(link))
@@ -192,4 +200,31 @@ impl SessionEndpoint {
         }
         Ok(())
     }
+}
+
+/// The exchange and key that a client attaches a publisher to; none for a consumer.
+fn publish_target(attach: &Attach<'_>) -> Result<Option<PublishTarget>, ProtocolFault> {
+    let Some(target) = attach.target.as_ref().filter(|_| attach.role == Role::Sender) else {
+        return Ok(None);
+    };
+    let (exchange, routing_key) = match TargetAddress::of_target(target)? {
+        TargetAddress::Queue(queue) => (ShortString::default(), short(&queue)?),
+        TargetAddress::Exchange { exchange, routing_key } => {
+            (short(&exchange)?, short(&routing_key)?)
+        }
+        TargetAddress::Anonymous => {
+            return Err(not_implemented("anonymous terminus not supported"));
+        }
+        TargetAddress::Management => return Err(not_implemented("/management not supported")),
+    };
+    Ok(Some(PublishTarget { exchange, routing_key }))
+}
+
+fn short(name: &[u8]) -> Result<ShortString, ProtocolFault> {
+    let too_long = |_| ProtocolFault::link(Condition::InvalidField, "a name is too long");
+    ShortString::new(name).map_err(too_long)
+}
+
+fn not_implemented(text: &'static str) -> ProtocolFault {
+    ProtocolFault::link(Condition::NotImplemented, text)
 }

@@ -1,6 +1,6 @@
 //! Connections and sessions: from the first byte to the last.
 
-use crate::harness::{Talk, begin, consumer, flow, init, open, publisher, whole};
+use crate::harness::{M, Talk, begin, consumer, flow, init, open, publisher, whole};
 use amqp10::{Close, End, Open, Performative, ProtocolLayer};
 use edge::Mechanism;
 use front_amqp10::ConnectionSettings;
@@ -194,7 +194,7 @@ fn an_alarm_closes_the_windows_of_all_sessions() {
     talk.front.hold(true);
     talk.front.hold(true);
     assert_eq!(talk.hears(), ["flow 0+0"]);
-    talk.transfers(whole(0, 0), b"m");
+    talk.transfers(whole(0, 0), M);
     assert_eq!(talk.published.len(), 1);
     talk.says_on(1, &Performative::Begin(Box::new(begin())));
     talk.hears_each(|channel, performative, _| {

@@ -1,6 +1,6 @@
 //! The check of the fuzz target on its corpus and on random input, without a fuzzer.
 
-use crate::harness::{begin, consumer, flow, id, publisher, whole};
+use crate::harness::{begin, consumer, flow, id, message, publisher, whole};
 use crate::management;
 use amqp10::{
     Begin, DeliveryState, Detach, Disposition, End, Flow, FrameType, Performative, Role, Transfer,
@@ -120,8 +120,10 @@ impl FrameParts {
     fn put(&self, out: &mut Vec<u8>) {
         put_frame(out, FrameType::Amqp, self.channel, |out| {
             self.performative().encode(out);
-            if self.kind > 15 {
+            if self.kind > 17 {
                 out.resize(out.len() + self.n_bytes, 1);
+            } else if self.kind > 15 {
+                out.extend_from_slice(&message(&vec![1; self.n_bytes]));
             }
         });
     }

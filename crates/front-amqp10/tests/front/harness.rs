@@ -11,7 +11,10 @@ use std::sync::Arc;
 use stdx::UnixMs;
 use testing::amqp10_client;
 
-pub(crate) use testing::amqp10_client::{begin, init, open, transfer as whole};
+pub(crate) use testing::amqp10_client::{begin, init, message, open, transfer as whole};
+
+/// A message.
+pub(crate) const M: &[u8] = b"\x00\x53\x75\xa0\x01m";
 
 pub(crate) fn id(n: u32) -> SerialNumber {
     SerialNumber::new(n)
@@ -134,12 +137,10 @@ impl Talk {
             self.asked.push(self.describe(&request));
             match request {
                 LinkRequest::Attach(asked) if self.attaches => self.attach(asked.key),
-                LinkRequest::Publish { message, .. } => {
-                    self.published.push(match message.content {
-                        Content::Inline(span) => span.of(&self.input).to_vec(),
-                        Content::Owned(owned) => owned.body.to_vec(),
-                    })
-                }
+                LinkRequest::Publish(publish) => self.published.push(match publish.content {
+                    Content::Inline(span) => span.of(&self.input).to_vec(),
+                    Content::Owned(owned) => owned.body.to_vec(),
+                }),
                 LinkRequest::Attach(_)
                 | LinkRequest::BeginSession(_)
                 | LinkRequest::Detach { .. }
@@ -170,18 +171,16 @@ impl Talk {
                 format!("attach {} {} {:?}", asked.key.handle, attach.name, attach.role)
             }
             LinkRequest::Detach { link, .. } => format!("detach {}", link.0),
-            LinkRequest::Publish { message, .. } => {
-                let settled = if message.is_settled { " settled" } else { "" };
-                let place = match &message.content {
+            LinkRequest::Publish(publish) => {
+                let place = match &publish.content {
                     Content::Inline(_) => "inline",
                     Content::Owned(_) => "owned",
                 };
-                let n_bytes = message.content.n_bytes();
-                format!(
-                    "publish {} {}{settled} {place} {n_bytes}",
-                    message.link.0,
-                    message.id.bits()
-                )
+                let heads = self.front.scratch();
+                let [exchange, key] = [publish.exchange, publish.routing_key]
+                    .map(|span| String::from_utf8_lossy(span.of(heads)));
+                let n_bytes = publish.content.n_bytes();
+                format!("publish '{exchange}' '{key}' {place} {n_bytes}")
             }
             LinkRequest::Settle(it) => {
                 format!("settle {} {} {:?}", it.link.0, it.position.0, it.outcome)

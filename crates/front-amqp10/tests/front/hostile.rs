@@ -1,7 +1,10 @@
 //! Clients that mean no good: what they cost is bounded.
 
-use crate::harness::{Talk, begin, consumer, disposition, flow, key, publisher, whole};
-use amqp10::{Attach, Begin, DeliveryState, Detach, Flow, Performative, SerialNumber, Transfer};
+use crate::harness::{M, Talk, begin, consumer, disposition, flow, key, message, publisher, whole};
+use amqp10::{
+    Attach, Begin, DeliveryState, Detach, Flow, FrameType, Performative, SerialNumber, Transfer,
+    put_frame,
+};
 use front_amqp10::{ConnectionSettings, SentMessage, UNFINISHED_BYTES_MAX};
 use session::{ConsumerCredit, Position};
 
@@ -33,13 +36,13 @@ fn dispositions_cost_by_what_is_unsettled() {
 fn a_message_comes_byte_by_byte() {
     let mut talk = Talk::begun();
     talk.says(&Performative::Attach(Box::new(publisher(0))));
-    let n_bytes = 20_000;
-    for n in 0..n_bytes {
-        let transfer = Transfer { more: n + 1 < n_bytes, ..whole(0, 0) };
-        talk.transfers(transfer, b"b");
+    let message = message(&[b'b'; 20_000]);
+    for (n, byte) in (1..).zip(&message) {
+        let transfer = Transfer { more: n < message.len(), ..whole(0, 0) };
+        talk.transfers(transfer, &[*byte]);
         talk.hears();
     }
-    assert_eq!(talk.published, [vec![b'b'; n_bytes]]);
+    assert_eq!(talk.published, [message]);
 }
 
 /// Unfinished deliveries on all links together are taken up to a limit, which costs the newest its link.
@@ -51,7 +54,7 @@ fn unfinished_deliveries_are_bounded() {
         ..ConnectionSettings::default()
     };
     let mut talk = Talk::begun_with(settings, crate::harness::open(), begin());
-    let part = vec![0; 16 * 1024 * 1024 - 1];
+    let part = message(&vec![0; 16 * 1024 * 1024 - 9]);
     for handle in 0..5 {
         talk.says(&Performative::Attach(Box::new(publisher(handle))));
         talk.hears();
@@ -156,7 +159,10 @@ fn a_read_is_worked_off_in_portions() {
     let mut bytes = Vec::new();
     for n in 0..200_u32 {
         let transfer = Transfer { settled: Some(true), ..whole(0, n) };
-        Performative::Transfer(transfer).encode_frame(2, &mut bytes);
+        put_frame(&mut bytes, FrameType::Amqp, 2, |out| {
+            transfer.encode(out);
+            out.extend_from_slice(M);
+        });
     }
     talk.sends(&bytes);
     assert_eq!(talk.published.len(), 200);

@@ -1,7 +1,7 @@
 //! Two peers over pipes of bytes, cut anywhere: what the client publishes is answered once and comes back
 //! whole and in order, whatever its frames, its windows and the sizes of reads are.
 
-use crate::harness::{Talk, begin, consumer, flow, id, key, open, publisher, whole};
+use crate::harness::{Talk, begin, consumer, flow, id, key, message, open, publisher, whole};
 use amqp10::{
     Begin, DeliveryOutcome, DeliveryState, Disposition, Flow, FrameType, Open, Performative, Role,
     Transfer, put_frame,
@@ -206,7 +206,7 @@ proptest! {
         events in prop::collection::vec(any_event(), 0..200),
     ) {
         let messages: Vec<Vec<u8>> =
-            (0..).zip(&sizes).map(|(n, size)| vec![n; *size]).collect();
+            (0..).zip(&sizes).map(|(n, size)| message(&vec![n; *size])).collect();
         let mut client = PipeClient::new(&messages, read_bytes, window, frame_bytes_max);
         client.hear();
         for event in events {
@@ -239,7 +239,7 @@ proptest! {
         // Each link's messages come in their order, and all of them whole.
         for link in 0..N_PUBLISHERS as usize {
             let of_link = |all: &[Vec<u8>]| -> Vec<Vec<u8>> {
-                let is_it = |message: &&Vec<u8>| usize::from(message[0]) % N_PUBLISHERS as usize == link;
+                let is_it = |message: &&Vec<u8>| usize::from(*message.last().unwrap()) % N_PUBLISHERS as usize == link;
                 all.iter().filter(is_it).cloned().collect()
             };
             prop_assert_eq!(of_link(&client.arrived), of_link(&messages));

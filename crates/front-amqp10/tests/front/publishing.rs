@@ -1,6 +1,6 @@
 //! Links on which the client publishes.
 
-use crate::harness::{Talk, id, key, publisher, whole};
+use crate::harness::{M, Talk, id, key, message, publisher, whole};
 use amqp10::{
     Attach, Detach, Performative, ReceiverSettleMode, SenderSettleMode, SerialNumber, Transfer,
 };
@@ -42,13 +42,13 @@ fn an_attach_is_answered_with_credit() {
 fn messages_are_answered_in_ranges() {
     let mut talk = attached();
     for n in 0..6 {
-        talk.transfers(whole(0, n), b"message");
+        talk.transfers(whole(0, n), &message(b"message"));
     }
-    talk.transfers(Transfer { settled: Some(true), ..whole(0, 6) }, b"message");
+    talk.transfers(Transfer { settled: Some(true), ..whole(0, 6) }, &message(b"message"));
     let asked = talk.takes_asked();
-    assert_eq!((asked.len(), &*asked[0]), (7, "publish 100 0 inline 7"));
-    assert_eq!(asked[6], "publish 100 6 settled inline 7");
-    assert!(talk.published.iter().all(|message| message == b"message"));
+    assert_eq!((asked.len(), &*asked[0]), (7, "publish '' 'q' inline 12"));
+    assert_eq!(asked[6], asked[0]);
+    assert!(talk.published.iter().all(|it| *it == message(b"message")));
     assert_eq!(talk.hears(), [""; 0]);
     talk.front.answer(SESSION, 4, 4, Confirmation::Unroutable);
     talk.front.answer(SESSION, 2, 3, Confirmation::Accepted);
@@ -70,7 +70,7 @@ fn messages_are_answered_in_ranges() {
 #[test]
 fn a_refusal_names_queue_and_reason() {
     let mut talk = attached();
-    talk.transfers(whole(0, 0), b"m");
+    talk.transfers(whole(0, 0), M);
     let by = RefusedBy { queue: "q", why: Refusal::MaxLen };
     talk.front.answer(SESSION, 1, 1, Confirmation::Refused(by));
     let mut info = Vec::new();
@@ -93,7 +93,7 @@ fn a_refusal_names_queue_and_reason() {
 #[test]
 fn a_message_whose_queue_was_deleted_is_released() {
     let mut talk = attached();
-    talk.transfers(whole(0, 0), b"m");
+    talk.transfers(whole(0, 0), M);
     let by = RefusedBy { queue: "q", why: Refusal::Deleted };
     talk.front.answer(SESSION, 1, 1, Confirmation::Refused(by));
     assert_eq!(talk.hears(), ["disposition Receiver 0..=0 true Released"]);
@@ -104,13 +104,14 @@ fn deliveries_arrive_in_parts_interleaved_over_links() {
     let mut talk = attached();
     talk.says(&Performative::Attach(Box::new(publisher(1))));
     talk.hears();
-    talk.transfers(part(0, Some(0), true), b"a");
-    talk.transfers(part(1, Some(1), true), b"x");
-    talk.transfers(part(0, None, true), b"b");
-    assert_eq!(talk.front.unfinished_bytes(), 3);
-    talk.transfers(part(1, Some(1), false), b"yz");
+    let (ab, xyz) = (message(b"ab"), message(b"xyz"));
+    talk.transfers(part(0, Some(0), true), &ab[..1]);
+    talk.transfers(part(1, Some(1), true), &xyz[..1]);
+    talk.transfers(part(0, None, true), &ab[1..]);
+    assert_eq!(talk.front.unfinished_bytes(), 1 + ab.len());
+    talk.transfers(part(1, Some(1), false), &xyz[1..]);
     talk.transfers(part(0, None, false), b"");
-    assert_eq!(talk.published, [b"xyz".to_vec(), b"ab".to_vec()]);
+    assert_eq!(talk.published, [xyz, ab]);
     assert_eq!(talk.front.unfinished_bytes(), 0);
     talk.front.answer(SESSION, 1, 2, Confirmation::Accepted);
     assert_eq!(talk.hears(), ["disposition Receiver 0..=1 true Accepted"]);
@@ -121,29 +122,29 @@ fn an_aborted_delivery_is_dropped() {
     let mut talk = attached();
     talk.transfers(part(0, Some(0), true), b"a");
     talk.transfers(Transfer { aborted: true, ..part(0, None, false) }, b"");
-    talk.transfers(whole(0, 1), b"m");
-    assert_eq!(talk.published, [b"m".to_vec()]);
+    talk.transfers(whole(0, 1), M);
+    assert_eq!(talk.published, [M.to_vec()]);
     assert_eq!(talk.front.unfinished_bytes(), 0);
 }
 
 #[test]
 fn credit_is_renewed_at_half_while_few_publishes_are_unanswered() {
     let mut talk = attached();
-    (0..84).for_each(|n| talk.transfers(whole(0, n), b"m"));
+    (0..84).for_each(|n| talk.transfers(whole(0, n), M));
     assert_eq!(talk.hears(), [""; 0]);
-    talk.transfers(whole(0, 84), b"m");
+    talk.transfers(whole(0, 84), M);
     assert_eq!(talk.hears(), ["flow 85+315 link 0 85+170"]);
     // 170 more, and none is answered: the window of the session opens, the credit does not.
-    (85..255).for_each(|n| talk.transfers(whole(0, n), b"m"));
+    (85..255).for_each(|n| talk.transfers(whole(0, n), M));
     assert_eq!(talk.hears(), ["flow 200+400"]);
-    talk.transfers(whole(0, 255), b"m");
+    talk.transfers(whole(0, 255), M);
     assert_eq!(talk.hears(), ["detach 0 amqp:link:transfer-limit-exceeded"]);
 }
 
 #[test]
 fn answers_renew_credit() {
     let mut talk = attached();
-    (0..255).for_each(|n| talk.transfers(whole(0, n), b"m"));
+    (0..255).for_each(|n| talk.transfers(whole(0, n), M));
     talk.hears();
     talk.front.answer(SESSION, 1, 85, Confirmation::Accepted);
     assert_eq!(talk.hears(), ["disposition Receiver 0..=84 true Accepted"]);
@@ -192,7 +193,7 @@ fn faults_of_publishers() {
     ];
     for (attach, transfer, heard) in cases {
         let mut talk = attached_with(attach);
-        talk.transfers(transfer, b"m");
+        talk.transfers(transfer, M);
         assert_eq!(talk.hears(), [heard.as_str()]);
         assert_eq!(talk.published.len(), 0);
     }
@@ -223,6 +224,39 @@ fn fields_that_change_within_a_delivery_detach_the_link() {
         assert_eq!(talk.hears(), [""; 0]);
         talk.says(&Performative::Attach(Box::new(publisher(0))));
         assert_eq!(talk.takes_asked(), ["attach 0 link Sender"]);
+    }
+}
+
+#[test]
+fn what_is_no_message_detaches_the_link_and_is_not_counted() {
+    let malformed = |text: &str| format!("amqp:decode-error 'failed to parse message: {text}'");
+    for (sections, told) in [
+        (b"".to_vec(), malformed("it has no body")),
+        (M[..5].to_vec(), malformed("the data ends before the value does")),
+        ([M, b"\x00\x53\x70\x45"].concat(), malformed("a section is unknown or not in its place")),
+        (
+            [b"\x00\x53\x72\xc1\x06\x02\xa3\x02my\x41", M].concat(),
+            malformed("the key of a message annotation does not begin with 'x-'"),
+        ),
+        (
+            [b"\x00\x53\x72\xc1\x08\x02\xa3\x04x-cc\x41", M].concat(),
+            "amqp:invalid-field 'bad value for 'x-cc' message-annotation: not a list of routing keys'"
+                .to_owned(),
+        ),
+    ] {
+        let mut talk = attached();
+        talk.says(&Performative::Attach(Box::new(publisher(1))));
+        talk.hears();
+        talk.takes_asked();
+        talk.transfers(whole(0, 0), M);
+        talk.transfers(whole(0, 1), &sections);
+        // The next publish has the next number.
+        talk.transfers(whole(1, 2), M);
+        assert_eq!(talk.hears(), [format!("detach 0 {told}")]);
+        let published = "publish '' 'q' inline 6";
+        assert_eq!(talk.takes_asked(), [published, "detach 100", published]);
+        talk.front.answer(SESSION, 1, 2, Confirmation::Accepted);
+        assert_eq!(talk.hears(), ["disposition Receiver 2..=2 true Accepted"]);
     }
 }
 
@@ -324,7 +358,7 @@ fn a_transfer_before_the_attach_detaches_behind_it() {
     let mut talk = Talk::begun();
     talk.attaches = false;
     talk.says(&Performative::Attach(Box::new(publisher(0))));
-    talk.transfers(whole(0, 0), b"m");
+    talk.transfers(whole(0, 0), M);
     assert_eq!(talk.hears(), [""; 0]);
     talk.attach(key(0));
     assert_eq!(

@@ -220,6 +220,66 @@ const scenarios = {
     equal(delivery.remote_state.error.info.queue, queue, 'queue of the refusal');
   },
 
+  async 'anonymous-terminus'(ctx) {
+    const { queue, connection } = await begin(ctx);
+    equal(connection.remote.open.offered_capabilities.includes('ANONYMOUS-RELAY'), true, 'capability');
+    const sender = await Sender.open(connection, { address: null });
+    const [message] = messages(0, 1);
+    await sender.accepted([{ ...message, to: address(queue) }]);
+    const missing = `/exchanges/${ctx.name()}/key`;
+    const to = [undefined, 'q', missing, address(ctx.name()), address(queue)];
+    const outcomes = await sender.send(to.map((it) => ({ ...message, to: it })));
+    equal(
+      outcomes.map(({ outcome }) => outcome),
+      ['rejected', 'rejected', 'rejected', 'released', 'accepted'],
+      'outcomes',
+    );
+    equal(
+      outcomes.slice(0, 3).map(({ delivery }) => delivery.remote_state.error.condition),
+      ['amqp:precondition-failed', 'amqp:precondition-failed', 'amqp:not-found'],
+      'conditions',
+    );
+    const { description } = outcomes[0].delivery.remote_state.error;
+    equal(description, "anonymous terminus requires 'to' address to be set", 'description');
+    const deliveries = await (await Receiver.open(connection, queue)).wait(2);
+    equal(deliveries[0].message.to, address(queue), 'to is kept');
+    const settling = await Sender.open(connection, { address: null }, { snd_settle_mode: 1 });
+    const detached = once(settling.link, 'sender_error');
+    settling.link.send(message, 'tag');
+    await detached;
+    equal(failure(settling.link)[0], 'amqp:precondition-failed', 'condition of the detach');
+    equal(settling.link.error.info['delivery-tag'].toString(), 'tag', 'delivery tag');
+  },
+
+  async 'foreign-user-id-detaches'(ctx) {
+    const { queue, connection } = await begin(ctx);
+    const sender = await Sender.open(connection, address(queue));
+    const [message] = messages(0, 1);
+    await sender.accepted([{ ...message, user_id: 'guest' }]);
+    const detached = once(sender.link, 'sender_error');
+    sender.link.send({ ...message, user_id: 'somebody' });
+    await detached;
+    const text = "user_id property set to 'somebody' but authenticated user was 'guest'";
+    equal(failure(sender.link), ['amqp:unauthorized-access', text], 'condition and text');
+    await (await Sender.open(connection, address(queue))).accepted([message]);
+  },
+
+  async 'bad-messages-detach'(ctx) {
+    const { queue, connection } = await begin(ctx);
+    for (const [annotations, condition, text] of [
+      [{ mine: 'yes' }, 'amqp:decode-error', 'failed to parse message: '],
+      [{ 'x-cc': 'key' }, 'amqp:invalid-field', "bad value for 'x-cc' message-annotation: "],
+    ]) {
+      const sender = await Sender.open(connection, address(queue));
+      const detached = once(sender.link, 'sender_error');
+      sender.link.send({ message_annotations: annotations, body: data('m') });
+      await detached;
+      const [told, description] = failure(sender.link);
+      equal(told, condition, 'condition');
+      starts(description, text, 'text');
+    }
+  },
+
   async 'topic-exchange'(ctx) {
     const { channel, queue, connection } = await begin(ctx);
     await channel.bindQueue(queue, 'amq.topic', 'a.*');
@@ -307,7 +367,8 @@ const scenarios = {
   async 'unknown-vhost'(ctx) {
     const connection = dial(ctx, { hostname: 'vhost:nowhere' });
     await once(connection, 'connection_error');
-    equal(failure(connection), ['amqp:not-allowed', 'vhost nowhere not found'], 'condition and text');
+    const text = "AMQP 1.0 connection failed: virtual host 'nowhere' does not exist";
+    equal(failure(connection), ['amqp:unauthorized-access', text], 'condition and text');
   },
 
   async 'listed-over-http'(ctx) {

@@ -8,7 +8,7 @@ use crate::serial::SerialNumber;
 use crate::value::{ArrayRef, MapRef, ValueRef};
 
 /// The most bytes of a delivery tag (part 2, 2.8.7).
-const DELIVERY_TAG_BYTES_MAX: usize = 32;
+pub const DELIVERY_TAG_BYTES_MAX: usize = 32;
 
 /// A type that fields have.
 pub(crate) trait FieldValue<'a>: Sized {

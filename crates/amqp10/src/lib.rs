@@ -33,8 +33,8 @@ pub use delivery_state::{
 pub use encode::{Items, put_described, put_list, put_map};
 pub use error::DecodeError;
 pub use field::{
-    DeliveryTag, ReceiverSettleMode, Role, SaslCode, SenderSettleMode, Symbol, Symbols,
-    TerminusDurability,
+    DELIVERY_TAG_BYTES_MAX, DeliveryTag, ReceiverSettleMode, Role, SaslCode, SenderSettleMode,
+    Symbol, Symbols, TerminusDurability,
 };
 pub use frame::{
     FRAME_BYTES_MIN_MAX, FRAME_HEADER_BYTES, FrameError, FrameRef, FrameType, decode_frame,
@@ -45,7 +45,7 @@ pub use message::{
     put_message_annotations, sole_data, split_message_annotations,
 };
 pub use message_head::{MessageHead, head_bytes};
-pub use percent::{percent_decoded, put_percent_encoded};
+pub use percent::{percent_decoded, put_percent_decoded, put_percent_encoded};
 pub use performative::{
     Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Performative, Transfer,
 };

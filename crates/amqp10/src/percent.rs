@@ -5,23 +5,31 @@ use std::borrow::Cow;
 /// The bytes that a part of an address stands for; `None` for a `%` without two digits behind it.
 #[must_use]
 pub fn percent_decoded(quoted: &str) -> Option<Cow<'_, [u8]>> {
-    let mut rest = quoted.as_bytes();
-    if !rest.contains(&b'%') {
-        return Some(Cow::Borrowed(rest));
+    if !quoted.contains('%') {
+        return Some(Cow::Borrowed(quoted.as_bytes()));
     }
+    let mut decoded = Vec::with_capacity(quoted.len());
+    put_percent_decoded(quoted, &mut decoded)?;
+    Some(Cow::Owned(decoded))
+}
+
+/// Appends the bytes that a part of an address stands for; `None` for a `%` without two digits behind it,
+/// before which some may have been appended.
+#[must_use]
+pub fn put_percent_decoded(quoted: &str, out: &mut Vec<u8>) -> Option<()> {
+    let mut rest = quoted.as_bytes();
     let digit = |of: u8| char::from(of).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let mut decoded = Vec::with_capacity(rest.len());
     while let Some((&first, behind)) = rest.split_first() {
         rest = behind;
         if first == b'%' {
             let ([high, low], behind) = rest.split_first_chunk()?;
-            decoded.push(digit(*high)? << 4 | digit(*low)?);
+            out.push(digit(*high)? << 4 | digit(*low)?);
             rest = behind;
         } else {
-            decoded.push(first);
+            out.push(first);
         }
     }
-    Some(Cow::Owned(decoded))
+    Some(())
 }
 
 /// Appends a name as a part of an address: all but letters, digits and `-._~` is encoded.

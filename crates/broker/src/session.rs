@@ -38,6 +38,7 @@ use channels::Channels;
 use client::Client;
 use confirm::ConfirmQueue;
 use control::slices::WORK_MAX;
+use link_requests::refuse_publish;
 use links::{Links, take_credit};
 use publish::Publishing;
 use session::{
@@ -207,6 +208,9 @@ impl Session {
                         true => self.transactions.keep_publish(client, publishing, publish, *input),
                         false => publishing.prepare(client, index, publish, *input),
                     };
+                    let taken = taken.or_else(|error| {
+                        refuse_publish(client, &self.links, publish, *input, error)
+                    });
                     if let Err(error) = taken {
                         self.flush_before(index, input, requests).await;
                         self.client.turn.before_waiting();

@@ -7,10 +7,12 @@ use session::{Error, ErrorKind, MethodTag};
 pub(crate) const fn reply_code(kind: ErrorKind) -> ReplyCode {
     match kind {
         ErrorKind::ContentTooLarge => ReplyCode::ContentTooLarge,
-        ErrorKind::AccessRefused => ReplyCode::AccessRefused,
+        ErrorKind::AccessRefused | ErrorKind::InternalExchange => ReplyCode::AccessRefused,
         ErrorKind::NotFound => ReplyCode::NotFound,
         ErrorKind::ResourceLocked => ReplyCode::ResourceLocked,
-        ErrorKind::PreconditionFailed => ReplyCode::PreconditionFailed,
+        ErrorKind::PreconditionFailed | ErrorKind::ForeignUserId | ErrorKind::QueueLimit => {
+            ReplyCode::PreconditionFailed
+        }
         ErrorKind::ConnectionForced => ReplyCode::ConnectionForced,
         ErrorKind::InvalidPath => ReplyCode::InvalidPath,
         ErrorKind::FrameError => ReplyCode::FrameError,
@@ -19,7 +21,10 @@ pub(crate) const fn reply_code(kind: ErrorKind) -> ReplyCode {
         ErrorKind::ChannelError => ReplyCode::ChannelError,
         ErrorKind::UnexpectedFrame => ReplyCode::UnexpectedFrame,
         ErrorKind::ResourceError => ReplyCode::ResourceError,
-        ErrorKind::NotAllowed => ReplyCode::NotAllowed,
+        ErrorKind::NotAllowed
+        | ErrorKind::VhostNotFound
+        | ErrorKind::VhostRefused
+        | ErrorKind::LimitReached => ReplyCode::NotAllowed,
         ErrorKind::NotImplemented | ErrorKind::NotImplementedByMode => ReplyCode::NotImplemented,
         ErrorKind::InternalError => ReplyCode::InternalError,
     }
@@ -79,6 +84,12 @@ mod tests {
             (ErrorKind::NotFound, 404),
             (ErrorKind::ResourceLocked, 405),
             (ErrorKind::PreconditionFailed, 406),
+            (ErrorKind::InternalExchange, 403),
+            (ErrorKind::ForeignUserId, 406),
+            (ErrorKind::QueueLimit, 406),
+            (ErrorKind::VhostNotFound, 530),
+            (ErrorKind::VhostRefused, 530),
+            (ErrorKind::LimitReached, 530),
             (ErrorKind::ConnectionForced, 320),
             (ErrorKind::InvalidPath, 402),
             (ErrorKind::FrameError, 501),

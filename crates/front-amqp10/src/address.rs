@@ -12,7 +12,8 @@
 use crate::fault::ProtocolFault;
 use crate::management_links::MANAGEMENT;
 use amqp10::{
-    Condition, LinkTarget, SourceTerminus, ValueRef, percent_decoded, put_percent_encoded,
+    Condition, LinkTarget, SourceTerminus, ValueRef, percent_decoded, put_percent_decoded,
+    put_percent_encoded,
 };
 use session::ShortString;
 use std::borrow::Cow;
@@ -114,32 +115,65 @@ impl<'a> TargetAddress<'a> {
         }
     }
 
-    /// The node that a message's `to` names, for a link whose target is anonymous.
-    ///
-    /// # Errors
-    /// The reason why the message is rejected or, if it is settled, its link detached.
-    pub fn of_message(to: Option<ValueRef<'a>>) -> Result<Self, ProtocolFault> {
-        let unmet = |text| Err(ProtocolFault::link(Condition::PreconditionFailed, text));
-        // COMPAT: RabbitMQ's texts.
-        match to {
-            Some(ValueRef::Str(to)) => Self::parse(to)
-                .map_or_else(|| unmet(format!("bad 'to' address string: {}", told(to))), Ok),
-            Some(_) => unmet("bad 'to' address: not a string".to_owned()),
-            None => unmet("anonymous terminus requires 'to' address to be set".to_owned()),
-        }
-    }
-
     fn parse(address: &'a str) -> Option<Self> {
-        if let Some(queue) = address.strip_prefix(QUEUES) {
-            return queue_named(queue).map(Self::Queue);
+        Some(match QuotedTarget::parse(address)? {
+            QuotedTarget { exchange: "", routing_key } => Self::Queue(name(routing_key)?),
+            QuotedTarget { exchange, routing_key } => {
+                Self::Exchange { exchange: name(exchange)?, routing_key: name(routing_key)? }
+            }
+        })
+    }
+}
+
+/// The exchange and the key of a target as they stand in it; no exchange, and a queue's name as key.
+struct QuotedTarget<'a> {
+    exchange: &'a str,
+    routing_key: &'a str,
+}
+
+impl<'a> QuotedTarget<'a> {
+    fn parse(address: &'a str) -> Option<Self> {
+        if let Some(routing_key) = address.strip_prefix(QUEUES) {
+            return Some(Self { exchange: "", routing_key }).filter(|_| !routing_key.is_empty());
         }
         let exchange = address.strip_prefix(EXCHANGES)?;
-        let (exchange, key) = exchange.split_once('/').unwrap_or((exchange, ""));
+        let (exchange, routing_key) = exchange.split_once('/').unwrap_or((exchange, ""));
         // COMPAT: the default exchange is reached by queues' addresses only.
-        if matches!(exchange, "" | "amq.default") || key.contains('/') {
-            return None;
-        }
-        Some(Self::Exchange { exchange: name(exchange)?, routing_key: name(key)? })
+        let is_named = !matches!(exchange, "" | "amq.default") && !routing_key.contains('/');
+        is_named.then_some(Self { exchange, routing_key })
+    }
+
+    /// Appends exchange and key; returns the number of bytes of the exchange.
+    fn put(&self, out: &mut Vec<u8>) -> Option<usize> {
+        let mut put = |quoted: &str| {
+            let begin = out.len();
+            put_percent_decoded(quoted, out)?;
+            Some(out.len() - begin).filter(|n_bytes| *n_bytes <= ShortString::LEN_MAX)
+        };
+        let exchange_bytes = put(self.exchange)?;
+        put(self.routing_key)?;
+        Some(exchange_bytes)
+    }
+}
+
+/// Appends the exchange and the key that a message's `to` names, for a link whose target is anonymous;
+/// returns the number of bytes of the exchange.
+///
+/// # Errors
+/// The reason why the message is rejected or, if it is settled, its link detached; a part of the names may
+/// have been appended.
+pub(crate) fn put_target_of_message(
+    to: Option<ValueRef<'_>>,
+    out: &mut Vec<u8>,
+) -> Result<usize, ProtocolFault> {
+    let unmet = |text| Err(ProtocolFault::link(Condition::PreconditionFailed, text));
+    // COMPAT: RabbitMQ's texts.
+    match to {
+        Some(ValueRef::Str(to)) => QuotedTarget::parse(to)
+            .and_then(|target| target.put(out))
+            .map_or_else(|| unmet(format!("bad 'to' address string: {}", told(to))), Ok),
+        Some(_) => unmet("bad 'to' address: not a string".to_owned()),
+        None => unmet("anonymous terminus requires 'to' address to be set".to_owned()),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::message_scratch::PublishedHeads;
 use crate::outbox::{ClientOutbox, LockedServer, attach_origin, broker_channel};
 use crate::requests::{AttachAsked, LinkRequest};
 use crate::settings::ConnectionSettings;
-use amqp10::{Attach, Condition, SenderSettleMode, ValueRef};
+use amqp10::{Attach, Condition, Role, SenderSettleMode, ValueRef};
 use edge::{AuthFailure, Progress, Step, Tick, Timers};
 use session::{
     Attachment, ChannelId, Control, CreditRequest, Error, LinkOp, Negotiated, Op, Publish, Request,
@@ -273,14 +273,12 @@ impl ClientConnection {
 
 /// The broker's part of an attach.
 fn attach_op(asked: &AttachAsked) -> Result<LinkOp, ProtocolFault> {
-    if let Some(target) = &asked.target {
-        return Ok(LinkOp::AttachPublisher(target.clone()));
-    }
     let attach = asked.attach().ok_or_else(|| ProtocolFault::link(Condition::DecodeError, ""))?;
-    if asks_for_replies(&attach) {
-        return replies_of(&attach);
+    match attach.role {
+        Role::Sender => Ok(LinkOp::AttachPublisher(asked.target.clone())),
+        Role::Receiver if asks_for_replies(&attach) => replies_of(&attach),
+        Role::Receiver => consumer_of(&attach).map(LinkOp::AttachConsumer),
     }
-    consumer_of(&attach).map(LinkOp::AttachConsumer)
 }
 
 fn asks_for_replies(attach: &Attach<'_>) -> bool {

@@ -10,7 +10,7 @@ use crate::session_table::{FrameBody, SessionTable};
 use crate::settings::ConnectionSettings;
 use amqp10::{Close, Condition, FrameRef, FrameType, Open, Performative, decode_frame};
 use edge::{AuthFailure, CloseMode, Progress, Step};
-use session::{ChannelId, Confirmation, ConsumerCredit, Error, ListedSession, Span};
+use session::{ChannelId, Confirmation, ConsumerCredit, Error, ErrorKind, ListedSession, Span};
 use std::sync::Arc;
 
 /// The most requests made in one go, as other fronts do.
@@ -227,7 +227,9 @@ impl ServerConnection {
             return;
         }
         if let Err(error) = result {
-            return self.refuse_open(&ProtocolFault::of_refusal(error));
+            let vhost = self.life.client.as_ref().map(|client| &*client.vhost);
+            let fault = open_fault(error, vhost.unwrap_or_default());
+            return self.refuse_open(&fault);
         }
         self.life.put_open();
         self.life.phase = ConnectionPhase::Running;
@@ -255,6 +257,23 @@ impl ServerConnection {
         sessions.with(life, channel.0, &mut Vec::new(), |session, io| {
             session.answer(io, first, last, answer);
         });
+    }
+
+    /// The broker refuses a publish of a session, which ends nothing but its link, if that.
+    pub fn refuse_publish(
+        &mut self,
+        channel: ChannelId,
+        number: u64,
+        error: Error,
+        requests: &mut Vec<LinkRequest>,
+    ) {
+        let Self { life, sessions, .. } = self;
+        let channel = channel.0;
+        let done = sessions
+            .with(life, channel, requests, |session, io| session.refuse_publish(io, number, error));
+        if let Some(Err(fault)) = done {
+            sessions.fail(life, channel, &fault, requests);
+        }
     }
 
     /// Sends a message, in sections, to a consumer, or a response of the management node. A message that the
@@ -333,6 +352,17 @@ impl ServerConnection {
 /// The client's first session on this channel or a higher one, as listings show it.
 pub fn listed_session(server: &ServerConnection, channel: ChannelId) -> Option<ListedSession> {
     server.sessions.listed_from(channel)
+}
+
+/// The fault of an open that the broker refuses. COMPAT: RabbitMQ's words.
+fn open_fault(error: Error, vhost: &str) -> ProtocolFault {
+    let is_unknown = error.kind == ErrorKind::VhostNotFound;
+    let fault = ProtocolFault::of_refusal(error);
+    let text = match is_unknown {
+        true => format!("AMQP 1.0 connection failed: virtual host '{vhost}' does not exist").into(),
+        false => fault.text,
+    };
+    ProtocolFault { text, ..fault }
 }
 
 fn framing(text: String) -> ProtocolFault {

@@ -24,22 +24,24 @@ pub struct ProtocolFault {
     pub condition: Condition,
     /// The explanation; empty for none.
     pub text: Cow<'static, str>,
+    /// Further facts, as an encoded map; empty for none.
+    pub info: Vec<u8>,
 }
 
 impl ProtocolFault {
     /// A fault that detaches its link.
     pub fn link(condition: Condition, text: impl Into<Cow<'static, str>>) -> Self {
-        Self { scope: FaultScope::Link, condition, text: text.into() }
+        Self { scope: FaultScope::Link, condition, text: text.into(), info: Vec::new() }
     }
 
     /// A fault that ends its session.
     pub fn session(condition: Condition, text: impl Into<Cow<'static, str>>) -> Self {
-        Self { scope: FaultScope::Session, condition, text: text.into() }
+        Self { scope: FaultScope::Session, ..Self::link(condition, text) }
     }
 
     /// A fault that closes its connection.
     pub fn connection(condition: Condition, text: impl Into<Cow<'static, str>>) -> Self {
-        Self { scope: FaultScope::Connection, condition, text: text.into() }
+        Self { scope: FaultScope::Connection, ..Self::link(condition, text) }
     }
 
     /// The broker's refusal of a request on a link or of an open. COMPAT: RabbitMQ ends the session where a
@@ -52,6 +54,10 @@ impl ProtocolFault {
             ErrorKind::NotImplementedByMode => (Condition::NotImplemented, FaultScope::Link),
             ErrorKind::ResourceLocked => (Condition::ResourceLocked, FaultScope::Link),
             ErrorKind::PreconditionFailed => (Condition::PreconditionFailed, FaultScope::Link),
+            ErrorKind::InternalExchange | ErrorKind::ForeignUserId => {
+                (Condition::UnauthorizedAccess, FaultScope::Link)
+            }
+            ErrorKind::QueueLimit => (Condition::ResourceLimitExceeded, FaultScope::Link),
             ErrorKind::ConnectionForced => (Condition::InternalError, FaultScope::Connection),
             ErrorKind::InvalidPath => (Condition::NotFound, FaultScope::Connection),
             ErrorKind::FrameError | ErrorKind::SyntaxError | ErrorKind::UnexpectedFrame => {
@@ -60,11 +66,16 @@ impl ProtocolFault {
             ErrorKind::CommandInvalid | ErrorKind::ChannelError => {
                 (Condition::IllegalState, FaultScope::Connection)
             }
-            ErrorKind::ResourceError => (Condition::ResourceLimitExceeded, FaultScope::Connection),
+            ErrorKind::VhostNotFound | ErrorKind::VhostRefused => {
+                (Condition::UnauthorizedAccess, FaultScope::Connection)
+            }
+            ErrorKind::ResourceError | ErrorKind::LimitReached => {
+                (Condition::ResourceLimitExceeded, FaultScope::Connection)
+            }
             ErrorKind::NotAllowed => (Condition::NotAllowed, FaultScope::Connection),
             ErrorKind::NotImplemented => (Condition::NotImplemented, FaultScope::Connection),
             ErrorKind::InternalError => (Condition::InternalError, FaultScope::Connection),
         };
-        Self { scope, condition, text: error.text }
+        Self { scope, ..Self::link(condition, error.text) }
     }
 }

@@ -1,7 +1,10 @@
 //! Links on which clients publish: their credit, and deliveries put together from transfers.
 
 use crate::fault::ProtocolFault;
-use amqp10::{Condition, Flow, ReceiverSettleMode, SenderSettleMode, SerialNumber, Transfer};
+use amqp10::{
+    Condition, DELIVERY_TAG_BYTES_MAX, Flow, ReceiverSettleMode, SenderSettleMode, SerialNumber,
+    Transfer,
+};
 use bytes::Bytes;
 use session::{Content, LinkId, ListedLink, OwnedContent, PublishTarget, Span};
 use std::borrow::Cow;
@@ -21,6 +24,29 @@ pub(crate) struct ReceivedMessage {
     pub(crate) is_settled: bool,
     /// The sections of the message as they came, in the input of the read or gathered from several.
     pub(crate) content: Content,
+    /// The client's name for a delivery that came in several transfers on a link without a target.
+    pub(crate) tag: Option<KeptTag>,
+}
+
+/// A client's name for a delivery.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeptTag {
+    bytes: [u8; DELIVERY_TAG_BYTES_MAX],
+    n_bytes: usize,
+}
+
+impl KeptTag {
+    pub(crate) fn of(transfer: &Transfer<'_>) -> Self {
+        let tag = transfer.delivery_tag.map_or(&[][..], |tag| tag.0);
+        let mut bytes = [0; DELIVERY_TAG_BYTES_MAX];
+        let (places, tag) = (bytes.iter_mut(), tag.iter());
+        let n_bytes = places.zip(tag).map(|(place, byte)| *place = *byte).count();
+        Self { bytes, n_bytes }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.n_bytes).unwrap_or_default()
+    }
 }
 
 /// A delivery of which a part has arrived.
@@ -29,6 +55,7 @@ struct PartialDelivery {
     id: SerialNumber,
     is_settled: bool,
     message: Vec<u8>,
+    tag: Option<KeptTag>,
 }
 
 /// A link on which a client publishes.
@@ -36,7 +63,7 @@ struct PartialDelivery {
 pub(crate) struct IncomingLink {
     /// The broker's name for the link.
     pub(crate) link: LinkId,
-    /// The exchange and key of the messages; none for the management node.
+    /// The exchange and key of the messages; none if each of them says its own, and for the management node.
     pub(crate) target: Option<PublishTarget>,
     snd_settle_mode: SenderSettleMode,
     delivery_count: SerialNumber,
@@ -126,11 +153,13 @@ impl IncomingLink {
         }
         check_message_size(payload.bytes.len(), limits.message_bytes_max)?;
         if transfer.more {
-            self.partial = Some(PartialDelivery { id, is_settled, message: Vec::new() });
+            let tag = self.target.is_none().then(|| KeptTag::of(transfer));
+            self.partial = Some(PartialDelivery { id, is_settled, message: Vec::new(), tag });
             return self.append(payload, limits).map(|()| None);
         }
         self.n_unanswered += 1;
-        Ok(Some(ReceivedMessage { id, is_settled, content: Content::Inline(payload.span) }))
+        let content = Content::Inline(payload.span);
+        Ok(Some(ReceivedMessage { id, is_settled, content, tag: None }))
     }
 
     fn check_first(&self, transfer: &Transfer<'_>, is_settled: bool) -> Result<(), ProtocolFault> {
@@ -213,11 +242,11 @@ impl IncomingLink {
     }
 
     fn finish(&mut self, unfinished_bytes: &mut usize) -> Option<ReceivedMessage> {
-        let PartialDelivery { id, is_settled, message } = self.partial.take()?;
+        let PartialDelivery { id, is_settled, message, tag } = self.partial.take()?;
         *unfinished_bytes -= message.len();
         self.n_unanswered += 1;
         let owned = OwnedContent { head: Bytes::new(), body: Bytes::from(message) };
-        Some(ReceivedMessage { id, is_settled, content: Content::Owned(Box::new(owned)) })
+        Some(ReceivedMessage { id, is_settled, content: Content::Owned(Box::new(owned)), tag })
     }
 
     /// Drops what has arrived of a delivery.

@@ -35,9 +35,8 @@ pub use incoming::{LINK_CREDIT, UNFINISHED_BYTES_MAX};
 pub use open::ClientOpen;
 pub use outbox::{ClientOutbox, LockedServer};
 pub use requests::{
-    AttachAsked, AttachResult, AttachedLink, LinkHandle, LinkRequest, ManagementCall,
-    SentMessage,
+    AttachAsked, AttachResult, AttachedLink, LinkHandle, LinkRequest, ManagementCall, SentMessage,
 };
-pub use settings::{ConnectionSettings, LINK_PAIR};
+pub use settings::{ANONYMOUS_RELAY, ConnectionSettings, LINK_PAIR};
 pub use settlement::{NumberedEntries, UnsettledDeliveries};
 pub use windows::{INCOMING_WINDOW, OUTGOING_WINDOW, SessionWindows};

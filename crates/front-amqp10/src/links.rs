@@ -8,6 +8,7 @@ use crate::requests::{AttachAsked, AttachedLink};
 use amqp10::{
     AmqpError, Attach, Condition, DeliveryState, Detach, Flow, LinkTarget, MapRef, Performative,
     ReceiverSettleMode, Role, SenderSettleMode, SerialNumber, SourceTerminus, Symbol, Symbols,
+    ValueRef,
 };
 
 /// The link of a handle.
@@ -176,7 +177,10 @@ pub(crate) fn error_of(fault: &ProtocolFault) -> AmqpError<'_> {
     AmqpError {
         condition: Symbol(fault.condition.as_str()),
         description: Some(&*fault.text).filter(|text| !text.is_empty()),
-        info: MapRef::EMPTY,
+        info: match ValueRef::decode(&fault.info) {
+            Ok((ValueRef::Map(info), _)) => info,
+            _ => MapRef::EMPTY,
+        },
     }
 }
 

@@ -1,9 +1,10 @@
 //! Messages as the broker takes and gives them: the heads of those that a read published, and the sections of
 //! the one that is being delivered.
 
+use crate::address::put_target_of_message;
 use crate::fault::ProtocolFault;
 use crate::incoming::Payload;
-use amqp10::Condition;
+use amqp10::{Condition, ValueRef};
 use bytes::Bytes;
 use conversion::{
     DeliveryAttempt, ReceiveError, ReceivedBody, ReceivedSections, receive, to_amqp10,
@@ -43,7 +44,16 @@ impl MessageScratch {
     }
 }
 
-/// Exchanges, keys and indexes of the messages that a read published, one after the other.
+/// The fault of a message that is not published.
+#[derive(Debug)]
+pub(crate) enum PublishFault {
+    /// The bytes are no message.
+    Malformed(ProtocolFault),
+    /// The message does not say where it goes to.
+    Misrouted(ProtocolFault),
+}
+
+/// Indexes, exchanges and keys of the messages that a read published, one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct PublishedHeads(Vec<u8>);
 
@@ -62,32 +72,45 @@ impl PublishedHeads {
         self.0.shrink_to(HEADS_BYTES_MAX);
     }
 
-    /// The publish of a message that a client has sent to this node, whose last payload this is.
+    /// The publish of a message that a client has sent to this node, whose last payload this is; without a
+    /// node, to the one that the message names.
     pub(crate) fn publish(
         &mut self,
         channel: ChannelId,
         content: Content,
         payload: Payload<'_>,
-        target: &PublishTarget,
-    ) -> Result<Publish, ProtocolFault> {
-        let exchange = self.put(target.exchange.as_bytes());
-        let routing_key = self.put(target.routing_key.as_bytes());
+        target: Option<&PublishTarget>,
+    ) -> Result<Publish, PublishFault> {
         let begin = self.0.len();
         let received = receive(payload.whole(&content), &mut self.0).map_err(refused)?;
-        let ReceivedSections { body, persistent, inspect, to: _ } = received;
+        let ReceivedSections { body, persistent, inspect, to } = received;
+        let properties = span(begin, self.0.len());
+        let (exchange, routing_key) = match target {
+            Some(target) => {
+                (self.put(target.exchange.as_bytes()), self.put(target.routing_key.as_bytes()))
+            }
+            None => self.put_named(to).map_err(PublishFault::Misrouted)?,
+        };
         Ok(Publish {
             channel,
             head: HeadPlace::Scratch,
             form: BodyForm::Amqp10,
             exchange,
             routing_key,
-            properties: span(begin, self.0.len()),
+            properties,
             content: content_of(content, body),
             mandatory: false,
             immediate: false,
             persistent,
             inspect,
         })
+    }
+
+    /// Puts in the exchange and the key that a message names.
+    fn put_named(&mut self, to: Option<ValueRef<'_>>) -> Result<(Span, Span), ProtocolFault> {
+        let begin = self.0.len();
+        let exchange_end = begin + put_target_of_message(to, &mut self.0)?;
+        Ok((span(begin, exchange_end), span(exchange_end, self.0.len())))
     }
 
     fn put(&mut self, bytes: &[u8]) -> Span {
@@ -97,15 +120,16 @@ impl PublishedHeads {
     }
 }
 
-/// The fault of a link on which such a message comes.
-fn refused(error: ReceiveError) -> ProtocolFault {
-    let condition = match error {
+fn refused(error: ReceiveError) -> PublishFault {
+    let text = error.to_string();
+    match error {
         ReceiveError::Malformed(_) | ReceiveError::NoBody | ReceiveError::ReservedAnnotation => {
-            Condition::DecodeError
+            PublishFault::Malformed(ProtocolFault::link(Condition::DecodeError, text))
         }
-        ReceiveError::Copies => Condition::InvalidField,
-    };
-    ProtocolFault::link(condition, error.to_string())
+        ReceiveError::Copies => {
+            PublishFault::Misrouted(ProtocolFault::link(Condition::InvalidField, text))
+        }
+    }
 }
 
 /// The content of a publish: what was received, without what lies before the body that is kept.

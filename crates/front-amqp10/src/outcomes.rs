@@ -84,9 +84,21 @@ pub(crate) fn put_settled(
     Performative::Disposition(disposition).encode_frame(channel, out);
 }
 
-/// Appends the rejection of a delivery. COMPAT: queue and reason are in the error's info, as with RabbitMQ;
+/// Appends the rejection of a delivery.
+pub(crate) fn put_rejected(
+    channel: u16,
+    id: SerialNumber,
+    error: AmqpError<'_>,
+    out: &mut Vec<u8>,
+) {
+    let state = DeliveryState::rejected(Some(error));
+    let range = DeliveryRange { first: id, last: None };
+    put_settled(channel, Role::Receiver, range, Some(state), out);
+}
+
+/// Appends the rejection of a delivery that a queue has refused. COMPAT: queue and reason are in the error's info, as with RabbitMQ;
 /// what RabbitMQ refuses, too, has its condition and words.
-pub(crate) fn put_rejected(channel: u16, id: SerialNumber, by: RefusedBy<'_>, out: &mut Vec<u8>) {
+pub(crate) fn put_refused(channel: u16, id: SerialNumber, by: RefusedBy<'_>, out: &mut Vec<u8>) {
     let mut info = Vec::new();
     put_map(&mut info, |items| {
         items.put_symbol("queue", ValueRef::Str(by.queue));
@@ -104,9 +116,7 @@ pub(crate) fn put_rejected(channel: u16, id: SerialNumber, by: RefusedBy<'_>, ou
             _ => MapRef::EMPTY,
         },
     };
-    let state = DeliveryState::rejected(Some(error));
-    let range = DeliveryRange { first: id, last: None };
-    put_settled(channel, Role::Receiver, range, Some(state), out);
+    put_rejected(channel, id, error, out);
 }
 
 const fn in_words(why: Refusal) -> &'static str {

@@ -58,7 +58,7 @@ pub struct AttachAsked {
     pub key: LinkHandle,
     /// The attach, as it came.
     pub(crate) body: Vec<u8>,
-    /// The exchange and key of a publisher's messages; none of a consumer.
+    /// The exchange and key of a publisher's messages; none if each of them says its own, and of a consumer.
     pub(crate) target: Option<PublishTarget>,
 }
 

@@ -2,14 +2,15 @@
 
 mod attaching;
 mod listing;
+mod publishing;
 mod settling;
 
 use crate::fault::{FaultScope, ProtocolFault};
-use crate::incoming::{IncomingLimits, Payload, ReceivedMessage, check_message_size};
+use crate::incoming::{IncomingLimits, KeptTag, Payload, ReceivedMessage, check_message_size};
 use crate::links::{EarlyDetach, EarlyFlow, LinkState, put_detach};
 use crate::management_links::{RequestLink, ResponseLink, check_waiting, half_open};
 use crate::message_scratch::PublishedHeads;
-use crate::outcomes::{OutcomeRuns, put_rejected};
+use crate::outcomes::OutcomeRuns;
 use crate::outgoing::{DeliveryHead, FrameSender, UnsettledMessage, WaitingOutputs};
 use crate::requests::{LinkHandle, LinkRequest, ManagementCall, SentMessage};
 use crate::settlement::{NumberedEntries, UnsettledDeliveries};
@@ -19,8 +20,7 @@ use amqp10::{
 };
 use listing::LinkNames;
 pub(crate) use listing::listed;
-use message::Refusal;
-use session::{ChannelId, Confirmation, ConsumerCredit, CreditRequest, LinkId};
+use session::{ChannelId, ConsumerCredit, CreditRequest, LinkId};
 
 /// The connection's part of what a session does.
 #[derive(Debug)]
@@ -62,8 +62,10 @@ pub(crate) struct SessionEndpoint {
     unsettled: UnsettledDeliveries<UnsettledMessage>,
     n_published: u64,
     unanswered: NumberedEntries<UnansweredPublish>,
+    /// Names of unanswered deliveries whose client wants no answer, of links without a target.
+    settled_tags: NumberedEntries<KeptTag>,
     pub(crate) outcomes: OutcomeRuns,
-    waiting: WaitingOutputs,
+    pub(crate) waiting: WaitingOutputs,
     names: LinkNames,
 }
 
@@ -87,6 +89,7 @@ impl SessionEndpoint {
             unsettled: UnsettledDeliveries::default(),
             n_published: 0,
             unanswered: NumberedEntries::default(),
+            settled_tags: NumberedEntries::default(),
             outcomes: OutcomeRuns::default(),
             waiting: WaitingOutputs::default(),
             names: LinkNames::default(),
@@ -133,67 +136,37 @@ impl SessionEndpoint {
             Performative::Flow(self.windows.flow()).encode_frame(self.channel, io.out);
         }
         let handle = transfer.handle;
-        let taken = match self.link_mut(handle) {
-            Some(LinkState::Incoming(_)) => self.publish(io, transfer, payload),
+        let received = match self.link_mut(handle) {
+            Some(LinkState::Incoming(_)) => self.publish(io, transfer, payload).map(|()| None),
             Some(LinkState::Detached) => return Ok(()),
             Some(LinkState::Attaching(attaching)) => {
                 let fault = ProtocolFault::link(Condition::TransferLimitExceeded, "");
                 attaching.fault.get_or_insert(fault);
                 return Ok(());
             }
-            Some(LinkState::Requests(_)) => self.call_management(io, transfer, payload),
+            Some(LinkState::Requests(link)) => {
+                link.incoming.receive(transfer, payload, &mut io.limits)
+            }
             Some(LinkState::Outgoing(_) | LinkState::Responses(_)) => Err(ProtocolFault::link(
                 Condition::NotAllowed,
                 "transfer on a link whose sender is the server",
             )),
             Some(LinkState::Free) | None => return Err(unattached(handle)),
         };
-        match taken {
-            Ok(()) => self.renew_credit(io, handle),
+        match received {
+            Ok(None) => self.renew_credit(io, handle),
+            Ok(Some(ReceivedMessage { id, is_settled, content, .. })) => {
+                check_waiting(self.waiting.n_bytes())?;
+                if !is_settled {
+                    self.outcomes.add(id, true);
+                }
+                let key = LinkHandle { channel: ChannelId(self.channel), handle };
+                let call = management_call(&mut self.links, key, payload.whole(&content))?;
+                io.requests.push(LinkRequest::Manage(Box::new(call)));
+                self.renew_credit(io, handle);
+            }
             Err(fault) => self.fail_link(io, handle, fault)?,
         }
-        Ok(())
-    }
-
-    /// Takes a transfer of a publisher, and publishes the message of which it is the last part.
-    #[inline]
-    fn publish(
-        &mut self,
-        io: &mut SessionIo<'_>,
-        transfer: &Transfer<'_>,
-        payload: Payload<'_>,
-    ) -> Result<(), ProtocolFault> {
-        let (channel, handle) = (ChannelId(self.channel), transfer.handle);
-        let Some(LinkState::Incoming(incoming)) = self.link_mut(handle) else { return Ok(()) };
-        let received = incoming.receive(transfer, payload, &mut io.limits)?;
-        let (Some(message), Some(target)) = (received, &incoming.target) else { return Ok(()) };
-        let ReceivedMessage { id, is_settled, content } = message;
-        let publish = io.heads.publish(channel, content, payload, target)?;
-        let (link, id) = (incoming.link, (!is_settled).then_some(id));
-        self.n_published += 1;
-        self.unanswered.push(self.n_published, UnansweredPublish { handle, link, id });
-        io.requests.push(LinkRequest::Publish(publish));
-        Ok(())
-    }
-
-    /// Takes a transfer to the management node, and passes on the request of which it is the last part.
-    fn call_management(
-        &mut self,
-        io: &mut SessionIo<'_>,
-        transfer: &Transfer<'_>,
-        payload: Payload<'_>,
-    ) -> Result<(), ProtocolFault> {
-        let (channel, handle) = (ChannelId(self.channel), transfer.handle);
-        let Some(LinkState::Requests(link)) = self.link_mut(handle) else { return Ok(()) };
-        let received = link.incoming.receive(transfer, payload, &mut io.limits)?;
-        let Some(ReceivedMessage { id, is_settled, content }) = received else { return Ok(()) };
-        check_waiting(self.waiting.n_bytes())?;
-        if !is_settled {
-            self.outcomes.add(id, true);
-        }
-        let key = LinkHandle { channel, handle };
-        let call = management_call(&mut self.links, key, payload.whole(&content))?;
-        io.requests.push(LinkRequest::Manage(Box::new(call)));
         Ok(())
     }
 
@@ -230,6 +203,7 @@ impl SessionEndpoint {
         if let Some(link) = self.forget_link(io, handle) {
             io.requests.push(LinkRequest::Detach { channel: ChannelId(self.channel), link });
         }
+        self.tell_outcomes(io.out);
         put_detach(self.channel, handle, true, Some(&fault), io.out);
         if let Some(state) = self.link_mut(handle) {
             *state = LinkState::Detached;
@@ -329,40 +303,6 @@ impl SessionEndpoint {
         put_detach(self.channel, handle, detach.closed, None, io.out);
     }
 
-    /// The broker's answer to the publishes `first..=last` of the session.
-    pub(crate) fn answer(
-        &mut self,
-        io: &mut SessionIo<'_>,
-        first: u64,
-        last: u64,
-        answer: Confirmation<'_>,
-    ) {
-        let (channel, of_session) = (self.channel, self.windows.flow());
-        let Self { links, unanswered, outcomes, .. } = self;
-        unanswered.take_range(first, last, |_, UnansweredPublish { handle, link, id }| {
-            let slot = usize::try_from(handle).ok().and_then(|index| links.get_mut(index));
-            let Some(LinkState::Incoming(incoming)) = slot else { return };
-            if incoming.link != link {
-                return;
-            }
-            incoming.answered();
-            match (id, answer) {
-                (None, _) => {}
-                (Some(id), Confirmation::Accepted) => outcomes.add(id, true),
-                (Some(id), Confirmation::Unroutable) => outcomes.add(id, false),
-                // A queue that is gone is a queue that the message was not routed to.
-                (Some(id), Confirmation::Refused(by)) if by.why == Refusal::Deleted => {
-                    outcomes.add(id, false);
-                }
-                (Some(id), Confirmation::Refused(by)) => put_rejected(channel, id, by, io.out),
-            }
-            if incoming.renew_credit() {
-                let flow = incoming.flow(handle, of_session);
-                Performative::Flow(flow).encode_frame(channel, io.out);
-            }
-        });
-    }
-
     /// Sends a message on a link, or lets it wait for the client's window.
     #[inline]
     pub(crate) fn deliver(
@@ -453,11 +393,6 @@ impl SessionEndpoint {
         if !self.outcomes.is_empty() {
             self.outcomes.tell(self.channel, out);
         }
-    }
-
-    /// Bytes of messages that wait for the client's window.
-    pub(crate) const fn n_waiting_bytes(&self) -> usize {
-        self.waiting.n_bytes()
     }
 
     /// Gives back the memory of deliveries that have not arrived as a whole.

@@ -193,14 +193,14 @@ impl SessionTable {
     /// Bytes of messages that wait for a session's window.
     pub(crate) fn n_waiting_bytes_of(&self, channel: u16) -> usize {
         match self.slots.get(usize::from(channel)) {
-            Some(SessionSlot::Running(session)) => session.n_waiting_bytes(),
+            Some(SessionSlot::Running(session)) => session.waiting.n_bytes(),
             Some(SessionSlot::Free | SessionSlot::Ended) | None => 0,
         }
     }
 
     /// Bytes of messages that wait for windows.
     pub(crate) fn n_waiting_bytes(&mut self) -> usize {
-        self.running().map(|session| session.n_waiting_bytes()).sum()
+        self.running().map(|session| session.waiting.n_bytes()).sum()
     }
 
     fn running(&mut self) -> impl Iterator<Item = &mut SessionEndpoint> {

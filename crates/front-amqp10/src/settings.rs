@@ -6,6 +6,9 @@ use std::sync::Arc;
 /// The capability of a broker that carries out requests to the management node.
 pub const LINK_PAIR: &str = "LINK_PAIR_V1_0";
 
+/// The capability of a broker to which messages may be sent that say their node each.
+pub const ANONYMOUS_RELAY: &str = "ANONYMOUS-RELAY";
+
 /// Limits and names of every connection of a listener.
 #[derive(Clone, Debug)]
 pub struct ConnectionSettings {
@@ -42,7 +45,7 @@ impl Default for ConnectionSettings {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             node_name: "leveret".to_owned(),
             mechanisms: vec![Mechanism::Plain, Mechanism::AmqPlain],
-            capabilities: Vec::new(),
+            capabilities: vec![ANONYMOUS_RELAY],
             default_vhost: "/".to_owned(),
             frame_bytes_max: 131_072,
             message_bytes_max: 16 * 1024 * 1024,

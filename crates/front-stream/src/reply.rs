@@ -32,6 +32,12 @@ pub(crate) const fn close_code(kind: ErrorKind) -> Option<ResponseCode> {
         | ErrorKind::UnexpectedFrame => Some(ResponseCode::UNKNOWN_FRAME),
         ErrorKind::AccessRefused
         | ErrorKind::NotAllowed
+        | ErrorKind::VhostNotFound
+        | ErrorKind::VhostRefused
+        | ErrorKind::LimitReached
+        | ErrorKind::InternalExchange
+        | ErrorKind::ForeignUserId
+        | ErrorKind::QueueLimit
         | ErrorKind::InvalidPath
         | ErrorKind::PreconditionFailed
         | ErrorKind::ResourceLocked

@@ -188,7 +188,12 @@ impl From<Error> for Refusal {
         )]
         match error.kind {
             ErrorKind::NotFound => Self::lacks(text),
-            ErrorKind::AccessRefused | ErrorKind::NotAllowed => Self::not_authorised(text),
+            ErrorKind::AccessRefused
+            | ErrorKind::InternalExchange
+            | ErrorKind::NotAllowed
+            | ErrorKind::VhostNotFound
+            | ErrorKind::VhostRefused
+            | ErrorKind::LimitReached => Self::not_authorised(text),
             ErrorKind::ConnectionForced => Self::unavailable(text),
             _ => Self::bad_request(text),
         }

@@ -25,6 +25,12 @@ pub enum ErrorKind {
     ResourceLocked,
     /// Precondition failed, closes the channel.
     PreconditionFailed,
+    /// A publish to an internal exchange, closes the channel.
+    InternalExchange,
+    /// A message that claims to be of another user, closes the channel.
+    ForeignUserId,
+    /// The virtual host has as many queues as it may have, closes the channel.
+    QueueLimit,
     /// The operator closes the connection.
     ConnectionForced,
     /// Invalid path: unknown vhost, closes the connection.
@@ -43,6 +49,12 @@ pub enum ErrorKind {
     ResourceError,
     /// Not allowed, closes the connection.
     NotAllowed,
+    /// The virtual host to be opened is not there, closes the connection.
+    VhostNotFound,
+    /// The virtual host is not open to the user, closes the connection.
+    VhostRefused,
+    /// As many connections, channels or consumers are there as may be, closes the connection.
+    LimitReached,
     /// Not implemented, closes the connection.
     NotImplemented,
     /// Internal error, closes the connection.
@@ -58,7 +70,10 @@ impl ErrorKind {
             | Self::NotFound
             | Self::NotImplementedByMode
             | Self::ResourceLocked
-            | Self::PreconditionFailed => false,
+            | Self::PreconditionFailed
+            | Self::InternalExchange
+            | Self::ForeignUserId
+            | Self::QueueLimit => false,
             Self::ConnectionForced
             | Self::InvalidPath
             | Self::FrameError
@@ -68,6 +83,9 @@ impl ErrorKind {
             | Self::UnexpectedFrame
             | Self::ResourceError
             | Self::NotAllowed
+            | Self::VhostNotFound
+            | Self::VhostRefused
+            | Self::LimitReached
             | Self::NotImplemented
             | Self::InternalError => true,
         }

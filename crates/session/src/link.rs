@@ -1,15 +1,16 @@
 //! The words of clients whose links are requests of their own: a refusal ends the link it is about, and
 //! nothing else.
 
-use crate::{Attachment, Error, LinkId, MethodTag, ShortString};
+use crate::{Attachment, ChannelId, Error, LinkId, MethodTag, ShortString};
 
 /// The operation on a link that a client asks for.
 #[derive(Debug)]
 pub enum LinkOp {
     /// Attach a consumer to a queue; answered by [`Event::Attached`](crate::Event::Attached).
     AttachConsumer(Attachment),
-    /// Attach a publisher to an exchange; answered by [`LinkEvent::PublisherAttached`].
-    AttachPublisher(PublishTarget),
+    /// Attach a publisher to an exchange, or, without one, to those that its messages name; answered by
+    /// [`LinkEvent::PublisherAttached`].
+    AttachPublisher(Option<PublishTarget>),
     /// Attach a consumer of direct replies, to a queue of its own that is never stored; answered by
     /// [`LinkEvent::RepliesAttached`].
     AttachReplies {
@@ -47,6 +48,15 @@ pub enum LinkEvent {
         link: LinkId,
         /// The name of the queue that replies are to be published to.
         queue: ShortString,
+    },
+    /// A publish is refused, and nothing but its link is to end: it has no other answer.
+    PublishRefused {
+        /// The channel.
+        channel: ChannelId,
+        /// The number of the publish on its channel.
+        number: u64,
+        /// The reason.
+        error: Error,
     },
     /// An attach is refused.
     Refused {

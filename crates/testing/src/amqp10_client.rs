@@ -1,9 +1,9 @@
 //! Performatives of a client of AMQP 1.0, each whole and plain: a test changes what it is about.
 
 use amqp10::{
-    Attach, Begin, DeliveryTag, LinkTarget, MapRef, Open, ReceiverSettleMode, Role, SaslInit,
-    SaslPerformative, Section, SenderSettleMode, SerialNumber, SourceTerminus, Symbol, Symbols,
-    TargetTerminus, TerminusDurability, Transfer, ValueRef,
+    Attach, Begin, DeliveryTag, LinkTarget, MapRef, Open, Properties, ReceiverSettleMode, Role,
+    SaslInit, SaslPerformative, Section, SenderSettleMode, SerialNumber, SourceTerminus, Symbol,
+    Symbols, TargetTerminus, TerminusDurability, Transfer, ValueRef,
 };
 
 /// The frame that begins a login.
@@ -66,8 +66,13 @@ const fn attach(handle: u32, role: Role) -> Attach<'static> {
 
 /// The attach of a link on which the client publishes to this address.
 pub fn publisher(handle: u32, address: &str) -> Attach<'_> {
+    publisher_to(handle, Some(address))
+}
+
+/// The attach of a link on which the client publishes to an address, or to those that its messages name.
+pub fn publisher_to(handle: u32, address: Option<&str>) -> Attach<'_> {
     let target = TargetTerminus {
-        address: Some(ValueRef::Str(address)),
+        address: address.map(ValueRef::Str),
         durable: TerminusDurability::None,
         expiry_policy: Symbol("session-end"),
         timeout: 0,
@@ -93,6 +98,15 @@ pub fn consumer(handle: u32, address: &str) -> Attach<'_> {
 /// A message with an opaque body, and nothing else.
 pub fn message(body: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
+    Section::Data(body).encode(&mut out);
+    out
+}
+
+/// A message that names the node that it goes to.
+pub fn message_to(to: &str, body: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let properties = Properties { to: Some(ValueRef::Str(to)), ..Properties::default() };
+    Section::Properties(properties).encode(&mut out);
     Section::Data(body).encode(&mut out);
     out
 }

@@ -8,8 +8,9 @@
 use crate::amqp10_client;
 use crate::client::DEADLINE;
 use amqp10::{
-    Attach, Begin, DeliveryState, Disposition, Flow, FrameType, Open, Performative, ProtocolLayer,
-    Role, Section, SenderSettleMode, SerialNumber, Transfer, decode_frame, frame_size, put_frame,
+    Attach, Begin, DeliveryOutcome, DeliveryState, Disposition, Flow, FrameType, Open,
+    Performative, ProtocolLayer, Role, Section, SenderSettleMode, SerialNumber, Transfer,
+    decode_frame, frame_size, put_frame,
 };
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -190,7 +191,11 @@ impl Peer {
             Performative::Disposition(it) => {
                 let last = it.last.unwrap_or(it.first).bits();
                 let accepted = it.state == Some(DeliveryState::ACCEPTED);
-                format!("settled {}..={last} accepted {accepted}", it.first.bits())
+                let reason = match it.state {
+                    Some(DeliveryState::Outcome(DeliveryOutcome::Rejected(it))) => error(it.error),
+                    _ => String::new(),
+                };
+                format!("settled {}..={last} accepted {accepted}{reason}", it.first.bits())
             }
             Performative::Detach(it) => format!("detach{}", error(it.error)),
             Performative::End(it) => format!("end{}", error(it.error)),

@@ -124,7 +124,7 @@ impl Access {
         if found.internal {
             let resource = Resource::exchange(&vhost, &name);
             let text = format!("cannot publish to internal {resource}");
-            return Err(Error::new(ErrorKind::AccessRefused, text));
+            return Err(Error::new(ErrorKind::InternalExchange, text));
         }
         if found.kind == ExchangeKind::Topic {
             for key in keys {
@@ -164,6 +164,9 @@ pub(crate) fn refused(error: &MetaError) -> Error {
         MetaKind::ResourceLocked => ErrorKind::ResourceLocked,
         // COMPAT: the whole connection is lost.
         MetaKind::NotPermitted | MetaKind::InternalError => ErrorKind::InternalError,
+        MetaKind::PreconditionFailed if matches!(error, MetaError::QueueLimit { .. }) => {
+            ErrorKind::QueueLimit
+        }
         MetaKind::AlreadyExists
         | MetaKind::PreconditionFailed
         | MetaKind::InUse

@@ -7,8 +7,8 @@ use control::View;
 use meta::limit_reached;
 use session::{Error, ErrorKind};
 
-fn not_allowed(text: String) -> Error {
-    Error::new(ErrorKind::NotAllowed, text)
+fn limit_is_reached(text: String) -> Error {
+    Error::new(ErrorKind::LimitReached, text)
 }
 
 /// Whether the user may open a connection to the virtual host.
@@ -19,20 +19,20 @@ pub(crate) fn check_connection(
 ) -> Result<(), Error> {
     let Identity { vhost, user, .. } = identity;
     let Some(known) = view.meta.vhost(vhost) else {
-        return Err(not_allowed(format!("vhost {vhost} not found")));
+        return Err(Error::new(ErrorKind::VhostNotFound, format!("vhost {vhost} not found")));
     };
     let count = |which: &dyn Fn(&Identity) -> bool| {
         broker.connections.list().iter().filter(|one| which(&one.identity)).count()
     };
     let of_vhost = || count(&|one| one.vhost == *vhost);
     if let Some(limit) = limit_reached(known.limits.max_connections, of_vhost) {
-        return Err(not_allowed(format!(
+        return Err(limit_is_reached(format!(
             "access to vhost '{vhost}' refused for user '{user}': connection limit ({limit}) is reached"
         )));
     }
     let limit = view.meta.user(user).and_then(|user| user.limits.max_connections);
     if let Some(limit) = limit_reached(limit, || count(&|one| one.user == *user)) {
-        return Err(not_allowed(format!(
+        return Err(limit_is_reached(format!(
             "connection refused for user '{user}': user connection limit ({limit}) is reached"
         )));
     }
@@ -44,7 +44,8 @@ pub(crate) fn check_entry(view: &View, user: &str, vhost: &str) -> Result<(), Er
     if view.meta.users().may_enter(user, vhost) {
         return Ok(());
     }
-    Err(not_allowed(format!("access to vhost '{vhost}' refused for user '{user}'")))
+    let text = format!("access to vhost '{vhost}' refused for user '{user}'");
+    Err(Error::new(ErrorKind::VhostRefused, text))
 }
 
 /// Whether the user may open one more channel.
@@ -56,14 +57,14 @@ pub(crate) fn check_channel(broker: &Broker, view: &View, user: &str) -> Result<
     };
     let limit = view.meta.user(user).and_then(|user| user.limits.max_channels);
     if let Some(limit) = limit_reached(limit, || count(&|one| one.user == user)) {
-        return Err(not_allowed(format!(
+        return Err(limit_is_reached(format!(
             "number of channels opened for user '{user}' has reached the maximum allowed user limit of {limit}"
         )));
     }
     let limits = broker.limits();
     if let Some(limit) = limit_reached(limits.channels, || count(&|_| true)) {
         let node = &limits.node;
-        return Err(not_allowed(format!(
+        return Err(limit_is_reached(format!(
             "number of channels opened on node '{node}' has reached the maximum allowed limit of {limit}"
         )));
     }
@@ -74,7 +75,7 @@ pub(crate) fn check_channel(broker: &Broker, view: &View, user: &str) -> Result<
 pub(crate) fn check_consumers(broker: &Broker, n_consumers: usize) -> Result<(), Error> {
     match limit_reached(broker.limits().consumers_per_channel, || n_consumers) {
         Some(limit) => {
-            Err(not_allowed(format!("reached maximum ({limit}) of consumers per channel")))
+            Err(limit_is_reached(format!("reached maximum ({limit}) of consumers per channel")))
         }
         None => Ok(()),
     }

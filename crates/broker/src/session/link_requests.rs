@@ -2,11 +2,13 @@
 
 use super::client::Client;
 use super::links::{Links, give_back_link};
+use super::read_source::address_of;
 use super::{Handled, access, direct_reply_to};
-use meta::{ConfirmOn, ExchangeKind, Permission, Resource};
+use meta::{ConfirmOn, ExchangeKind, Name, Permission, Resource};
 use queue::CreditMode;
 use session::{
-    Attachment, Control, Error, ErrorKind, Event, LinkEvent, LinkId, LinkOp, PublishTarget,
+    Attachment, Control, Error, ErrorKind, Event, LinkEvent, LinkId, LinkOp, Publish,
+    PublishTarget, ReadInput,
 };
 
 /// The requests of a client's links.
@@ -22,9 +24,10 @@ impl LinkRequests<'_> {
         let done = match op {
             LinkOp::AttachConsumer(consume) => self.attach_consumer(control, consume).await,
             LinkOp::AttachPublisher(target) => {
-                let checked = check_target(self.client, target);
+                let checked = target.iter().try_for_each(|it| check_target(self.client, it));
                 checked.and_then(|()| {
                     let link = self.links.next_id();
+                    self.links.has_publishers = true;
                     self.client
                         .turn
                         .answer(Event::Link(LinkEvent::PublisherAttached { origin, link }))
@@ -105,7 +108,43 @@ const fn ends_link_alone(kind: ErrorKind) -> bool {
             | ErrorKind::NotImplementedByMode
             | ErrorKind::NotImplemented
             | ErrorKind::NotAllowed
+            | ErrorKind::InternalExchange
+            | ErrorKind::ForeignUserId
+            | ErrorKind::QueueLimit
+            | ErrorKind::LimitReached
     )
+}
+
+/// Tells the link of a publish that the publish is refused.
+///
+/// # Errors
+/// The refusal that ends more than a link, or that no link is told of.
+pub(super) fn refuse_publish(
+    client: &mut Client,
+    links: &Links,
+    publish: &Publish,
+    input: ReadInput<'_>,
+    error: Error,
+) -> Result<(), Error> {
+    let channel = publish.channel;
+    let number = client.channels.get(channel).and_then(|channel| channel.last_sequence);
+    let number = number.filter(|_| links.has_publishers && ends_link_alone(error.kind));
+    let Some(number) = number else { return Err(error) };
+    let error = if error.kind == ErrorKind::InternalExchange {
+        let exchange = String::from_utf8_lossy(address_of(publish, input).0);
+        internal(&Resource::exchange(&client.access.vhost(), &Name::from(&*exchange)))
+    } else {
+        error
+    };
+    let refused = LinkEvent::PublishRefused { channel, number, error };
+    client.turn.tell(|sink| sink.event(Event::Link(refused.clone())));
+    Ok(())
+}
+
+/// COMPAT: RabbitMQ's words; only the link is lost.
+fn internal(exchange: &Resource) -> Error {
+    let text = format!("forbidden to publish to internal {exchange}");
+    Error::new(ErrorKind::InternalExchange, text)
 }
 
 fn not_implemented(text: &'static str) -> Error {
@@ -124,9 +163,7 @@ fn check_target(
         return Err(Error::new(ErrorKind::NotFound, format!("no {resource}")));
     };
     if found.internal {
-        // COMPAT: RabbitMQ's words; only the link is lost.
-        let text = format!("forbidden to publish to internal {resource}");
-        return Err(Error::new(ErrorKind::NotAllowed, text));
+        return Err(internal(&resource));
     }
     if found.kind == ExchangeKind::Topic {
         client.access.require_topic(Permission::Write, &name, routing_key.as_bytes())?;

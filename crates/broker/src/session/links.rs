@@ -23,6 +23,8 @@ pub(super) const SETTLES_AT_ONCE: usize = 4096;
 pub(super) struct Links {
     links: HashMap<LinkId, Entry>,
     last: u64,
+    /// Whether publishers are attached as links, which are told of refused publishes.
+    pub(super) has_publishers: bool,
 }
 
 #[derive(Debug)]

@@ -31,9 +31,9 @@ pub(super) fn inspect<'a>(
         && !may_impersonate()
     {
         let claimed = String::from_utf8_lossy(claimed);
-        return Err(refuse(format!(
-            "user_id property set to '{claimed}' but authenticated user was '{user}'"
-        )));
+        let text =
+            format!("user_id property set to '{claimed}' but authenticated user was '{user}'");
+        return Err(Error::new(ErrorKind::ForeignUserId, text));
     }
     if let Some(expiration) = properties.expiration() {
         check_expiration(expiration)?;

@@ -99,17 +99,25 @@ fn addresses_of_version_1_are_refused_with_what_to_write_instead() {
 
 #[test]
 fn a_message_says_where_it_goes_to() {
-    let of = |to| TargetAddress::of_message(Some(ValueRef::Str(to)));
-    assert_eq!(of("/queues/q"), Ok(queue("q")));
-    assert_eq!(of("/exchanges/x/key"), Ok(exchange("x", "key")));
+    let of = |to| {
+        let mut out = Vec::new();
+        let exchange_bytes = put_target_of_message(Some(ValueRef::Str(to)), &mut out)?;
+        let (exchange, key) = out.split_at(exchange_bytes);
+        Ok::<_, ProtocolFault>([exchange, key].map(|it| String::from_utf8_lossy(it).into_owned()))
+    };
+    assert_eq!(of("/queues/a%2Fb").unwrap(), ["", "a/b"]);
+    assert_eq!(of("/exchanges/x/key").unwrap(), ["x", "key"]);
+    assert_eq!(of("/exchanges/%78").unwrap(), ["x", ""]);
     for (to, text) in [
         (Some(ValueRef::Str("/management")), "bad 'to' address string: /management"),
         (Some(ValueRef::Str("q")), "bad 'to' address string: q"),
+        (Some(ValueRef::Str("/queues/%")), "bad 'to' address string: /queues/%"),
+        (Some(ValueRef::Str("/queues/")), "bad 'to' address string: /queues/"),
         (Some(ValueRef::U64(1)), "bad 'to' address: not a string"),
         (None, "anonymous terminus requires 'to' address to be set"),
     ] {
         let fault = ProtocolFault::link(Condition::PreconditionFailed, text);
-        assert_eq!(TargetAddress::of_message(to), Err(fault));
+        assert_eq!(put_target_of_message(to, &mut Vec::new()), Err(fault));
     }
 }
 

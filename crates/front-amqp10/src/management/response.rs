@@ -147,6 +147,8 @@ impl PendingResponse {
     /// The end of the session, where the user lacks a permission. COMPAT: as with RabbitMQ.
     pub fn refusal(&self, error: Error) -> Result<RefusedRequest, ProtocolFault> {
         let status = match error.kind {
+            // COMPAT: RabbitMQ answers 403 where the virtual host has its queues.
+            ErrorKind::QueueLimit => ManagementStatus::Forbidden,
             ErrorKind::AccessRefused => return Err(ProtocolFault::of_refusal(error)),
             ErrorKind::NotFound => self.of_not_found,
             ErrorKind::PreconditionFailed => self.of_precondition,
@@ -162,6 +164,11 @@ impl PendingResponse {
             | ErrorKind::ChannelError
             | ErrorKind::UnexpectedFrame
             | ErrorKind::NotAllowed
+            | ErrorKind::VhostNotFound
+            | ErrorKind::VhostRefused
+            | ErrorKind::LimitReached
+            | ErrorKind::InternalExchange
+            | ErrorKind::ForeignUserId
             | ErrorKind::NotImplemented => ManagementStatus::BadRequest,
         };
         Ok(RefusedRequest { status, text: error.text.into_owned() })

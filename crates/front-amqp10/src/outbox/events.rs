@@ -76,6 +76,10 @@ impl LockedServer {
             LinkEvent::RepliesAttached { origin, link, queue } => {
                 self.replies_attached(attached_key(origin), link, &queue);
             }
+            LinkEvent::PublishRefused { channel, number, error } => {
+                let Self { server, follow_up, .. } = self;
+                server.refuse_publish(session_channel(channel), number, error, follow_up);
+            }
             LinkEvent::Refused { origin, error } => {
                 let fault = ProtocolFault::of_refusal(error);
                 let refused = Err(ProtocolFault { scope: FaultScope::Link, ..fault });

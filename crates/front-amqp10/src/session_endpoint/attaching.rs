@@ -202,7 +202,8 @@ impl SessionEndpoint {
     }
 }
 
-/// The exchange and key that a client attaches a publisher to; none for a consumer.
+/// The exchange and key that a client attaches a publisher to; none for a consumer, and where each message
+/// says its own.
 fn publish_target(attach: &Attach<'_>) -> Result<Option<PublishTarget>, ProtocolFault> {
     let Some(target) = attach.target.as_ref().filter(|_| attach.role == Role::Sender) else {
         return Ok(None);
@@ -212,10 +213,11 @@ fn publish_target(attach: &Attach<'_>) -> Result<Option<PublishTarget>, Protocol
         TargetAddress::Exchange { exchange, routing_key } => {
             (short(&exchange)?, short(&routing_key)?)
         }
-        TargetAddress::Anonymous => {
-            return Err(not_implemented("anonymous terminus not supported"));
+        TargetAddress::Anonymous => return Ok(None),
+        TargetAddress::Management => {
+            let text = "/management not supported";
+            return Err(ProtocolFault::link(Condition::NotImplemented, text));
         }
-        TargetAddress::Management => return Err(not_implemented("/management not supported")),
     };
     Ok(Some(PublishTarget { exchange, routing_key }))
 }
@@ -223,8 +225,4 @@ fn publish_target(attach: &Attach<'_>) -> Result<Option<PublishTarget>, Protocol
 fn short(name: &[u8]) -> Result<ShortString, ProtocolFault> {
     let too_long = |_| ProtocolFault::link(Condition::InvalidField, "a name is too long");
     ShortString::new(name).map_err(too_long)
-}
-
-fn not_implemented(text: &'static str) -> ProtocolFault {
-    ProtocolFault::link(Condition::NotImplemented, text)
 }

@@ -2,11 +2,13 @@
 
 use crate::harness::{M, Talk, id, key, message, publisher, whole};
 use amqp10::{
-    Attach, Detach, Performative, ReceiverSettleMode, SenderSettleMode, SerialNumber, Transfer,
+    Attach, DeliveryOutcome, DeliveryState, Detach, Performative, ReceiverSettleMode,
+    SenderSettleMode, SerialNumber, Transfer,
 };
-use front_amqp10::{ConnectionSettings, ProtocolFault};
+use front_amqp10::{ConnectionSettings, LinkRequest, ProtocolFault};
 use message::Refusal;
 use session::{ChannelId, Confirmation, Error, ErrorKind, RefusedBy};
+use testing::amqp10_client::{message_to, publisher_to};
 
 const SESSION: ChannelId = ChannelId(0);
 
@@ -77,9 +79,7 @@ fn a_refusal_names_queue_and_reason() {
     talk.hears_each(|_, performative, _| {
         let text = format!("{performative:?}");
         let Performative::Disposition(it) = performative else { panic!("{text}") };
-        let Some(amqp10::DeliveryState::Outcome(amqp10::DeliveryOutcome::Rejected(rejected))) =
-            it.state
-        else {
+        let Some(DeliveryState::Outcome(DeliveryOutcome::Rejected(rejected))) = it.state else {
             panic!("{text}")
         };
         let error = rejected.error.unwrap();
@@ -252,11 +252,144 @@ fn what_is_no_message_detaches_the_link_and_is_not_counted() {
         talk.transfers(whole(0, 1), &sections);
         // The next publish has the next number.
         talk.transfers(whole(1, 2), M);
-        assert_eq!(talk.hears(), [format!("detach 0 {told}")]);
+        let heard = talk.hears();
+        assert_eq!(heard.last(), Some(&format!("detach 0 {told}")));
+        let is_message = told.starts_with("amqp:invalid-field");
+        assert_eq!(is_message, heard[0] == "disposition Receiver 1..=1 true Released");
         let published = "publish '' 'q' inline 6";
         assert_eq!(talk.takes_asked(), [published, "detach 100", published]);
         talk.front.answer(SESSION, 1, 2, Confirmation::Accepted);
         assert_eq!(talk.hears(), ["disposition Receiver 2..=2 true Accepted"]);
+    }
+}
+
+/// A link whose messages say where each of them goes to.
+fn anonymous() -> Talk {
+    attached_with(publisher_to(0, None))
+}
+
+/// The error of the first rejection or detach that the client hears, with its info.
+fn told_error(talk: &mut Talk) -> String {
+    let mut told = String::new();
+    talk.hears_each(|_, performative, _| {
+        let (what, error) = match performative {
+            Performative::Disposition(it) => match it.state {
+                Some(DeliveryState::Outcome(DeliveryOutcome::Rejected(it))) => {
+                    ("rejected", it.error)
+                }
+                _ => return,
+            },
+            Performative::Detach(it) => ("detach", it.error),
+            _ => return,
+        };
+        let error = error.unwrap();
+        let tag = error.info.get("delivery-tag");
+        told = format!("{what} {} {:?} {tag:?}", error.condition.0, error.description.unwrap());
+    });
+    told
+}
+
+#[test]
+fn messages_say_where_they_go_to() {
+    let mut talk = anonymous();
+    talk.transfers(whole(0, 0), &message_to("/queues/a%2Fb", b"m"));
+    talk.transfers(whole(0, 1), &message_to("/exchanges/x/k", b"m"));
+    talk.transfers(part(0, Some(2), true), &message_to("/exchanges/x", b"m")[..9]);
+    talk.transfers(part(0, None, false), &message_to("/exchanges/x", b"m")[9..]);
+    let n_bytes = |to| message_to(to, b"m").len();
+    assert_eq!(
+        talk.takes_asked(),
+        [
+            format!("publish '' 'a/b' inline {}", n_bytes("/queues/a%2Fb")),
+            format!("publish 'x' 'k' inline {}", n_bytes("/exchanges/x/k")),
+            format!("publish 'x' '' owned {}", n_bytes("/exchanges/x")),
+        ]
+    );
+    talk.front.answer(SESSION, 1, 3, Confirmation::Accepted);
+    assert_eq!(talk.hears(), ["disposition Receiver 0..=2 true Accepted"]);
+}
+
+#[test]
+fn messages_that_go_nowhere_are_rejected_and_not_counted() {
+    let mut talk = anonymous();
+    let unmet = "amqp:precondition-failed";
+    let cc =
+        [b"\x00\x53\x72\xc1\x08\x02\xa3\x04x-cc\x41", &*message_to("/queues/q", b"m")].concat();
+    for (n, sections, told) in [
+        (0, M.to_vec(), format!(r#"{unmet} "anonymous terminus requires 'to' address to be set""#)),
+        (1, message_to("q", b"m"), format!(r#"{unmet} "bad 'to' address string: q""#)),
+        (
+            2,
+            cc,
+            r#"amqp:invalid-field "bad value for 'x-cc' message-annotation: not a list of routing keys""#
+                .to_owned(),
+        ),
+    ] {
+        talk.transfers(whole(0, n), &sections);
+        assert_eq!(told_error(&mut talk), format!("rejected {told} None"));
+    }
+    talk.transfers(whole(0, 3), &message_to("/queues/q", b"m"));
+    assert_eq!(talk.takes_asked().len(), 1);
+    talk.front.answer(SESSION, 1, 1, Confirmation::Accepted);
+    assert_eq!(talk.hears(), ["disposition Receiver 3..=3 true Accepted"]);
+    // Nobody hears of a rejection: the link ends.
+    talk.transfers(Transfer { settled: Some(true), ..whole(0, 4) }, M);
+    let told = told_error(&mut talk);
+    assert!(told.starts_with("detach amqp:precondition-failed"), "{told}");
+    assert!(told.ends_with("Some(Binary([116]))"), "{told}");
+    assert_eq!(talk.takes_asked(), ["detach 100"]);
+}
+
+/// Rejected messages do not count as unanswered ones: the credit is renewed.
+#[test]
+fn rejections_renew_credit() {
+    let mut talk = anonymous();
+    for n in 0..500 {
+        talk.transfers(whole(0, n), M);
+    }
+    let heard = talk.hears();
+    assert_eq!(heard.iter().filter(|it| it.contains("Rejected")).count(), 500);
+    assert!(heard.iter().any(|it| it.contains("link 0 85+170")), "{heard:?}");
+}
+
+#[test]
+fn the_broker_refuses_single_publishes() {
+    let missing = || Error::new(ErrorKind::NotFound, "no exchange 'x' in vhost '/'");
+    let mut requests = Vec::new();
+    let to_x = message_to("/exchanges/x", b"m");
+    // Without a target of the link: rejected, or the link ends.
+    let mut talk = anonymous();
+    talk.transfers(whole(0, 0), &to_x);
+    talk.transfers(Transfer { settled: Some(true), ..whole(0, 1) }, &to_x);
+    talk.front.refuse_publish(SESSION, 1, missing(), &mut requests);
+    let told = r#"amqp:not-found "no exchange 'x' in vhost '/'""#;
+    assert_eq!(told_error(&mut talk), format!("rejected {told} None"));
+    assert_eq!(requests.len(), 0);
+    talk.front.refuse_publish(SESSION, 2, missing(), &mut requests);
+    assert_eq!(told_error(&mut talk), format!("detach {told} Some(Binary([116]))"));
+    assert!(matches!(requests.pop(), Some(LinkRequest::Detach { .. })));
+    // With one: released, and the link ends; also for other reasons, without an outcome.
+    let mut talk = attached();
+    talk.transfers(whole(0, 0), M);
+    talk.transfers(whole(0, 1), M);
+    talk.front.answer(SESSION, 1, 1, Confirmation::Accepted);
+    talk.front.refuse_publish(SESSION, 2, missing(), &mut requests);
+    assert_eq!(
+        talk.hears(),
+        [
+            "disposition Receiver 1..=1 true Released",
+            "disposition Receiver 0..=0 true Accepted",
+            "detach 0 amqp:not-found 'no exchange 'x' in vhost '/''"
+        ]
+    );
+    for kind in [ErrorKind::ForeignUserId, ErrorKind::InternalExchange] {
+        let mut talk = attached();
+        talk.transfers(whole(0, 0), M);
+        talk.front.refuse_publish(SESSION, 1, Error::new(kind, "no"), &mut requests);
+        assert_eq!(talk.hears(), ["detach 0 amqp:unauthorized-access 'no'"]);
+        // What was refused once is answered.
+        talk.front.refuse_publish(SESSION, 1, Error::new(kind, "no"), &mut requests);
+        assert_eq!(talk.hears(), [""; 0]);
     }
 }
 

@@ -243,5 +243,5 @@ fn check_limits(server: &Server, front: &Front) -> Result<(), Error> {
         .filter(|limit| is_reached(*limit, connections.n_of(front.listed_as())));
     let Some(limit) = of_node.or(of_protocol) else { return Ok(()) };
     let text = format!("connection refused: node connection limit ({limit}) is reached");
-    Err(Error::new(ErrorKind::NotAllowed, text))
+    Err(Error::new(ErrorKind::LimitReached, text))
 }

@@ -2,12 +2,13 @@
 
 use crate::site::Site;
 use amqp10::{Flow, Performative, ProtocolLayer, Role, Section, SenderSettleMode, ValueRef};
-use amqp091::method::{BasicGet, QueueDeclare};
+use amqp091::method::{BasicGet, ExchangeDeclare, QueueDeclare};
 use amqp091::{PropertiesRef, ShortString, Table, TableRef, Value};
 use broker::Count;
 use front_amqp091::Settings;
 use meta::QueueKind;
 use std::io::Read as _;
+use testing::amqp10_client;
 use testing::amqp10_peer::{NO_FLOW, Peer};
 use testing::client::{Client, Login};
 
@@ -49,7 +50,7 @@ async fn the_header_chooses_the_protocol() {
     peer.says(&Performative::Close(amqp10::Close { error: None }));
     assert_eq!(peer.hears(), "close");
     let mut refused = Peer::open(site.address, GUEST, "nowhere");
-    assert_eq!(refused.hears(), "close amqp:not-allowed");
+    assert_eq!(refused.hears(), "close amqp:unauthorized-access");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -216,6 +217,63 @@ async fn links_are_refused_alone() {
     assert_eq!(peer.hears(), "attach Receiver");
     peer.transfers(0, false, b"lost");
     assert_eq!(peer.hears(), "settled 0..=0 accepted false");
+}
+
+/// Messages that name their nodes: the broker knows which of them there are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_name_their_nodes() {
+    let site = site();
+    let mut old = Client::guest(site.address);
+    old.declare("q");
+    let exchange = ExchangeDeclare {
+        exchange: b"inner",
+        kind: b"direct",
+        internal: true,
+        ..ExchangeDeclare::default()
+    };
+    assert_eq!(old.ask(1, exchange), "exchange.declare-ok");
+    let transfer = |peer: &mut Peer, n: u32, settled: bool, message: &[u8]| {
+        peer.transfers_sections(n, settled, |out| out.extend_from_slice(message));
+    };
+    let attached = || {
+        let mut peer = Peer::begun(site.address, GUEST, "/");
+        peer.says(&Performative::Attach(Box::new(amqp10_client::publisher_to(0, None))));
+        assert_eq!(peer.hears(), "attach Receiver");
+        peer
+    };
+    let to = |address: &str| amqp10_client::message_to(address, b"m");
+    let mut peer = attached();
+    transfer(&mut peer, 0, false, &to("/queues/q"));
+    assert_eq!(peer.hears(), "settled 0..=0 accepted true");
+    transfer(&mut peer, 1, false, &to("/queues/none"));
+    assert_eq!(peer.hears(), "settled 1..=1 accepted false");
+    transfer(&mut peer, 2, false, &to("/exchanges/none/k"));
+    assert_eq!(peer.hears(), "settled 2..=2 accepted false amqp:not-found");
+    transfer(&mut peer, 3, false, &to("q"));
+    assert_eq!(peer.hears(), "settled 3..=3 accepted false amqp:precondition-failed");
+    transfer(&mut peer, 4, true, &to("/exchanges/amq.direct/k"));
+    transfer(&mut peer, 5, false, &to("/queues/q"));
+    assert_eq!(peer.hears(), "settled 5..=5 accepted true");
+    transfer(&mut peer, 6, true, &to("/exchanges/none"));
+    assert_eq!(peer.hears(), "detach amqp:not-found");
+    let mut foreign = Vec::new();
+    let properties = amqp10::Properties {
+        to: Some(ValueRef::Str("/queues/q")),
+        user_id: Some(b"somebody"),
+        ..amqp10::Properties::default()
+    };
+    Section::Properties(properties).encode(&mut foreign);
+    Section::Data(b"m").encode(&mut foreign);
+    for message in [to("/exchanges/inner"), foreign] {
+        let mut peer = attached();
+        transfer(&mut peer, 0, false, &to("/queues/q"));
+        assert_eq!(peer.hears(), "settled 0..=0 accepted true");
+        transfer(&mut peer, 1, false, &message);
+        assert_eq!(peer.hears(), "detach amqp:unauthorized-access");
+        // The session goes on.
+        peer.attaches(Role::Receiver, "/queues/q");
+        assert_eq!(peer.hears(), "attach Sender");
+    }
 }
 
 /// Credit is the queue's own: it counts what is there, and a drain uses it up. What one consumer has no

@@ -67,7 +67,7 @@ impl Model {
         }
         let first = self.exchanges.get(exchange).ok_or(ErrorKind::NotFound)?;
         if first.internal {
-            return Err(ErrorKind::AccessRefused);
+            return Err(ErrorKind::InternalExchange);
         }
         let mut seen = BTreeSet::from([exchange]);
         let mut left = vec![exchange];

@@ -1,0 +1,161 @@
+//! What clients publish on the links of a session, and the answers.
+
+use super::{SessionEndpoint, SessionIo, UnansweredPublish};
+use crate::fault::{FaultScope, ProtocolFault};
+use crate::incoming::{IncomingLink, KeptTag, Payload, ReceivedMessage};
+use crate::links::{LinkState, error_of};
+use crate::message_scratch::PublishFault;
+use crate::outcomes::{DeliveryRange, put_refused, put_rejected, put_settled};
+use crate::requests::LinkRequest;
+use amqp10::{DeliveryState, Performative, Role, SerialNumber, Transfer, ValueRef, put_map};
+use message::Refusal;
+use session::{ChannelId, Confirmation, Error, ErrorKind};
+
+impl SessionEndpoint {
+    /// Takes a transfer of a publisher, and publishes the message of which it is the last part.
+    #[inline]
+    pub(super) fn publish(
+        &mut self,
+        io: &mut SessionIo<'_>,
+        transfer: &Transfer<'_>,
+        payload: Payload<'_>,
+    ) -> Result<(), ProtocolFault> {
+        let (channel, handle) = (ChannelId(self.channel), transfer.handle);
+        let Some(LinkState::Incoming(incoming)) = self.link_mut(handle) else { return Ok(()) };
+        let Some(message) = incoming.receive(transfer, payload, &mut io.limits)? else {
+            return Ok(());
+        };
+        let ReceivedMessage { id, is_settled, content, tag } = message;
+        let (link, target) = (incoming.link, incoming.target.as_ref());
+        let id = (!is_settled).then_some(id);
+        let is_named = target.is_none() && is_settled;
+        let tag = is_named.then(|| tag.unwrap_or_else(|| KeptTag::of(transfer)));
+        let publish = match io.heads.publish(channel, content, payload, target) {
+            Ok(publish) => publish,
+            Err(PublishFault::Malformed(fault)) => return Err(fault),
+            Err(PublishFault::Misrouted(fault)) => {
+                return MisroutedPublish { id, tag, fault }.tell(channel.0, incoming, io.out);
+            }
+        };
+        self.n_published += 1;
+        self.unanswered.push(self.n_published, UnansweredPublish { handle, link, id });
+        if let Some(tag) = tag {
+            self.settled_tags.push(self.n_published, tag);
+        }
+        io.requests.push(LinkRequest::Publish(publish));
+        Ok(())
+    }
+
+    /// The broker has refused a publish, which ends nothing but its link, if that.
+    pub(crate) fn refuse_publish(
+        &mut self,
+        io: &mut SessionIo<'_>,
+        number: u64,
+        error: Error,
+    ) -> Result<(), ProtocolFault> {
+        let (mut refused, mut tag) = (None, None);
+        self.unanswered.take_range(number, number, |_, publish| refused = Some(publish));
+        self.settled_tags.take_range(number, number, |_, it| tag = Some(it));
+        let Some(publish) = refused else { return Ok(()) };
+        let (channel, UnansweredPublish { handle, link, id }) = (self.channel, publish);
+        let Some(LinkState::Incoming(incoming)) = self.link_mut(handle) else { return Ok(()) };
+        if incoming.link != link {
+            return Ok(());
+        }
+        let is_misrouted = error.kind == ErrorKind::NotFound;
+        let fault = ProtocolFault { scope: FaultScope::Link, ..ProtocolFault::of_refusal(error) };
+        let answered = if is_misrouted {
+            MisroutedPublish { id, tag, fault }.tell(channel, incoming, io.out)
+        } else {
+            Err(fault)
+        };
+        match answered {
+            Ok(()) => self.renew_credit(io, handle),
+            Err(fault) => self.fail_link(io, handle, fault)?,
+        }
+        Ok(())
+    }
+
+    /// The broker's answer to the publishes `first..=last` of the session.
+    pub(crate) fn answer(
+        &mut self,
+        io: &mut SessionIo<'_>,
+        first: u64,
+        last: u64,
+        answer: Confirmation<'_>,
+    ) {
+        let (channel, of_session) = (self.channel, self.windows.flow());
+        let Self { links, unanswered, settled_tags, outcomes, .. } = self;
+        if !settled_tags.is_empty() {
+            settled_tags.take_range(first, last, |_, _| {});
+        }
+        unanswered.take_range(first, last, |_, UnansweredPublish { handle, link, id }| {
+            let slot = usize::try_from(handle).ok().and_then(|index| links.get_mut(index));
+            let Some(LinkState::Incoming(incoming)) = slot else { return };
+            if incoming.link != link {
+                return;
+            }
+            incoming.answered();
+            match (id, answer) {
+                (None, _) => {}
+                (Some(id), Confirmation::Accepted) => outcomes.add(id, true),
+                (Some(id), Confirmation::Unroutable) => outcomes.add(id, false),
+                // A queue that is gone is a queue that the message was not routed to.
+                (Some(id), Confirmation::Refused(by)) if by.why == Refusal::Deleted => {
+                    outcomes.add(id, false);
+                }
+                (Some(id), Confirmation::Refused(by)) => put_refused(channel, id, by, io.out),
+            }
+            if incoming.renew_credit() {
+                let flow = incoming.flow(handle, of_session);
+                Performative::Flow(flow).encode_frame(channel, io.out);
+            }
+        });
+    }
+}
+
+/// A message that leads nowhere.
+struct MisroutedPublish {
+    /// The delivery's id; none if the client wants no answer.
+    id: Option<SerialNumber>,
+    /// The client's name for a delivery that it wants no answer to, on a link without a target.
+    tag: Option<KeptTag>,
+    fault: ProtocolFault,
+}
+
+impl MisroutedPublish {
+    /// Tells the client. COMPAT: as with RabbitMQ a link with a target is detached, and one whose messages name
+    /// theirs goes on if the client wants to be answered (Anonymous Terminus 1.0, 2.2.2).
+    fn tell(
+        self,
+        channel: u16,
+        incoming: &mut IncomingLink,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ProtocolFault> {
+        let Self { id, tag, fault } = self;
+        incoming.answered();
+        match (incoming.target.is_none(), id) {
+            (true, Some(id)) => {
+                put_rejected(channel, id, error_of(&fault), out);
+                Ok(())
+            }
+            (true, None) => Err(with_delivery_tag(fault, tag)),
+            (false, Some(id)) => {
+                let range = DeliveryRange { first: id, last: None };
+                put_settled(channel, Role::Receiver, range, Some(DeliveryState::RELEASED), out);
+                Err(fault)
+            }
+            (false, None) => Err(fault),
+        }
+    }
+}
+
+fn with_delivery_tag(fault: ProtocolFault, tag: Option<KeptTag>) -> ProtocolFault {
+    let mut info = Vec::new();
+    if let Some(tag) = tag {
+        put_map(&mut info, |items| {
+            items.put_symbol("delivery-tag", ValueRef::Binary(tag.bytes()));
+        });
+    }
+    ProtocolFault { info, ..fault }
+}

@@ -208,10 +208,8 @@ impl Session {
                         true => self.transactions.keep_publish(client, publishing, publish, *input),
                         false => publishing.prepare(client, index, publish, *input),
                     };
-                    let taken = taken.or_else(|error| {
-                        refuse_publish(client, &self.links, publish, *input, error)
-                    });
-                    if let Err(error) = taken {
+                    let tell = |error| refuse_publish(client, &self.links, publish, *input, error);
+                    if let Err(error) = taken.or_else(tell) {
                         self.flush_before(index, input, requests).await;
                         self.client.turn.before_waiting();
                         Box::pin(self.fail(publish.channel, None, error)).await?;

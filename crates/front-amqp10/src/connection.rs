@@ -8,7 +8,7 @@ use crate::open::ClientOpen;
 use crate::requests::{AttachResult, LinkHandle, LinkRequest, SentMessage};
 use crate::session_table::{FrameBody, SessionTable};
 use crate::settings::ConnectionSettings;
-use amqp10::{Close, Condition, FrameRef, FrameType, Open, Performative, decode_frame};
+use amqp10::{Close, Condition, FrameRef, FrameType, Performative, decode_frame};
 use edge::{AuthFailure, CloseMode, Progress, Step};
 use session::{ChannelId, Confirmation, ConsumerCredit, Error, ErrorKind, ListedSession, Span};
 use std::sync::Arc;
@@ -149,7 +149,7 @@ impl ServerConnection {
         match (self.life.phase, frame.performative) {
             (ConnectionPhase::Closing, Performative::Close(_)) => self.life.end(),
             (ConnectionPhase::Closing, _) => {}
-            (ConnectionPhase::Open, Performative::Open(open)) => return self.open(open),
+            (ConnectionPhase::Open, Performative::Open(open)) => return self.life.open(open),
             (ConnectionPhase::Open, _) => {
                 let reason = "unexpected frame before the connection is open";
                 self.life.turn_away(reason.to_owned());
@@ -173,26 +173,6 @@ impl ServerConnection {
             }
         }
         None
-    }
-
-    fn open(&mut self, open: &Open<'_>) -> Option<Step> {
-        let client = ClientOpen::new(open, &self.life.settings);
-        let checked = client.check();
-        let vhost = client.vhost.clone();
-        self.life.client = Some(client);
-        if let Err(fault) = checked {
-            self.refuse_open(&fault);
-            return None;
-        }
-        self.life.phase = ConnectionPhase::Opening;
-        Some(Step::Open { vhost })
-    }
-
-    /// Refuses an open: with the server's open, and its close.
-    fn refuse_open(&mut self, fault: &ProtocolFault) {
-        self.life.put_open();
-        self.life.failure = Some(fault.text.to_string());
-        self.life.close(fault);
     }
 
     /// Closes the connection for a fault of its client.
@@ -229,7 +209,7 @@ impl ServerConnection {
         if let Err(error) = result {
             let vhost = self.life.client.as_ref().map(|client| &*client.vhost);
             let fault = open_fault(error, vhost.unwrap_or_default());
-            return self.refuse_open(&fault);
+            return self.life.refuse_open(&fault);
         }
         self.life.put_open();
         self.life.phase = ConnectionPhase::Running;

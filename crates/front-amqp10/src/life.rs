@@ -6,7 +6,7 @@ use crate::message_scratch::PublishedHeads;
 use crate::open::{ClientOpen, put_open};
 use crate::requests::LinkRequest;
 use crate::settings::ConnectionSettings;
-use amqp10::{Close, FRAME_BYTES_MIN_MAX, Performative};
+use amqp10::{Close, FRAME_BYTES_MIN_MAX, Open, Performative};
 use edge::{CloseMode, Step};
 use std::sync::Arc;
 
@@ -101,6 +101,27 @@ impl ConnectionLife {
     pub(crate) fn put_open(&mut self) {
         let cluster_name = self.cluster_name.as_ref().unwrap_or(&self.settings.node_name);
         put_open(&self.settings, cluster_name, self.channel_max(), &mut self.out);
+    }
+
+    /// Takes a client's open.
+    pub(crate) fn open(&mut self, open: &Open<'_>) -> Option<Step> {
+        let client = ClientOpen::new(open, &self.settings);
+        let checked = client.check();
+        let vhost = client.vhost.clone();
+        self.client = Some(client);
+        if let Err(fault) = checked {
+            self.refuse_open(&fault);
+            return None;
+        }
+        self.phase = ConnectionPhase::Opening;
+        Some(Step::Open { vhost })
+    }
+
+    /// Refuses an open: with the server's open, and its close.
+    pub(crate) fn refuse_open(&mut self, fault: &ProtocolFault) {
+        self.put_open();
+        self.failure = Some(fault.text.to_string());
+        self.close(fault);
     }
 
     /// Refuses a client's login. COMPAT: as with RabbitMQ the client is told so in a while, and not listened

@@ -31,6 +31,21 @@ pub(crate) enum LinkState {
     Detached,
 }
 
+/// Gives back the memory of deliveries that have not arrived as a whole.
+pub(crate) fn forget_partials(links: &mut [LinkState], unfinished_bytes: &mut usize) {
+    for state in links {
+        match state {
+            LinkState::Incoming(link) => link.forget_partial(unfinished_bytes),
+            LinkState::Requests(link) => link.incoming.forget_partial(unfinished_bytes),
+            LinkState::Free
+            | LinkState::Attaching(_)
+            | LinkState::Outgoing(_)
+            | LinkState::Responses(_)
+            | LinkState::Detached => {}
+        }
+    }
+}
+
 /// A link that the broker attaches.
 #[derive(Debug)]
 pub(crate) struct AttachingLink {

@@ -96,8 +96,8 @@ pub(crate) fn put_rejected(
     put_settled(channel, Role::Receiver, range, Some(state), out);
 }
 
-/// Appends the rejection of a delivery that a queue has refused. COMPAT: queue and reason are in the error's info, as with RabbitMQ;
-/// what RabbitMQ refuses, too, has its condition and words.
+/// Appends the rejection of a delivery that a queue has refused. COMPAT: queue and reason are in the error's
+/// info, as with RabbitMQ; what RabbitMQ refuses, too, has its condition and words.
 pub(crate) fn put_refused(channel: u16, id: SerialNumber, by: RefusedBy<'_>, out: &mut Vec<u8>) {
     let mut info = Vec::new();
     put_map(&mut info, |items| {

@@ -29,8 +29,8 @@ pub enum LinkRequest {
         /// The link.
         link: LinkId,
     },
-    /// Put a message in, on its session's channel; answered by `answer` with the number of the publish on that
-    /// channel, from 1 on.
+    /// Put a message in, on its session's channel; answered by `answer` with the number of the publish on
+    /// that channel, from 1 on.
     Publish(Publish),
     /// Settle a delivered message.
     Settle(Settle),

@@ -58,7 +58,7 @@ pub(crate) struct SessionEndpoint {
     handle_max: u32,
     windows: SessionWindows,
     /// Links by handle.
-    links: Vec<LinkState>,
+    pub(crate) links: Vec<LinkState>,
     unsettled: UnsettledDeliveries<UnsettledMessage>,
     n_published: u64,
     unanswered: NumberedEntries<UnansweredPublish>,
@@ -392,21 +392,6 @@ impl SessionEndpoint {
     pub(crate) fn tell_outcomes(&mut self, out: &mut Vec<u8>) {
         if !self.outcomes.is_empty() {
             self.outcomes.tell(self.channel, out);
-        }
-    }
-
-    /// Gives back the memory of deliveries that have not arrived as a whole.
-    pub(crate) fn forget_partials(&mut self, unfinished_bytes: &mut usize) {
-        for state in &mut self.links {
-            match state {
-                LinkState::Incoming(link) => link.forget_partial(unfinished_bytes),
-                LinkState::Requests(link) => link.incoming.forget_partial(unfinished_bytes),
-                LinkState::Free
-                | LinkState::Attaching(_)
-                | LinkState::Outgoing(_)
-                | LinkState::Responses(_)
-                | LinkState::Detached => {}
-            }
         }
     }
 }

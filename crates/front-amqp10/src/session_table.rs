@@ -3,7 +3,7 @@
 use crate::fault::{FaultScope, ProtocolFault};
 use crate::incoming::{IncomingLimits, Payload};
 use crate::life::ConnectionLife;
-use crate::links::error_of;
+use crate::links::{error_of, forget_partials};
 use crate::requests::LinkRequest;
 use crate::session_endpoint::{SessionEndpoint, SessionIo, listed};
 use crate::settings::LINK_PAIR;
@@ -151,7 +151,7 @@ impl SessionTable {
         let slot = self.slots.get_mut(usize::from(channel)).map(std::mem::take);
         let Some(SessionSlot::Running(mut session)) = slot else { return };
         session.tell_outcomes(&mut life.out);
-        session.forget_partials(&mut self.unfinished_bytes);
+        forget_partials(&mut session.links, &mut self.unfinished_bytes);
         let end = End { error: fault.map(error_of) };
         Performative::End(end).encode_frame(channel, &mut life.out);
         requests.push(LinkRequest::EndSession(ChannelId(channel)));

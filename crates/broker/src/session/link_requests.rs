@@ -8,7 +8,7 @@ use meta::{ConfirmOn, ExchangeKind, Name, Permission, Resource};
 use queue::CreditMode;
 use session::{
     Attachment, Control, Error, ErrorKind, Event, LinkEvent, LinkId, LinkOp, Publish,
-    PublishTarget, ReadInput,
+    PublishTarget, ReadInput, ShortString,
 };
 
 /// The requests of a client's links.

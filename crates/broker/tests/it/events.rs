@@ -392,7 +392,7 @@ fn the_exchange_for_events_is_the_brokers_own() {
     client.ask(Op::OpenChannel);
     assert_eq!(client.ask(x()), ["done"], "it is there now");
     let heard = client.publish_to(EVENT_EXCHANGE, "k", &["forged"], Kind::Transient);
-    assert!(heard[0].starts_with("channel failed AccessRefused"), "{heard:?}");
+    assert!(heard[0].starts_with("channel failed InternalExchange"), "{heard:?}");
 }
 
 /// A line goes to those who have bound a queue for its level, in RabbitMQ's form.
@@ -417,7 +417,7 @@ fn lines_of_the_log_are_published() {
     assert_eq!(properties.timestamp, Some(1_700_000_000));
     assert_eq!(properties.delivery_mode, None);
     let heard = client.publish_to(LOG_EXCHANGE, "error", &["forged"], Kind::Transient);
-    assert!(heard[0].starts_with("channel failed AccessRefused"), "{heard:?}");
+    assert!(heard[0].starts_with("channel failed InternalExchange"), "{heard:?}");
 }
 
 fn start_stamping(interceptors: Interceptors) -> Arc<Broker> {

@@ -1,4 +1,4 @@
-//! What clients publish on the links of a session, and the answers.
+//! Publishes on the links of a session, and their answers.
 
 use super::{SessionEndpoint, SessionIo, UnansweredPublish};
 use crate::fault::{FaultScope, ProtocolFault};
@@ -124,8 +124,8 @@ struct MisroutedPublish {
 }
 
 impl MisroutedPublish {
-    /// Tells the client. COMPAT: as with RabbitMQ a link with a target is detached, and one whose messages name
-    /// theirs goes on if the client wants to be answered (Anonymous Terminus 1.0, 2.2.2).
+    /// Tells the client. COMPAT: as with RabbitMQ a link with a target is detached, and one whose messages
+    /// name theirs goes on if the client wants to be answered (Anonymous Terminus 1.0, 2.2.2).
     fn tell(
         self,
         channel: u16,

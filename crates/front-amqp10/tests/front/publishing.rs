@@ -272,15 +272,14 @@ fn anonymous() -> Talk {
 fn told_error(talk: &mut Talk) -> String {
     let mut told = String::new();
     talk.hears_each(|_, performative, _| {
-        let (what, error) = match performative {
-            Performative::Disposition(it) => match it.state {
-                Some(DeliveryState::Outcome(DeliveryOutcome::Rejected(it))) => {
-                    ("rejected", it.error)
-                }
-                _ => return,
-            },
-            Performative::Detach(it) => ("detach", it.error),
-            _ => return,
+        let (what, error) = if let Performative::Detach(it) = performative {
+            ("detach", it.error)
+        } else if let Performative::Disposition(it) = performative
+            && let Some(DeliveryState::Outcome(DeliveryOutcome::Rejected(it))) = it.state
+        {
+            ("rejected", it.error)
+        } else {
+            return;
         };
         let error = error.unwrap();
         let tag = error.info.get("delivery-tag");

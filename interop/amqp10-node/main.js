@@ -203,6 +203,45 @@ const scenarios = {
     equal(message_annotations['x-first-death-queue'], queue, 'queue');
   },
 
+  async 'modified-annotations'(ctx) {
+    const channel = await amqp091.confirming(await amqp091.connect(ctx));
+    const dead = await amqp091.declared(ctx, channel, 'dead');
+    const dlx = { 'x-dead-letter-exchange': '', 'x-dead-letter-routing-key': dead };
+    const { queue, connection } = await begin(ctx, { arguments: { ...quorum.arguments, ...dlx } });
+    const published = { ...messages(0, 1)[0], message_annotations: { 'x-by': 'the publisher' } };
+    await (await Sender.open(connection, address(queue))).accepted([published]);
+    const receiver = await Receiver.open(connection, queue);
+    const annotations = (of) => of.message.message_annotations;
+    const [first] = await receiver.wait(1);
+    first.delivery.modified({ delivery_failed: true, message_annotations: { 'x-by': 'rhea', 'x-tries': 1 } });
+    const [second] = await receiver.wait(1, 1);
+    equal([annotations(second)['x-by'], annotations(second)['x-tries']], ['rhea', 1], 'annotations');
+    equal(second.message.delivery_count, 1, 'delivery count');
+    const at = Date.now() + 700;
+    second.delivery.modified({ message_annotations: { 'x-tries': 2, 'x-opt-delivery-time': at } });
+    const [third] = await receiver.wait(1, 2);
+    equal(Date.now() >= at, true, 'it comes at its time');
+    equal([annotations(third)['x-by'], annotations(third)['x-tries']], ['rhea', 2], 'annotations');
+    third.delivery.modified({ undeliverable_here: true, message_annotations: { 'x-why': 'enough' } });
+    const consumer = await amqp091.Consumer.start(channel, dead);
+    const [{ properties: { headers } }] = await consumer.wait(1);
+    equal([headers['x-by'], headers['x-tries'], headers['x-why']], ['rhea', 2, 'enough'], 'headers');
+    equal(headers['x-first-death-reason'], 'rejected', 'reason');
+  },
+
+  async 'modified-with-reserved-keys'(ctx) {
+    const { channel, queue, connection } = await begin(ctx, quorum);
+    await (await Sender.open(connection, address(queue))).accepted(messages(0, 1));
+    const receiver = await Receiver.open(connection, queue);
+    const [{ delivery }] = await receiver.wait(1);
+    const ended = once(receiver.link, 'receiver_close');
+    delivery.modified({ delivery_failed: true, message_annotations: { mine: 1 } });
+    await ended;
+    equal(failure(receiver.link)[0], 'amqp:invalid-field', 'condition');
+    await amqp091.waitReady(channel, queue, 1);
+    equal(connection.is_open(), true, 'the connection is open');
+  },
+
   async 'unroutable-is-released'(ctx) {
     const connection = await connect(ctx);
     const sender = await Sender.open(connection, `/exchanges/amq.direct/${ctx.name()}`);
@@ -406,6 +445,24 @@ const scenarios = {
     await ctx.node.start();
     const receiver = await Receiver.open(await connect(ctx), queue, { credit_window: N_MESSAGES });
     equal(bodies(await receiver.wait(N_MESSAGES)), amqp091.numbers(0, N_MESSAGES), 'bodies');
+  },
+
+  async 'annotations-survive-kill-9'(ctx) {
+    await ctx.ownNode();
+    const { queue, connection } = await begin(ctx, quorum);
+    const sender = await Sender.open(connection, address(queue));
+    await sender.accepted(messages(0, 1));
+    const receiver = await Receiver.open(connection, queue, { credit_window: 0 });
+    receiver.link.add_credit(1);
+    const [{ delivery }] = await receiver.wait(1);
+    delivery.modified({ message_annotations: { 'x-mine': 'kept' } });
+    // It is on disk behind the outcome.
+    await sender.accepted(messages(1, 2));
+    await ctx.node.kill9();
+    await ctx.node.start();
+    const again = await Receiver.open(await connect(ctx), queue);
+    const [{ message }] = await again.wait(2);
+    equal(message.message_annotations['x-mine'], 'kept', 'annotation');
   },
 };
 

@@ -295,6 +295,12 @@ impl Figures<'_> {
         &self.0.classic.storage().deaths
     }
 
+    /// Messages settled with annotations that their queue has not kept, since the start.
+    #[must_use]
+    pub fn n_annotations_dropped(&self) -> u64 {
+        self.0.classic.services.n_annotations_dropped.load(Ordering::Relaxed)
+    }
+
     /// Messages and places in files that could not be read since the start.
     #[must_use]
     pub fn losses(&self) -> Losses {

@@ -12,6 +12,7 @@ use queue_type::{QueueHost, UsedQueues};
 use segments::Disk;
 use segments::Poison;
 use std::io;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use store::StoreError;
 
@@ -75,7 +76,9 @@ impl ClassicParts {
         let pager = PagerInbox::new(options.pager, &failure);
         let journals = JournalInbox::new(&failure);
         let used = UsedQueues::default();
-        Ok(ClassicService { services: Arc::new(Services { storage, pager, journals, host, used }) })
+        let n_annotations_dropped = AtomicU64::new(0);
+        let services = Services { storage, pager, journals, host, used, n_annotations_dropped };
+        Ok(ClassicService { services: Arc::new(services) })
     }
 }
 

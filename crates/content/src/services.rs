@@ -10,6 +10,7 @@ use message_store::BodyStore;
 use queue_type::{QueueHost, UsedQueues};
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::task::{Poll, Waker};
 use store::backlog::FreedPage;
 
@@ -26,6 +27,8 @@ pub struct Services {
     pub host: Arc<dyn QueueHost>,
     /// Queues of all types whose figures have changed.
     pub used: UsedQueues,
+    /// Messages settled with annotations that their queue has not kept, since the start.
+    pub n_annotations_dropped: AtomicU64,
 }
 
 impl Services {

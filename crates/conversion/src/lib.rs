@@ -15,6 +15,7 @@
 
 #![deny(clippy::indexing_slicing, clippy::unwrap_used)]
 
+mod added;
 mod annotations;
 mod deaths;
 mod decode;
@@ -24,6 +25,7 @@ mod ids;
 mod sections;
 mod values;
 
+pub use added::{annotate, merge_annotations};
 pub use decode::{DecodeBuffer, decode_amqp10, properties_bytes_max, to_amqp091};
 pub use encode::{DeliveryAttempt, stream_filter_value, to_amqp10};
 pub use head::Origin;

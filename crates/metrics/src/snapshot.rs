@@ -92,6 +92,7 @@ pub(crate) struct Queues {
     pub(crate) n_created: u64,
     pub(crate) n_declared: u64,
     pub(crate) n_deleted: u64,
+    pub(crate) n_annotations_dropped: u64,
     pub(crate) counts: BTreeMap<QueueKind, Counts>,
 }
 
@@ -222,7 +223,9 @@ impl Queues {
     fn look(management: &Management) -> Self {
         let figures = management.broker.figures();
         let [n_created, n_declared, n_deleted] = figures.queue_churn();
-        let mut this = Self { n_created, n_declared, n_deleted, ..Self::default() };
+        let n_annotations_dropped = figures.n_annotations_dropped();
+        let mut this =
+            Self { n_created, n_declared, n_deleted, n_annotations_dropped, ..Self::default() };
         this.all.log = figures.ended_entries();
         for ((_, kind), totals) in figures.totals() {
             this.all.add(&totals);

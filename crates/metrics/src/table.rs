@@ -89,6 +89,7 @@ pub(crate) const NODE: &[Row] = rows! {
     Gauge leveret_pending_confirms |it| Some(it.queues.all.n_pending_confirms) => "Publishes waiting for consumers' acknowledgements";
     Counter leveret_confirm_timeouts_total |it| Some(it.queues.all.n_confirm_timeouts) => "Publishes whose confirm timed out waiting for consumers";
     Gauge leveret_dead_letters_waiting |it| Some(it.queues.all.n_departing) => "Messages waiting to be dead-lettered";
+    Counter leveret_queue_annotations_dropped_total |it| Some(it.queues.n_annotations_dropped) => "Messages settled with annotations that their quorum queue had no room for";
     Gauge leveret_message_bytes |it| Some(it.storage.message_bytes) => "Bytes of messages in memory";
     Gauge leveret_queue_conversions |it| Some(it.queues.all.n_converting) => "Queues being converted to another storage version";
     Counter leveret_wal_bytes_written_total |it| Some(it.log.written_bytes) => "Bytes written to the log";

@@ -53,6 +53,11 @@
 //! the same id, it goes on with that. What is settled is named by number; numbers that are not held (any
 //! more) are passed over, so a late acknowledgement harms nobody.
 //!
+//! **Notes** stand beside messages: bytes that the host alone understands. Who settles with changes
+//! ([`Command::Modify`]) puts them there in place of those before, as far as there is room
+//! ([`NOTE_BYTES_MAX`], [`NOTES_BYTES_MAX`]), and they go with their message. The host merges what it adds
+//! with [`MessageNotes`]: whoever holds a message is the only one who may change it.
+//!
 //! **After a start** the host restores the last written form ([`Machine::restore`]) and applies the commands
 //! behind it, without carrying effects out but for what it keeps by position. What is to be kept then is
 //! [`Facts::live`]. Consumers whose connections are gone are [detached](Command::Detach), publishers are
@@ -76,6 +81,8 @@ mod form;
 mod held;
 mod holders;
 mod items;
+mod modify;
+mod notes;
 mod publishers;
 mod ready;
 mod settings;
@@ -85,13 +92,15 @@ mod waiting;
 pub use backlog::Bytes;
 pub use bounds::{
     CONSUMERS_MAX, DUE_MAX, LINK_UNSETTLED_MAX, MESSAGES_MAX, NAME_BYTES_MAX, NAMED_PUBLISHERS_MAX,
-    PREFETCH_UNLIMITED, PRIORITY_DEFAULT, PRIORITY_MAX, PUBLISHERS_MAX,
+    NOTE_BYTES_MAX, NOTES_BYTES_MAX, PREFETCH_UNLIMITED, PRIORITY_DEFAULT, PRIORITY_MAX,
+    PUBLISHERS_MAX,
 };
 pub use codec::VERSION;
-pub use command::{Arrival, Attach, Command, Get, Named, NumberRange, Outcome, Put};
+pub use command::{Arrival, Attach, Command, Get, Modify, Named, NumberRange, Outcome, Put};
 pub use effects::{Activity, Answer, Assigned, Departing, Effects, Promise, Run, Stored, TimedOut};
 pub use facts::{ConsumerFacts, Facts, WaitingPublish};
 pub use items::{Item, Items};
+pub use modify::MessageNotes;
 pub use settings::{DeadLetters, PendingLimits, Settings};
 
 use crate::{DeliveryRoom, LinkCredit, PositionRange, Reason, Return};
@@ -183,6 +192,7 @@ impl Machine {
                 }
                 self.settle(&mut positions, outcome, effects);
             }
+            Command::Modify(ref modify) => modify::modify(self, modify, effects),
             Command::Get(get) => self.get(&get, effects),
             Command::Purge { request } => self.purge(request, None, effects),
             Command::Remove { request, positions } => {

@@ -26,6 +26,12 @@ pub struct Retry {
 }
 
 impl Retry {
+    /// A wait until that time for all messages that come back now.
+    pub(crate) const fn until(until_ms: UnixMs, now_ms: UnixMs) -> Self {
+        let wait_ms = until_ms.get().saturating_sub(now_ms.get());
+        Self { on: RetryOn::All, min_ms: wait_ms, max_ms: wait_ms }
+    }
+
     /// Time when a message that comes back now is ready again; `None` for at once.
     pub(crate) fn ready_at_ms(&self, how: Return, n_failed: u32, now_ms: UnixMs) -> Option<UnixMs> {
         let waits = match (self.on, how) {

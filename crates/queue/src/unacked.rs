@@ -155,8 +155,13 @@ impl<E: Entry> Unacked<E> {
     }
 
     pub(crate) fn holds(&self, key: u64) -> bool {
-        let found = self.entries.binary_search_by_key(&key, E::key);
-        found.is_ok_and(|at| self.entries.get(at).is_some_and(|entry| !is_gone(entry)))
+        self.get(key).is_some()
+    }
+
+    /// The message with this key, if it is held.
+    pub(crate) fn get(&self, key: u64) -> Option<&E> {
+        let at = self.entries.binary_search_by_key(&key, E::key).ok()?;
+        self.entries.get(at).filter(|entry| !is_gone(*entry))
     }
 
     /// The first message.

@@ -12,7 +12,7 @@ use queue_type::{
     RefusedItem, Settled, TakenConfirm, Taker, Wakes,
 };
 use quorum::{LogFigures, QuorumInspection, QuorumQueue, WaitingPublishers};
-use session::{ChannelId, CreditRequest, Settle};
+use session::{ChannelId, CreditRequest, MessageChanges, Settle};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stdx::{MonotonicMs, Now};
@@ -332,6 +332,23 @@ impl LinkRef {
     /// Settles messages that were delivered over the link; unknown positions are passed over.
     pub fn settle(&self, settles: &[Settle], wakes: &mut Wakes) -> Settled {
         each!(self, consumer => consumer.settle(settles, wakes))
+    }
+
+    /// Settles messages as [`LinkRef::settle`] does, with one outcome, and changes them. COMPAT: only quorum
+    /// queues keep changes.
+    pub fn modify(
+        &self,
+        settles: &[Settle],
+        changes: &MessageChanges,
+        wakes: &mut Wakes,
+    ) -> Settled {
+        match self {
+            Self::Quorum(consumer) => {
+                consumer.modify(settles, changes, wakes);
+                Settled::All
+            }
+            Self::Classic(_) | Self::Stream(_) => self.settle(settles, wakes),
+        }
     }
 
     /// Tells a queue that keeps no record of the link's unacked messages that these are among them: the

@@ -13,6 +13,8 @@ mod consumer;
 mod hand_over;
 mod letters;
 mod members;
+mod modify;
+mod notes;
 mod paging;
 mod publish;
 mod recovery;

@@ -4,9 +4,13 @@ use super::client::Client;
 use super::links::{Links, SETTLES_AT_ONCE};
 use super::turn::Turn;
 use queue_type::{Count, Settled};
-use queues::QueueRef;
-use queues::ReturningRef;
-use session::{ChannelId, Error, Modification, Outcome, Settle};
+use queues::{LinkRef, QueueRef, ReturningRef};
+use session::{ChannelId, Error, Modification, Outcome, Position, Settle};
+
+/// Messages that are settled with changes under one lock.
+const MODIFIES_AT_ONCE: usize = 64;
+/// Work of settling a message with changes, at most, in that of settling one without.
+const WORK_PER_MODIFY: usize = 64;
 
 /// Settlements that were not told to their queues yet.
 #[derive(Debug, Default)]
@@ -81,15 +85,30 @@ impl Settling {
         links: &mut Links,
         modification: &Modification,
     ) {
-        let Modification { link, positions, outcome, .. } = modification;
-        let Some(channel) = links.get(*link).map(|it| it.channel()) else { return };
-        self.settles.extend(positions.iter().map(|position| Settle {
+        let Modification { link, positions, outcome, changes } = modification;
+        let Some(channel) = links.get(*link).map(LinkRef::channel) else { return };
+        let settled = |position: &Position| Settle {
             channel,
             link: *link,
             position: *position,
             outcome: *outcome,
-        }));
-        self.flush(client, links).await;
+        };
+        for part in positions.chunks(MODIFIES_AT_ONCE) {
+            let part: Vec<Settle> = part.iter().map(settled).collect();
+            links.make_room(&client.channels, &part);
+            trace_settles(client, links, &part);
+            if let Some(link) = links.get(*link) {
+                self.note(link.modify(&part, changes, client.turn.wakes()), link);
+            }
+            client.turn.did(part.len() * WORK_PER_MODIFY).await;
+            after_settling(client, links, &part);
+        }
+    }
+
+    fn note(&mut self, settled: Settled, link: &LinkRef) {
+        if settled == Settled::NotByThisMode {
+            self.refused = Some((link.channel(), not_by_this_mode(&link.queue())));
+        }
     }
 
     /// Settlements, by link.
@@ -112,9 +131,7 @@ impl Settling {
             let n = part.iter().filter(|settle| settle.outcome == Outcome::Accepted).count();
             tally.add(Count::Acked, n as u64);
         }
-        if link.settle(part, turn.wakes()) == Settled::NotByThisMode {
-            self.refused = Some((link.channel(), not_by_this_mode(&link.queue())));
-        }
+        self.note(link.settle(part, turn.wakes()), link);
     }
 }
 

@@ -7,8 +7,8 @@ use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
 use segments::Disk;
 use session::{
     Attachment, ChannelId, ConsumerCredit, Content, Control, CreditRequest, ExchangeDeclaration,
-    LinkId, MethodTag, Op, Outbox, Outcome, Position, Publish, QueueBinding, QueueDeclaration,
-    Request, ReturnReason, Settle, ShortString, Span, Table, Value,
+    LinkId, MessageChanges, MethodTag, Modification, Op, Outbox, Outcome, Position, Publish,
+    QueueBinding, QueueDeclaration, Request, ReturnReason, Settle, ShortString, Span, Table, Value,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::future::Future;
@@ -545,6 +545,34 @@ impl Client {
         let newest = self.told().unsettled.pop();
         let requests = self.settlements(newest, outcome).map(Request::Settle).collect();
         self.submit(&[], requests)
+    }
+
+    /// Settles the newest unsettled delivery with changes.
+    pub(crate) fn modify_newest(
+        &mut self,
+        outcome: Outcome,
+        changes: MessageChanges,
+    ) -> Vec<String> {
+        let newest = self.told().unsettled.pop();
+        self.modify(newest.into_iter().collect(), outcome, changes)
+    }
+
+    /// Settles all deliveries of one link with changes.
+    pub(crate) fn modify_all(&mut self, outcome: Outcome, changes: MessageChanges) -> Vec<String> {
+        let held = std::mem::take(&mut self.told().unsettled);
+        self.modify(held, outcome, changes)
+    }
+
+    fn modify(
+        &mut self,
+        held: Vec<(u64, Position)>,
+        outcome: Outcome,
+        changes: MessageChanges,
+    ) -> Vec<String> {
+        let settles: Vec<Settle> = self.settlements(held, outcome).collect();
+        let link = settles.first().map(|it| it.link).expect("something is held");
+        let positions = settles.into_iter().map(|it| it.position).collect();
+        self.ask(Op::Modify(Modification { link, positions, outcome, changes }))
     }
 
     fn settlements(

@@ -61,7 +61,12 @@ fn span(buffer: &[u8], start: usize) -> Span {
 }
 
 /// Publishes what was received, its head in the front's scratch.
-fn publish(client: &mut Client, exchange: &str, key: &str, sections: &[u8]) -> Vec<String> {
+pub(crate) fn publish(
+    client: &mut Client,
+    exchange: &str,
+    key: &str,
+    sections: &[u8],
+) -> Vec<String> {
     let mut scratch = [exchange, key].concat().into_bytes();
     let names = (Span { start: 0, len: u32::try_from(exchange.len()).unwrap() }, scratch.len());
     let received = receive(sections, &mut scratch).unwrap();

@@ -1,6 +1,7 @@
 //! Quorum queues with one member, over a disk in memory.
 
 mod at_least_once;
+mod changes;
 mod confirm_on;
 mod exactly_once;
 

@@ -4,6 +4,7 @@ use super::bounds::PRIORITY_MAX;
 use super::command::Arrival;
 use super::departing::DepartingMessages;
 use super::expiry::Expiry;
+use super::notes::Notes;
 use super::ready::Ready;
 use super::settings::Settings;
 use super::sizes::Sizes;
@@ -36,6 +37,8 @@ pub(super) struct Backlog {
     pub(super) expiry: Expiry,
     pub(super) sizes: Sizes,
     pub(super) counts: Returns,
+    /// Notes beside messages that came back, or depart since a consumer rejected them.
+    pub(super) notes: Notes,
     pub(super) delayed: Delayed,
     /// Until when each delayed message waits.
     pub(super) delayed_until: BTreeMap<u64, UnixMs>,
@@ -54,6 +57,7 @@ impl Default for Backlog {
             expiry: Expiry::default(),
             sizes: Sizes::default(),
             counts,
+            notes: Notes::default(),
             delayed: Delayed::default(),
             delayed_until: BTreeMap::new(),
             departing: DepartingMessages::default(),
@@ -247,13 +251,21 @@ impl Backlog {
         }
         ready.sort_unstable_by_key(|range| range.start);
         ready.iter().for_each(|range| self.left_ready(*range));
-        self.counts.forget_ranges(&ready);
+        self.forget_ranges(&ready);
         taken.append(&mut ready);
     }
 
     /// Messages that nobody has any more are gone.
     pub(super) fn forget(&mut self, range: PositionRange) {
-        self.counts.forget_ranges(&[range]);
+        self.forget_ranges(&[range]);
+    }
+
+    #[inline]
+    fn forget_ranges(&mut self, ranges: &[PositionRange]) {
+        self.counts.forget_ranges(ranges);
+        if !self.notes.is_empty() {
+            ranges.iter().for_each(|range| self.notes.forget(*range));
+        }
     }
 
     /// Messages that nobody has any more depart; the number of the first.
@@ -282,7 +294,7 @@ impl Backlog {
         }
         taken.append(&mut delayed);
         taken.extend(self.departing.clear());
-        self.counts.forget_ranges(taken);
+        self.forget_ranges(taken);
         (self.bytes.ready, self.bytes.departing) = (0, 0);
     }
 

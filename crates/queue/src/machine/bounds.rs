@@ -26,6 +26,13 @@ pub(super) const NAMED_PUBLISHER_BYTES: usize = 128;
 pub const NAME_BYTES_MAX: usize = 256;
 /// Runs of refused numbers that are kept of each publisher.
 pub(super) const REFUSED_RUNS_MAX: usize = 64;
+/// Bytes of the notes beside one message; longer ones are not kept.
+pub const NOTE_BYTES_MAX: usize = 4 << 10;
+/// Bytes of the notes that one queue keeps, with [`NOTE_OVERHEAD_BYTES`] for each message that has some;
+/// further ones are not kept.
+pub const NOTES_BYTES_MAX: usize = 16 << 20;
+/// The memory that a message's notes take beside their bytes, more or less.
+pub(super) const NOTE_OVERHEAD_BYTES: usize = 64;
 /// Messages that expire, are too many, or have waited to be tried again, of one command; the rest follows
 /// with the next [`Tick`](super::Command::Tick), which is due at once then.
 pub const DUE_MAX: u64 = 1 << 13;

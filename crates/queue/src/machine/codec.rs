@@ -5,8 +5,8 @@
 //! list: n u32 | n items     option: is there u8 | u64     name: length u32 | bytes
 //! ```
 
-use super::bounds::NAME_BYTES_MAX;
-use super::command::{Attach, Command, Get, Named, Outcome, Put};
+use super::bounds::{NAME_BYTES_MAX, NOTE_BYTES_MAX};
+use super::command::{Attach, Command, Get, Modify, Named, Outcome, Put};
 use super::items::{Items, put_option, read_option};
 use super::settings::Settings;
 use crate::{LinkCredit, Return};
@@ -45,6 +45,7 @@ impl<'a> Command<'a> {
                 put_u8(out, outcome_code(*outcome));
                 numbers.put(out);
             }
+            Self::Modify(modify) => write_modify(modify, out),
             Self::Get(get) => write_get(get, out),
             Self::Purge { request } => put_kind(out, 8, *request),
             Self::Tick => put_u8(out, 9),
@@ -133,7 +134,8 @@ impl<'a> Command<'a> {
                 seen: read_link_credit(reader)?,
                 drain: reader.bool()?,
             },
-            0 | 22..=u8::MAX => return Err(RecordError::Invalid),
+            22 => Self::Modify(read_modify(reader)?),
+            0 | 23..=u8::MAX => return Err(RecordError::Invalid),
         };
         Ok((now_ms, command))
     }
@@ -200,6 +202,24 @@ pub(super) fn read_attach(
         priority: reader.i64()?,
         timeout_ms: read_option(reader)?,
     })
+}
+
+fn write_modify(modify: &Modify<'_>, out: &mut Vec<u8>) {
+    put_kind(out, 22, modify.consumer);
+    put_u8(out, outcome_code(modify.outcome));
+    put_option(out, modify.until_ms.map(UnixMs::get));
+    put_bytes(out, modify.notes);
+    modify.numbers.put(out);
+}
+
+fn read_modify<'a>(reader: &mut Reader<'a>) -> Result<Modify<'a>, RecordError> {
+    let (consumer, outcome) = (reader.u64()?, read_outcome(reader)?);
+    let until_ms = read_option(reader)?.map(UnixMs::from_raw);
+    let notes = reader.bytes()?;
+    if notes.len() > NOTE_BYTES_MAX {
+        return Err(RecordError::Invalid);
+    }
+    Ok(Modify { consumer, outcome, until_ms, notes, numbers: Items::read(reader)? })
 }
 
 fn write_get(get: &Get, out: &mut Vec<u8>) {

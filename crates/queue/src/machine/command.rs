@@ -52,6 +52,8 @@ pub enum Command<'a> {
         /// Numbers of deliveries, in the order they are settled in.
         numbers: Items<'a, NumberRange>,
     },
+    /// Settles deliveries of a consumer, and changes their messages.
+    Modify(Modify<'a>),
     /// Takes one message (`basic.get`).
     Get(Get),
     /// Removes all messages that no consumer holds, also those that depart.
@@ -163,6 +165,22 @@ pub struct Attach {
     pub priority: i64,
     /// Time for which the consumer may hold a message, in milliseconds (`x-consumer-timeout`), at least one.
     pub timeout_ms: Option<u64>,
+}
+
+/// The settlement of deliveries of a consumer, with changes to their messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Modify<'a> {
+    /// The consumer.
+    pub consumer: u64,
+    /// The fate of the messages.
+    pub outcome: Outcome,
+    /// Time until which messages that come back wait, whatever [`Settings::retry`] says; that holds if the
+    /// time has passed.
+    pub until_ms: Option<UnixMs>,
+    /// Notes that stand beside each message from now on, in place of those before; empty to leave those.
+    pub notes: &'a [u8],
+    /// Numbers of deliveries, as in [`Command::Settle`].
+    pub numbers: Items<'a, NumberRange>,
 }
 
 /// A request to take one message.

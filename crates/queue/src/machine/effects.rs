@@ -30,6 +30,8 @@ pub struct Effects {
     pub promises: Vec<Promise>,
     /// Publishes that are refused because they have waited for consumers for too long.
     pub n_confirms_overdue: u64,
+    /// Messages whose new notes are not kept, since there is no room for them.
+    pub n_unnoted: u64,
     /// Time to apply the next [`Tick`](super::Command::Tick); may be in the past.
     pub deadline_ms: Option<UnixMs>,
 }
@@ -217,6 +219,7 @@ impl Effects {
         self.released.clear();
         self.promises.clear();
         self.n_confirms_overdue = 0;
+        self.n_unnoted = 0;
         self.deadline_ms = None;
     }
 

@@ -11,7 +11,7 @@ use stdx::UnixMs;
 
 /// Figures and lists of a quorum queue, as of now.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts<'a>(&'a Machine);
+pub struct Facts<'a>(pub(super) &'a Machine);
 
 /// Figures of a consumer, or of a holder of messages that is no consumer (any more).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,13 @@
 //! The written form of a machine: its exact state, without bodies.
 //!
 //! ```text
-//! version u8: 2 if a consumer has link credit | settings | clock ms u64 | last used ms u64 | closed u8
+//! version u8: 2 if a consumer has link credit, 3 if a message has notes
+//! settings | clock ms u64 | last used ms u64 | closed u8
 //! next position u64 | fresh by priority, falling: priority u8, ranges | returned, in order: ranges
 //! delayed: (position, until ms) | departing: next number u64, (number, range, reason u8)
 //! deadlines: (due ms, ranges) | overdue: ranges | counts: (range, failed u32, acquired u32) | sizes
 //! deliveries u64 | turns u64 | comers u64 | active option | consumers | publishers | named | waiting
+//! notes: (position, length u32, bytes); from version 3 on
 //! list: n u64 | n items      range: start u64 | end u64      option: is there u8 | u64
 //! ```
 
@@ -26,21 +28,28 @@ use crate::{DeliveryCounts, DeliveryRoom, Reason};
 use stdx::UnixMs;
 use stdx::record::{Reader, RecordError, put_bool, put_bytes, put_u8, put_u32, put_u64};
 
-/// The version of machines with consumers that have link credit.
+/// The version of machines with consumers that have link credit, and without notes.
 const VERSION_OF_LINKS: u8 = 2;
+/// The version of machines with notes beside messages.
+const VERSION_OF_NOTES: u8 = 3;
 
 impl Machine {
     /// Appends the written form: [restored](Machine::restore) it behaves like this one, and has the same
     /// written form.
     pub fn write(&self, out: &mut Vec<u8>) {
         let has_links = self.consumers.table.values().any(|it| it.link.is_some());
-        put_u8(out, if has_links { VERSION_OF_LINKS } else { VERSION });
+        let version = match (self.backlog.notes.is_empty(), has_links) {
+            (true, false) => VERSION,
+            (true, true) => VERSION_OF_LINKS,
+            (false, _) => VERSION_OF_NOTES,
+        };
+        put_u8(out, version);
         self.settings.write(out);
         put_u64(out, self.clock_ms.get());
         put_u64(out, self.last_used_ms.get());
         put_bool(out, self.is_closed);
         write_backlog(&self.backlog, out);
-        write_consumers(&self.consumers, has_links, out);
+        write_consumers(&self.consumers, version >= VERSION_OF_LINKS, out);
         write_publishers(&self.publishers, out);
         put_list(out, self.waiting.iter(), |out, (position, waiter)| {
             put_u64(out, *position);
@@ -55,6 +64,12 @@ impl Machine {
             }
         });
         put_list(out, self.waiting.given_up.iter(), |out, position| put_u64(out, *position));
+        if version >= VERSION_OF_NOTES {
+            put_list(out, self.backlog.notes.iter(), |out, (position, notes)| {
+                put_u64(out, position);
+                put_bytes(out, notes);
+            });
+        }
     }
 
     /// The machine of a written form.
@@ -65,17 +80,14 @@ impl Machine {
     pub fn restore(bytes: &[u8]) -> Result<Self, RecordError> {
         let mut reader = Reader::new(bytes);
         let reader = &mut reader;
-        let has_links = match reader.u8()? {
-            VERSION => false,
-            VERSION_OF_LINKS => true,
-            0 | 3..=u8::MAX => return Err(RecordError::Invalid),
-        };
+        let version = reader.u8()?;
+        valid((VERSION..=VERSION_OF_NOTES).contains(&version))?;
         let settings = Settings::read(reader)?;
         let (clock_ms, last_used_ms) = (read_time(reader)?, read_time(reader)?);
         let is_closed = reader.bool()?;
         let mut machine = Self { last_used_ms, is_closed, ..Self::new(settings, clock_ms) };
         read_backlog(&mut machine.backlog, reader)?;
-        read_consumers(&mut machine.consumers, has_links, reader)?;
+        read_consumers(&mut machine.consumers, version >= VERSION_OF_LINKS, reader)?;
         read_publishers(&mut machine.publishers, reader)?;
         for _ in 0..reader.u64()? {
             let (position, waiter) = read_waiter(reader)?;
@@ -84,10 +96,24 @@ impl Machine {
         for _ in 0..reader.u64()? {
             machine.waiting.given_up.insert(reader.u64()?);
         }
+        if version >= VERSION_OF_NOTES {
+            read_notes(&mut machine.backlog, reader)?;
+        }
         valid(reader.is_empty())?;
         hold_again(&mut machine.backlog, &machine.consumers)?;
         Ok(machine)
     }
+}
+
+fn read_notes(backlog: &mut Backlog, reader: &mut Reader<'_>) -> Result<(), RecordError> {
+    let mut end = 0;
+    for _ in 0..reader.u64()? {
+        let (position, notes) = (reader.u64()?, reader.bytes()?);
+        valid(end <= position && position < backlog.next_position && !notes.is_empty())?;
+        valid(backlog.notes.set(position, notes))?;
+        end = position + 1;
+    }
+    Ok(())
 }
 
 /// Takes what consumers hold for held, and checks that each message stands at one place.
@@ -105,11 +131,13 @@ fn hold_again(backlog: &mut Backlog, consumers: &Holders) -> Result<(), RecordEr
     let mut all: Vec<PositionRange> = all.collect();
     all.sort_unstable_by_key(|range| range.start);
     let (mut end, mut n_messages) = (0, 0);
+    let mut n_noted = 0;
     for range in all {
         valid(end <= range.start && range.end <= backlog.next_position)?;
         (end, n_messages) = (range.end, n_messages + range.len());
+        n_noted += backlog.notes.n_in(range);
     }
-    valid(n_messages <= MESSAGES_MAX)?;
+    valid(n_messages <= MESSAGES_MAX && n_noted == backlog.notes.len())?;
     backlog.measure();
     Ok(())
 }

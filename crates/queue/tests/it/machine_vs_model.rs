@@ -7,8 +7,8 @@ mod numbers;
 use model::{Effect, Model};
 use proptest::prelude::*;
 use queue::machine::{
-    Answer, Arrival, Attach, Command, DeadLetters, Effects, Get, Items, Named, NumberRange,
-    Outcome, PendingLimits, Promise, Put, Run, Settings,
+    Answer, Arrival, Attach, Command, DeadLetters, Effects, Get, Items, MessageNotes, Modify,
+    Named, NumberRange, Outcome, PendingLimits, Promise, Put, Run, Settings,
 };
 use queue::{Limits, LinkCredit, Machine, PositionRange, Retry, RetryOn, Return};
 use std::collections::BTreeMap;
@@ -32,6 +32,7 @@ enum Step {
         outcome: Outcome,
         /// Which of those that it holds, and what is at their side.
         held: Vec<(usize, u64)>,
+        changes: Option<Changes>,
     },
     Departed(Vec<(u64, u64)>),
     Remove(Vec<(u64, u64)>),
@@ -39,6 +40,22 @@ enum Step {
     Reschedule(i64, Vec<(u64, u64)>),
     PublishersGone(Vec<u64>),
     Plain(Command<'static>),
+}
+
+/// Changes to messages that are settled: a time from now on, or in the past, and notes.
+#[derive(Clone, Debug)]
+struct Changes {
+    in_ms: Option<i64>,
+    notes: Vec<u8>,
+}
+
+prop_compose! {
+    fn changes()(
+        in_ms in prop::option::of(-5..40_i64),
+        notes in prop::collection::vec(any::<u8>(), 0..3),
+    ) -> Changes {
+        Changes { in_ms, notes }
+    }
 }
 
 fn how() -> impl Strategy<Value = Return> {
@@ -133,6 +150,14 @@ fn plain() -> impl Strategy<Value = Command<'static>> {
     ]
 }
 
+fn settlement() -> impl Strategy<Value = Step> {
+    let held = prop::collection::vec((any::<usize>(), 0..3_u64), 1..4);
+    let changes = prop::option::weighted(0.4, changes());
+    (0..6_u64, outcome(), held, changes).prop_map(|(consumer, outcome, held, changes)| {
+        Step::Settle { consumer, outcome, held, changes }
+    })
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let put = (
         0..2_u64,
@@ -145,8 +170,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => put.prop_map(|(publisher, again, answers, named, arrivals)| {
             Step::Put { publisher, again, answers, named, arrivals }
         }),
-        8 => (0..6_u64, outcome(), prop::collection::vec((any::<usize>(), 0..3_u64), 1..4))
-            .prop_map(|(consumer, outcome, held)| Step::Settle { consumer, outcome, held }),
+        8 => settlement(),
         2 => prop::collection::vec((0..30_u64, 0..6_u64), 1..3).prop_map(Step::Departed),
         1 => prop::collection::vec((0..30_u64, 0..6_u64), 1..3).prop_map(Step::Remove),
         2 => (-5..40_i64, prop::collection::vec((0..30_u64, 0..20_u64), 1..3))
@@ -303,7 +327,7 @@ impl Trio {
                     arrivals: Items::Slice(arrivals),
                 }));
             }
-            Step::Settle { consumer, outcome, held } => {
+            Step::Settle { consumer, outcome, held, changes } => {
                 let all: Vec<u64> = self.model.held(*consumer).iter().map(|it| it.0).collect();
                 let some = held.iter().map(|(nth, n)| {
                     let start = all.get(nth % all.len().max(1)).copied().unwrap_or(0);
@@ -312,7 +336,18 @@ impl Trio {
                 let numbers: Vec<NumberRange> = some.collect();
                 let (consumer, outcome) = (*consumer, *outcome);
                 let numbers = Items::Slice(&numbers);
-                self.apply(&Command::Settle { consumer, outcome, numbers });
+                let Some(Changes { in_ms, notes }) = changes else {
+                    return self.apply(&Command::Settle { consumer, outcome, numbers });
+                };
+                let until_ms = in_ms.map(|in_ms| self.now_ms.saturating_add_signed(in_ms));
+                let until_ms = until_ms.map(UnixMs::from_raw);
+                self.apply(&Command::Modify(Modify {
+                    consumer,
+                    outcome,
+                    until_ms,
+                    notes,
+                    numbers,
+                }));
             }
             Step::Departed(numbers) => {
                 let range = |(start, n): &(u64, u64)| NumberRange { start: *start, end: start + n };
@@ -363,6 +398,7 @@ impl Trio {
 
     fn compare(&self) {
         let facts = self.machine.facts();
+        let notes = MessageNotes::of(facts);
         let model = &self.model;
         assert_eq!(facts.ready().collect::<Vec<_>>(), model.ready());
         assert_eq!(facts.bytes(), model.bytes());
@@ -372,7 +408,9 @@ impl Trio {
         assert_eq!(n, live.len() as u64);
         for message in &model.messages {
             assert_eq!(facts.counts(message.position), message.counts);
+            assert_eq!(notes.at(message.position), message.notes.as_deref());
         }
+        assert_eq!(!notes.is_empty(), model.messages.iter().any(|it| it.notes.is_some()));
         for consumer in 0..7 {
             assert_eq!(facts.held(consumer).collect::<Vec<_>>(), model.held(consumer));
         }

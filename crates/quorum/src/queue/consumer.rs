@@ -1,10 +1,11 @@
 //! A consumer as its session holds it: everything it says to its queue.
 
 use super::QuorumQueue;
+use super::modify::modify;
 use queue::machine::{Answer, Command, Outcome};
 use queue::{CreditMode, LinkCredit, Return};
 use queue_type::{AfterDetach, AttachRefused, Count, Got, Settled, Taker, Wakes};
-use session::{ChannelId, ConsumerCredit, CreditRequest, Settle};
+use session::{ChannelId, ConsumerCredit, CreditRequest, MessageChanges, Settle};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,13 +71,7 @@ impl Consumer {
         self.queue.with_wakes(wakes, |turn| {
             for run in settles.chunk_by(|a, b| a.outcome == b.outcome) {
                 let Some(Settle { outcome, .. }) = run.first() else { continue };
-                // COMPAT: what is given back by `basic.nack` was not tried.
-                let outcome = match outcome {
-                    session::Outcome::Accepted => Outcome::Accepted,
-                    session::Outcome::Rejected => Outcome::Rejected(Return::Failed),
-                    session::Outcome::Modified => Outcome::Returned(Return::Failed),
-                    session::Outcome::Released => Outcome::Returned(Return::Released),
-                };
+                let outcome = outcome_of(*outcome);
                 if outcome == Outcome::Accepted {
                     self.queue.counters.tally.add(Count::Acked, run.len() as u64);
                 }
@@ -84,6 +79,14 @@ impl Consumer {
             }
         });
         Settled::All
+    }
+
+    /// Settles messages with one outcome, and changes them. Unknown ones are passed over.
+    pub fn modify(&self, settles: &[Settle], changes: &MessageChanges, wakes: &mut Wakes) {
+        let Some(Settle { outcome, .. }) = settles.first() else { return };
+        self.queue.with_wakes(wakes, |turn| {
+            modify(turn, self.id, outcome_of(*outcome), settles, changes);
+        });
     }
 
     /// Ends its deliveries; what it holds stays held. `told` runs under the lock, after the last delivery.
@@ -146,5 +149,15 @@ impl Consumer {
                 turn.feed(self.id);
             }
         });
+    }
+}
+
+/// The machine's word for an outcome. COMPAT: what is given back by `basic.nack` was not tried.
+const fn outcome_of(outcome: session::Outcome) -> Outcome {
+    match outcome {
+        session::Outcome::Accepted => Outcome::Accepted,
+        session::Outcome::Rejected => Outcome::Rejected(Return::Failed),
+        session::Outcome::Modified => Outcome::Returned(Return::Failed),
+        session::Outcome::Released => Outcome::Returned(Return::Released),
     }
 }

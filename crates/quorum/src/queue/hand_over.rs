@@ -2,12 +2,14 @@
 //! that its outbox has no room for, or that are on disk, wait here.
 
 use super::consumer::Consumer;
+use super::notes::with_notes;
 use super::turn::Turn;
-use conversion::properties_bytes_max;
+use conversion::{annotate, properties_bytes_max};
 use delivery::{COUNTS_BYTES_MAX, ConsumerChannel, add_counts, own_timeout_ms};
 use message::MessageRef;
 use queue::machine::{
-    Answer, Assigned, Attach as Terms, Command, Get as Take, Items, NumberRange, Outcome,
+    Answer, Assigned, Attach as Terms, Command, Get as Take, Items, MessageNotes, NumberRange,
+    Outcome,
 };
 use queue::{AckMode, CreditMode, DeliveryCounts, Return};
 use queue_type::{Attach, AttachRefused, Count, Given, Got, Taker};
@@ -101,12 +103,14 @@ impl Turn<'_> {
             return;
         };
         let (backlog, seen_below) = (&state.content.backlog, state.seen_below);
+        let facts = state.machine.facts();
         let channel = &mut feed.channel;
         let (outbox, link) = (Arc::clone(&channel.outbox), channel.link);
         let settled_by_write = channel.checkout.settling == AckMode::Auto;
         let host = queue.context.services.host();
         let owner = host.is_traced().then_some(channel.owner());
         let (mut n_given, mut n_again, mut lost) = (0, 0, Vec::new());
+        let mut annotated = Vec::new();
         let waker = outbox.batch(&mut |sink: &mut dyn Sink| {
             while let Some(next) = feed.waiting.front() {
                 let message = match backlog.get(next.position) {
@@ -118,6 +122,7 @@ impl Turn<'_> {
                         continue;
                     }
                 };
+                let message = with_notes(facts, next, message, &mut annotated);
                 if !fits(sink, &message, queue.def().name.as_str()) {
                     channel.room.close();
                     return;
@@ -257,11 +262,17 @@ impl Turn<'_> {
 
     /// Whether the next message is in memory, and the client can be sent it.
     fn next_fitting(&mut self, outbox: &Arc<dyn Outbox>) -> Result<(), Got> {
-        let Some(next) = self.state.machine.facts().ready().next() else { return Ok(()) };
+        let facts = self.state.machine.facts();
+        let Some(next) = facts.ready().next() else { return Ok(()) };
         match self.state.content.backlog.get(next) {
             Lookup::Cold => Err(Got::NotInMemory),
             Lookup::Gone => Ok(()),
             Lookup::Here(message) => {
+                let mut annotated = Vec::new();
+                let message = match MessageNotes::of(facts).at(next) {
+                    Some(notes) => annotate(&message, notes, &mut annotated),
+                    None => message,
+                };
                 let mut is_fit = false;
                 let name = self.queue.def().name.as_str();
                 self.wakes.extend(outbox.batch(&mut |sink| is_fit = fits(sink, &message, name)));
@@ -284,6 +295,8 @@ impl Turn<'_> {
             Lookup::Cold => return Some(false),
             Lookup::Gone => return None,
         };
+        let mut annotated = Vec::new();
+        let message = with_notes(self.state.machine.facts(), assigned, message, &mut annotated);
         let counted = add_counts(assigned.counts, &message);
         let properties = counted.as_deref().unwrap_or(message.properties);
         let message = MessageRef { properties, ..message };

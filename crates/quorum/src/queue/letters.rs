@@ -1,9 +1,10 @@
 //! Dead letters: messages that the machine says depart, copied for their sender, and told to the machine as
 //! departed once they are elsewhere; those sent at least once, when all their queues have them.
 
+use super::notes::letter_with_notes;
 use super::undelivered::{AWAITED_MAX, Undelivered};
 use delivery::{CopiedLetters, DepartingMessage, Sending};
-use queue::machine::{DeadLetters, Facts, NumberRange};
+use queue::machine::{DeadLetters, Facts, MessageNotes, NumberRange};
 use queue_type::{DeadLetterTo, LetterBatch, LetterLimits, LostAt, TriedLetter};
 use std::sync::Arc;
 use stdx::UnixMs;
@@ -112,6 +113,16 @@ impl Letters {
     ) -> (LetterBatch, Vec<NumberRange>) {
         let copied = CopiedLetters::of(to, self.sendable(facts), backlog, true, limits);
         let CopiedLetters { mut batch, lost, end } = copied;
+        let notes = MessageNotes::of(facts);
+        if !notes.is_empty() {
+            let mut sent = self.sendable(facts);
+            for letter in &mut batch.letters {
+                let departing = sent.find(|it| it.number == letter.position);
+                if let Some(notes) = departing.and_then(|it| notes.at(it.at)) {
+                    *letter = letter_with_notes(letter, notes);
+                }
+            }
+        }
         self.sent_end = end;
         if !are_awaited(facts) {
             return (batch, Vec::new());

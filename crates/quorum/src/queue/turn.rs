@@ -10,6 +10,7 @@ use log::Lsn;
 use queue::machine::{Answer, Command, Promise, Stored};
 use queue::{PositionRange, Reason};
 use queue_type::{Incoming, Wakes};
+use std::sync::atomic::Ordering;
 use stdx::UnixMs;
 
 /// The duties left once the lock is released.
@@ -112,6 +113,9 @@ impl<'t> Turn<'t> {
             if n > 0 {
                 deaths.note(context.def().kind, to, reason, n);
             }
+        }
+        if work.effects.n_unnoted > 0 {
+            services.n_annotations_dropped.fetch_add(work.effects.n_unnoted, Ordering::Relaxed);
         }
         assert!(work.commands.is_empty(), "commands that were applied are recorded");
         work.effects.clear();

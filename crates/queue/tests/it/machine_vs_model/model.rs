@@ -32,6 +32,7 @@ pub(crate) struct Message {
     arrival: Arrival,
     deadline_ms: Option<u64>,
     pub(crate) counts: DeliveryCounts,
+    pub(crate) notes: Option<Vec<u8>>,
     pub(crate) place: Place,
     /// Publisher and number; no publisher if it is gone and the message has a name.
     waiter: Option<(Option<u64>, u64)>,
@@ -203,6 +204,7 @@ impl Model {
                 let numbers: Vec<NumberRange> = numbers.iter().collect();
                 self.settle_numbers(consumer, outcome, &numbers);
             }
+            Command::Modify(ref modify) => self.modify(modify),
             Command::Get(get) => self.get(&get),
             Command::Purge { request } => {
                 self.purge(request, |it| !matches!(it.place, Place::Held { .. }));
@@ -339,6 +341,7 @@ impl Model {
             arrival,
             deadline_ms: ttl_ms.map(|ttl_ms| self.clock_ms + ttl_ms),
             counts: DeliveryCounts::default(),
+            notes: None,
             place: Place::Fresh,
             waiter: waits.then_some((Some(publisher), number)),
             came_ms: self.clock_ms,

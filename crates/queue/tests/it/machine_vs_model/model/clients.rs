@@ -1,8 +1,9 @@
 //! Commands about consumers and publishers.
 
-use super::{Effect, Model};
+use super::{Effect, Model, Place};
 use queue::LinkCredit;
-use queue::machine::{NumberRange, Outcome};
+use queue::machine::{Modify, NumberRange, Outcome};
+use stdx::UnixMs;
 
 impl Model {
     pub(super) fn flow(&mut self, id: u64, seen: LinkCredit, drain: bool) {
@@ -44,6 +45,12 @@ impl Model {
         outcome: Outcome,
         numbers: &[NumberRange],
     ) {
+        let settled = self.settled_by(consumer, numbers);
+        self.settle(&settled, outcome);
+    }
+
+    /// Deliveries that a consumer holds and settles, in the order it names them.
+    fn settled_by(&mut self, consumer: u64, numbers: &[NumberRange]) -> Vec<(u64, u64)> {
         let mut settled = Vec::new();
         for range in numbers {
             let is_named = |number: u64| (range.start..range.end).contains(&number);
@@ -56,6 +63,26 @@ impl Model {
                 consumer.timed_out.retain(|number| !is_named(*number));
             }
         }
-        self.settle(&settled, outcome);
+        settled
+    }
+
+    pub(super) fn modify(&mut self, modify: &Modify<'_>) {
+        let numbers: Vec<NumberRange> = modify.numbers.iter().collect();
+        let settled = self.settled_by(modify.consumer, &numbers);
+        for (_, position) in settled.iter().filter(|_| !modify.notes.is_empty()) {
+            self.message(*position).notes = Some(modify.notes.to_vec());
+        }
+        self.settle(&settled, modify.outcome);
+        let Some(until_ms) = modify.until_ms.map(UnixMs::get).filter(|at| *at > self.clock_ms)
+        else {
+            return;
+        };
+        for message in
+            self.messages.iter_mut().filter(|it| settled.iter().any(|(_, at)| *at == it.position))
+        {
+            if matches!(message.place, Place::Returned(_) | Place::Delayed(_)) {
+                message.place = Place::Delayed(until_ms);
+            }
+        }
     }
 }

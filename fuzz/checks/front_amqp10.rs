@@ -108,7 +108,7 @@ impl ScriptedBroker {
                 self.links.push(asked.key);
                 let result = match asked.key.handle % 4 {
                     3 => Err(ProtocolFault::link(amqp10::Condition::NotFound, "no")),
-                    _ => Ok(AttachedLink { link, source: None, target: None }),
+                    _ => Ok(AttachedLink { link, source: None, target: None, filters: None }),
                 };
                 front.attached(asked.key, result, more);
             }
@@ -133,8 +133,9 @@ impl ScriptedBroker {
                     credit: it.credit - n,
                     available: 0,
                     drain: it.drain,
+                    is_active: None,
                 };
-                front.flowed(key, credit, None);
+                front.flowed(key, credit);
             }
             LinkRequest::Settle(it) => assert!(self.handle(it.link).is_some()),
             LinkRequest::Modify { modification: it, .. } => {

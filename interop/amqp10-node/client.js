@@ -84,6 +84,12 @@ class Receiver {
   }
 }
 
+/** The filters of a source, each [name, descriptor, value], the address beside them. */
+function filtered(queue, filters) {
+  const described = ([name, descriptor, value]) => [name, rhea.types.wrap_described(value, descriptor)];
+  return { source: { address: address(queue), filter: Object.fromEntries(filters.map(described)) } };
+}
+
 function text(message) {
   const { body } = message;
   return (body.content ?? body).toString();
@@ -100,4 +106,4 @@ async function refused(connection, open, event) {
   return failure(link);
 }
 
-module.exports = { Receiver, Sender, address, connect, data, dial, failure, refused, text };
+module.exports = { Receiver, Sender, address, connect, data, dial, failure, filtered, refused, text };

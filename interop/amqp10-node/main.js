@@ -2,10 +2,11 @@
 'use strict';
 
 const { once } = require('node:events');
+const rhea = require('rhea');
 const amqp091 = require('../node/client');
 const harness = require('../node/harness');
 const { equal, starts, waitUntil } = require('../node/expect');
-const { Receiver, Sender, address, connect, data, dial, failure, refused, text } = require('./client');
+const { Receiver, Sender, address, connect, data, dial, failure, filtered, refused, text } = require('./client');
 
 const N_MESSAGES = 500;
 
@@ -53,7 +54,56 @@ function leaves(connection) {
   return once(session, 'session_open');
 }
 
+const stream = { arguments: { 'x-queue-type': 'stream' } };
+const OFFSET = 'rabbitmq:stream-offset-spec';
+const BLOOM = 'rabbitmq:stream-filter';
+const byCredit = { credit_window: 0 };
+
+/** The names of the filters that the node has put in place. */
+function inPlace(receiver) {
+  return Object.keys(receiver.link.remote.attach.source.filter ?? {});
+}
+
+/** A map with symbols as keys. */
+function symbols(map) {
+  return rhea.types.wrap_symbolic_map(map);
+}
+
+/** All deliveries that there are, by a drain. */
+async function drained(receiver) {
+  const ended = once(receiver.link, 'receiver_drained');
+  receiver.link.drain = true;
+  receiver.link.add_credit(1_000);
+  await ended;
+  return receiver.deliveries;
+}
+
 const quorum = { arguments: { 'x-queue-type': 'quorum' } };
+
+/** Two consumers of a queue with a single active consumer; the first one goes. */
+async function tellsActive(ctx, queueArguments) {
+  const { queue, connection } = await begin(ctx, { arguments: { ...queueArguments, 'x-single-active-consumer': true } });
+  const open = async () => {
+    const receiver = await Receiver.open(connection, queue, byCredit);
+    const [told, onFlow] = [[], receiver.link.on_flow];
+    receiver.link.on_flow = function (frame) {
+      const active = frame.performative.properties?.['rabbitmq:active'];
+      if (active !== undefined) told.push(active);
+      onFlow.call(this, frame);
+    };
+    receiver.link.add_credit(10);
+    await waitUntil(() => told.length > 0, 'a flow that tells activity');
+    return [receiver, told];
+  };
+  const [first, toldFirst] = await open();
+  const [second, toldSecond] = await open();
+  equal([toldFirst, toldSecond], [[true], [false]], 'told at first');
+  first.link.close();
+  await waitUntil(() => toldSecond.length > 1, 'a take-over');
+  equal([toldFirst, toldSecond], [[true], [false, true]], 'told afterwards');
+  await (await Sender.open(connection, address(queue))).accepted(messages(0, 3));
+  equal(bodies(await second.wait(3)), ['0', '1', '2'], 'bodies');
+}
 
 const scenarios = {
   'publish-consume': (ctx) => goesThrough(ctx),
@@ -354,6 +404,87 @@ const scenarios = {
     equal(bodies(receiver.deliveries), amqp091.numbers(0, 20), 'bodies');
     equal(receiver.link.credit, 0, 'credit after the drain');
   },
+
+  async 'stream-offsets'(ctx) {
+    const { queue, connection } = await begin(ctx, stream);
+    await (await Sender.open(connection, address(queue))).accepted(messages(0, 20));
+    const from = async (spec) => {
+      const receiver = await Receiver.open(connection, queue, filtered(queue, [[OFFSET, OFFSET, spec]]));
+      equal(inPlace(receiver), [OFFSET], 'filters in place');
+      return receiver;
+    };
+    equal(bodies(await (await from('first')).wait(20)), amqp091.numbers(0, 20), 'from the first on');
+    const [{ message }] = await (await from(rhea.types.wrap_ulong(15))).wait(5);
+    equal([text(message), message.message_annotations['x-stream-offset']], ['15', 15], 'from an offset on');
+    equal((await (await from('1h')).wait(20)).length, 20, 'from an hour ago on');
+    const next = await from('next');
+    await (await Sender.open(connection, address(queue))).accepted(messages(20, 21));
+    equal(bodies(await next.wait(1)), ['20'], 'the next');
+  },
+
+  async 'stream-bloom-filters'(ctx) {
+    const { queue, connection } = await begin(ctx, stream);
+    const sender = await Sender.open(connection, address(queue));
+    for (const value of ['red', 'blue', undefined]) {
+      const message_annotations = value ? { 'x-stream-filter-value': value } : undefined;
+      await sender.accepted([{ message_annotations, body: data(value ?? 'none') }]);
+    }
+    const read = async (value, ...more) => {
+      const filters = [[OFFSET, OFFSET, 'first'], [BLOOM, BLOOM, value], ...more];
+      return bodies(await drained(await Receiver.open(connection, queue, { ...filtered(queue, filters), ...byCredit })));
+    };
+    equal(await read('red'), ['red'], 'one value');
+    const list = rhea.types.wrap_list(['blue', 'red'].map((it) => rhea.types.wrap_string(it)));
+    equal(await read(list), ['red', 'blue'], 'a list');
+    const unfiltered = ['u', 'rabbitmq:stream-match-unfiltered', true];
+    equal(await read('blue', unfiltered), ['blue', 'none'], 'without a value too');
+  },
+
+  async 'property-filters'(ctx) {
+    const { queue, connection } = await begin(ctx, stream);
+    const sent = amqp091.numbers(0, 200).map((body) => ({
+      subject: `order.${body % 2 ? 'eu' : 'us'}`,
+      group_id: 'g',
+      application_properties: { n: Number(body), colour: body % 10 ? 'red' : 'blue' },
+      body: data(body),
+    }));
+    await (await Sender.open(connection, address(queue))).accepted(sent);
+    const read = async (...filters) => {
+      const options = { ...filtered(queue, [[OFFSET, OFFSET, 'first'], ...filters]), ...byCredit };
+      const receiver = await Receiver.open(connection, queue, options);
+      return [inPlace(receiver).slice(1), await drained(receiver)];
+    };
+    const properties = { subject: '&s:.us' };
+    const application = { colour: 'blue' };
+    const [names, found] = await read(['p', 0x173, symbols(properties)], ['a', 'amqp:application-properties-filter', application]);
+    equal(names, ['p', 'a'], 'filters in place');
+    equal(bodies(found), amqp091.numbers(0, 20).map((it) => String(it * 10)), 'by properties');
+    const [{ message }] = found;
+    equal([message.subject, message.group_id, message.application_properties.n], ['order.us', 'g', 0], 'the bare message');
+    const [sql, some] = await read(['sql-filter', 0x120, "p.subject LIKE '%.eu' AND n > 190"]);
+    equal([sql, bodies(some)], [['sql-filter'], ['191', '193', '195', '197', '199']], 'by SQL');
+    equal((await read(['sql-filter', 'amqp:sql-filter', 'n BETWEEN 1 AND 2']))[0], [], 'bad SQL is not in place');
+  },
+
+  async 'filter-that-passes-nothing'(ctx) {
+    const { queue, connection } = await begin(ctx, stream);
+    await (await Sender.open(connection, address(queue))).accepted(messages(0, N_MESSAGES));
+    const filters = filtered(queue, [[OFFSET, OFFSET, 'first'], ['sql-filter', 0x120, 'missing = 1']]);
+    const receiver = await Receiver.open(connection, queue, { ...filters, ...byCredit });
+    equal((await drained(receiver)).length, 0, 'deliveries');
+    receiver.link.close();
+    await once(receiver.link, 'receiver_close');
+  },
+
+  async 'no-filters-of-queues'(ctx) {
+    const { queue, connection } = await begin(ctx);
+    const receiver = await Receiver.open(connection, queue, filtered(queue, [[OFFSET, OFFSET, 'first']]));
+    equal(inPlace(receiver), [], 'filters in place');
+    equal(receiver.link.remote.attach.source.distribution_mode, 'move', 'distribution mode');
+  },
+
+  'active-consumer-is-told': (ctx) => tellsActive(ctx, {}),
+  'active-consumer-is-told-quorum': (ctx) => tellsActive(ctx, quorum.arguments),
 
   async 'lost-client-gives-back'(ctx) {
     const { channel, queue, connection } = await begin(ctx);

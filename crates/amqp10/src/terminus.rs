@@ -22,7 +22,8 @@ composites! { 'a;
         dynamic: bool = false,
         dynamic_node_properties: MapRef<'a> = MapRef::EMPTY,
         distribution_mode: Option<Symbol<'a>>,
-        filter: MapRef<'a> = MapRef::EMPTY,
+        /// The filters; none if the receiver asks for none.
+        filter: Option<MapRef<'a>>,
         /// The outcome of deliveries that no outcome is given for.
         default_outcome: Option<DeliveryState<'a>>,
         /// Names of the outcomes that may be given.
@@ -80,7 +81,7 @@ impl Default for SourceTerminus<'_> {
             dynamic: false,
             dynamic_node_properties: MapRef::EMPTY,
             distribution_mode: None,
-            filter: MapRef::EMPTY,
+            filter: None,
             default_outcome: None,
             outcomes: Symbols::NONE,
             capabilities: Symbols::NONE,

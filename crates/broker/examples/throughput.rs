@@ -134,7 +134,7 @@ fn consume(no_ack: bool) -> Op {
         queue: short("q"),
         consumer_tag: short(""),
         no_ack,
-        has_link_credit: false,
+        source: None,
         exclusive: false,
         arguments: Table::default(),
     })

@@ -71,7 +71,8 @@ impl Replies {
             if !drain && !echo {
                 return;
             }
-            let told = ConsumerCredit { delivery_count, credit, available: 0, drain };
+            let told =
+                ConsumerCredit { delivery_count, credit, available: 0, drain, is_active: None };
             target.outbox.batch(&mut |sink: &mut dyn Sink| sink.flowed(link, told))
         };
         if let Some(waker) = waker {

@@ -289,10 +289,11 @@ impl Session {
         settles.clear();
     }
 
-    /// Resumes deliveries on these links, since the client has read.
-    pub fn resume(&self, links: &[LinkId]) {
+    /// Resumes deliveries on these links, since the client has read. False if others are to have their turn
+    /// first: the rest of the links are to be resumed later, and are noted so in the outbox.
+    pub fn resume(&self, links: &[LinkId]) -> bool {
         self.streams.resume(links);
-        self.links.resume(&self.client, links);
+        self.links.resume(&self.client, links)
     }
 
     /// Renews the login of the client, which has logged in again as the same user.

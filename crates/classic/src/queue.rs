@@ -143,6 +143,9 @@ impl Queue {
             if !state.consumers.draining().is_empty() {
                 state.membership().end_drains(wakes);
             }
+            if state.membership().has_other_active() {
+                state.membership().tell_active(wakes);
+            }
             state.content.backlog.trim(self.pool());
             state.content.settle_journal(self);
             self.count(&state);

@@ -5,6 +5,7 @@ use crate::deaths;
 use crate::encode::{TYPE_AMQP10, ttl_ms};
 use crate::head::{ConvertedHead, LastHead, Origin};
 use crate::ids::{NO_TEXT, decimal, id_header, id_text, reply_queue};
+use crate::sections::behind_header;
 use crate::values::{put_entry, seconds};
 use amqp10::{Header, MapRef, Properties, Section, Sections, ValueRef};
 use amqp091::content::PropertiesWriter;
@@ -76,6 +77,49 @@ fn convert<'a>(
         persistent,
         annotations: Annotations::NONE,
         form: BodyForm::Plain,
+    }
+}
+
+/// The message that `stored` is to a client of AMQP 1.0: its sections from the annotations on as they are,
+/// with an index of what the header and the stream say. Bytes that are no message of AMQP 1.0 are as to
+/// [`decode_amqp10`].
+#[inline]
+#[must_use]
+pub fn take_amqp10<'a>(
+    stored: &'a [u8],
+    origin: Origin<'a>,
+    buffer: &'a mut DecodeBuffer,
+) -> MessageRef<'a> {
+    let is_known = buffer.head.body_behind(stored).is_some();
+    if !is_known {
+        let Some(found) = Stored::read(stored) else { return convert(stored, origin, buffer) };
+        buffer.index(&found, origin.offset);
+    }
+    let sections = behind_header(stored);
+    let message = buffer.head.message(sections, origin, &mut buffer.out);
+    MessageRef { form: BodyForm::Amqp10, ..message }
+}
+
+impl DecodeBuffer {
+    /// Makes the index of a stored message.
+    fn index(&mut self, stored: &Stored<'_>, offset: u64) {
+        let Self { out, head } = self;
+        out.clear();
+        let delivery_mode = stored.delivery_mode();
+        let (mut room, mut offset_at) = (NO_TEXT, 0);
+        let mut writer = PropertiesWriter::new(out);
+        writer.headers(|out| {
+            BesideSections::Offset(offset).put(out);
+            offset_at = out.len().saturating_sub(size_of::<u64>());
+        });
+        writer.delivery_mode(delivery_mode);
+        writer.priority(stored.header.priority);
+        writer.expiration(stored.header.ttl_ms.map(|ttl_ms| decimal(ttl_ms.into(), &mut room)));
+        writer.finish();
+        let Annotated { exchange, routing_key, .. } = Annotated::read(stored.annotations);
+        let exchange = exchange.unwrap_or_default();
+        let persistent = delivery_mode == Some(DELIVERY_MODE_PERSISTENT);
+        head.remember(stored.head, ConvertedHead { exchange, routing_key, offset_at, persistent });
     }
 }
 

@@ -39,14 +39,13 @@ pub(crate) struct ConvertedHead<'a> {
 }
 
 impl LastHead {
-    /// Remembers the sections of a message and what they became, or nothing for `None`.
+    /// Remembers what a message became, and its sections if they are given.
     pub(crate) fn remember(&mut self, stored: Option<&[u8]>, became: ConvertedHead<'_>) {
         let ConvertedHead { exchange, routing_key, offset_at, persistent } = became;
         let stored = stored.filter(|stored| stored.len() <= HEAD_BYTES_MAX);
         self.is_known = stored.is_some();
-        let Some(stored) = stored else { return };
         self.stored.clear();
-        self.stored.extend_from_slice(stored);
+        self.stored.extend_from_slice(stored.unwrap_or_default());
         self.names.clear();
         self.names.extend_from_slice(exchange);
         self.names.extend_from_slice(routing_key.unwrap_or_default());

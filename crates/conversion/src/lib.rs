@@ -26,7 +26,7 @@ mod sections;
 mod values;
 
 pub use added::{annotate, merge_annotations};
-pub use decode::{DecodeBuffer, decode_amqp10, properties_bytes_max, to_amqp091};
+pub use decode::{DecodeBuffer, decode_amqp10, properties_bytes_max, take_amqp10, to_amqp091};
 pub use encode::{DeliveryAttempt, stream_filter_value, to_amqp10};
 pub use head::Origin;
 pub use sections::{ReceiveError, ReceivedBody, ReceivedSections, receive};

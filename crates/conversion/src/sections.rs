@@ -144,7 +144,7 @@ fn are_routing_keys(value: ValueRef<'_>) -> bool {
 }
 
 /// The sections behind the header and the annotations of the hop before, which go.
-fn behind_header(sections: &[u8]) -> &[u8] {
+pub(crate) fn behind_header(sections: &[u8]) -> &[u8] {
     let mut left = Sections::new(sections);
     loop {
         let here = left.rest();
@@ -185,7 +185,9 @@ pub(crate) fn put_received(message: &MessageRef<'_>, index: PropertiesRef<'_>, o
         for (name, value) in own() {
             put_own(items, name, value);
         }
-        put_those(items, received, |name| !own().any(|(it, _)| it == name.as_bytes()));
+        put_those(items, received, |name| {
+            !WRITTEN.contains(&name) && !own().any(|(it, _)| it == name.as_bytes())
+        });
     });
     out.extend_from_slice(rest);
 }

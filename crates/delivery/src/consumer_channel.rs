@@ -31,6 +31,8 @@ pub struct ConsumerChannel {
     pub limit: Option<Arc<ChannelLimit>>,
     /// Counts of the messages that the consumer was given.
     pub tally: Arc<Tally>,
+    /// Whether the consumer is the single active one, as its client was told with its credit.
+    pub told_active: Option<bool>,
 }
 
 impl ConsumerChannel {
@@ -43,6 +45,7 @@ impl ConsumerChannel {
                 link: attach.link,
                 consumer_tag: attach.consumer_tag,
                 no_ack: attach.checkout.settling == AckMode::Auto,
+                filters: None,
                 answer: attach.answer,
             });
             room_bytes = sink.room_bytes();
@@ -54,11 +57,12 @@ impl ConsumerChannel {
             outbox: Arc::clone(attach.outbox),
             consumer_tag: attach.consumer_tag.clone(),
             checkout: attach.checkout,
-            exclusive: attach.exclusive,
-            arguments: attach.arguments,
+            exclusive: attach.asked.exclusive,
+            arguments: attach.asked.arguments.clone(),
             room: OutboxRoom::of(room_bytes),
             limit: attach.limit,
             tally: attach.tally,
+            told_active: None,
         }
     }
 
@@ -106,6 +110,11 @@ impl ConsumerChannel {
     /// Tells the client its link credit, behind the deliveries that were made before.
     pub fn tell_credit(&self, credit: ConsumerCredit, wakes: &mut Wakes) {
         wakes.extend(self.outbox.batch(&mut |sink: &mut dyn Sink| sink.flowed(self.link, credit)));
+    }
+
+    /// Notes that the client is told whether the consumer is the single active one; `None` if it knows.
+    pub fn note_active(&mut self, is_active: bool) -> Option<bool> {
+        (self.told_active.replace(is_active) != Some(is_active)).then_some(is_active)
     }
 
     /// The reason that the consumer gets no more, beside its own prefetch limit.

@@ -96,6 +96,7 @@ fn a_message_costs_no_allocation() {
                     link: LinkId(1),
                     consumer_tag: &tag,
                     no_ack: false,
+                    filters: None,
                     answer: true,
                 });
             })

@@ -9,11 +9,11 @@ use crate::message_scratch::PublishedHeads;
 use crate::outbox::{ClientOutbox, LockedServer, attach_origin, broker_channel};
 use crate::requests::{AttachAsked, LinkRequest};
 use crate::settings::ConnectionSettings;
-use amqp10::{Attach, Condition, Role, SenderSettleMode, ValueRef};
+use amqp10::{Attach, Condition, Role, SenderSettleMode, ValueRef, put_map};
 use edge::{AuthFailure, Progress, Step, Tick, Timers};
 use session::{
-    Attachment, ChannelId, Control, CreditRequest, Error, LinkOp, Negotiated, Op, Publish, Request,
-    Settle, ShortString, Table, Value,
+    Attachment, ChannelId, Control, CreditRequest, Error, LinkOp, LinkSource, Negotiated, Op,
+    Publish, Request, Settle, ShortString, Table, Value,
 };
 use std::sync::Arc;
 use stdx::Now;
@@ -329,11 +329,15 @@ fn consumer_of(attach: &Attach<'_>) -> Result<Attachment, ProtocolFault> {
             arguments.insert(ShortString::from_static(argument), value);
         }
     }
+    let mut filters = Vec::new();
+    if let Some(asked) = attach.source.and_then(|source| source.filter) {
+        put_map(&mut filters, |items| items.put_entries(asked));
+    }
     Ok(Attachment {
         queue: source_of(attach)?,
         consumer_tag: consumer_tag(attach),
         no_ack: attach.snd_settle_mode == SenderSettleMode::Settled,
-        has_link_credit: true,
+        source: Some(LinkSource { filters }),
         exclusive: false,
         arguments,
     })

@@ -273,12 +273,11 @@ impl ServerConnection {
         }
     }
 
-    /// Tells a consumer's credit, and whether it is the active one of its queue; none if that is as it was
-    /// told before.
-    pub fn flowed(&mut self, key: LinkHandle, credit: ConsumerCredit, is_active: Option<bool>) {
+    /// Tells a consumer's credit, and whether it is the active one of its queue.
+    pub fn flowed(&mut self, key: LinkHandle, credit: ConsumerCredit) {
         let Self { life, sessions, .. } = self;
         sessions.with(life, key.channel.0, &mut Vec::new(), |session, io| {
-            session.flowed(io, key.handle, credit, is_active);
+            session.flowed(io, key.handle, credit);
         });
     }
 

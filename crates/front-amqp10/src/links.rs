@@ -11,6 +11,9 @@ use amqp10::{
     ValueRef,
 };
 
+/// The kinds of filters that sources have which have any. COMPAT: RabbitMQ tells it of streams alone.
+const FILTERS: [&str; 2] = ["AMQP_FILTEX_PROP_V1_0", "AMQP_FILTEX_SQL_V1_0"];
+
 /// The link of a handle.
 #[derive(Debug, Default)]
 pub(crate) enum LinkState {
@@ -143,6 +146,9 @@ pub(crate) fn accepting<'a>(
     let mut source = attached.source.or(asked.source);
     if is_sender && let Some(source) = &mut source {
         source.default_outcome = Some(DeliveryState::RELEASED);
+        source.filter = source.filter.and(attached.filters.or(Some(MapRef::EMPTY)));
+        let is_copied = attached.filters.is_some();
+        source.distribution_mode = Some(Symbol(if is_copied { "copy" } else { "move" }));
     }
     Attach {
         source,
@@ -153,6 +159,11 @@ pub(crate) fn accepting<'a>(
             asked.snd_settle_mode
         },
         max_message_size: if is_sender { asked.max_message_size } else { Some(message_bytes_max) },
+        offered_capabilities: Symbols::Listed(if attached.filters.is_some() {
+            &FILTERS
+        } else {
+            &[]
+        }),
         ..answering(asked)
     }
 }

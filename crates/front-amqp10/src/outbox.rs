@@ -119,7 +119,7 @@ impl Sink for LockedServer {
 
     fn flowed(&mut self, link: LinkId, credit: ConsumerCredit) {
         if let Some(consumer) = self.consumers.get(link) {
-            self.server.flowed(consumer.key, credit, None);
+            self.server.flowed(consumer.key, credit);
             self.flush();
         }
     }

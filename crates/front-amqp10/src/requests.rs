@@ -1,7 +1,7 @@
 //! Requests of clients to the broker, and its answers: words that the vocabulary of sessions lacks as yet.
 
 use crate::fault::ProtocolFault;
-use amqp10::{Attach, LinkTarget, Performative, SourceTerminus};
+use amqp10::{Attach, LinkTarget, MapRef, Performative, SourceTerminus};
 use session::{
     ChannelId, CreditRequest, LinkId, Modification, Position, Publish, PublishTarget, Settle,
 };
@@ -82,6 +82,8 @@ pub struct AttachedLink<'a> {
     pub source: Option<SourceTerminus<'a>>,
     /// The target in place; `None` for what was asked for.
     pub target: Option<LinkTarget<'a>>,
+    /// The filters in place, of those that were asked for; `None` if the source has no filters.
+    pub filters: Option<MapRef<'a>>,
 }
 
 /// The answer to an attach.

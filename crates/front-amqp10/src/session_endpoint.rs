@@ -345,13 +345,7 @@ impl SessionEndpoint {
     }
 
     /// Tells a consumer's credit, behind the deliveries that were made before.
-    pub(crate) fn flowed(
-        &mut self,
-        io: &mut SessionIo<'_>,
-        handle: u32,
-        credit: ConsumerCredit,
-        is_active: Option<bool>,
-    ) {
+    pub(crate) fn flowed(&mut self, io: &mut SessionIo<'_>, handle: u32, credit: ConsumerCredit) {
         let Some(LinkState::Outgoing(outgoing)) = self.link_mut(handle) else { return };
         outgoing.flowed(credit);
         let sender = io.sender(self.channel);
@@ -361,7 +355,7 @@ impl SessionEndpoint {
             link_credit: Some(credit.credit),
             available: Some(credit.available),
             drain: credit.drain,
-            properties: is_active.map_or(MapRef::EMPTY, activity),
+            properties: credit.is_active.map_or(MapRef::EMPTY, activity),
             ..self.windows.flow()
         };
         self.waiting.flow(&sender, &self.windows, flow, io.out);

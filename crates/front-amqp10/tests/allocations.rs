@@ -41,7 +41,7 @@ fn running() -> ServerConnection {
     for handle in [0, 1] {
         let key = LinkHandle { channel: ChannelId(0), handle };
         let link = LinkId(u64::from(handle));
-        let attached = AttachedLink { link, source: None, target: None };
+        let attached = AttachedLink { link, source: None, target: None, filters: None };
         front.attached(key, Ok(attached), &mut requests);
     }
     front

@@ -101,6 +101,7 @@ fn consume(outbox: &ClientOutbox, no_ack: bool) {
             link: LINK,
             consumer_tag: &tag,
             no_ack,
+            filters: None,
             answer: true,
         });
     });

@@ -33,6 +33,7 @@ const QUEUE_DELIVERY: &[QueueRow] = rows! {
     Counter queue_get_empty_total |it| it.counts.of(Count::GotEmpty) => "Fetches from empty queues";
     Counter queue_messages_redelivered_total |it| it.counts.of(Count::Redelivered) => "Messages redelivered";
     Counter queue_messages_acked_total |it| it.counts.of(Count::Acked) => "Messages acknowledged";
+    Counter leveret_queue_messages_passed_over_total |it| it.counts.of(Count::PassedOver) => "Messages passed over by consumers' filters";
 };
 
 /// Messages enqueued by queue. For all queues together this figure is written by queue type instead.

@@ -363,7 +363,7 @@ impl Task {
             if let Err(disconnect) = self.turn(wakeup).await {
                 return disconnect;
             }
-            if is_bulk {
+            if is_bulk || self.written.gives_way() {
                 tokio::task::yield_now().await;
             } else {
                 tokio::task::coop::consume_budget().await;

@@ -4,7 +4,7 @@ use crate::global_prefetch::ChannelLimit;
 use crate::tally::Tally;
 use meta::ConnectionId;
 use queue::Checkout;
-use session::{ChannelId, LinkId, Outbox, ShortString, Table};
+use session::{Attachment, ChannelId, LinkId, Outbox, ShortString};
 use std::sync::Arc;
 
 /// The channel a consumer belongs to.
@@ -24,10 +24,8 @@ pub struct Attach<'a> {
     pub outbox: &'a Arc<dyn Outbox>,
     /// Tag of the consumer.
     pub consumer_tag: &'a ShortString,
-    /// Whether the consumer is to be the only one.
-    pub exclusive: bool,
-    /// Arguments of the consumer.
-    pub arguments: Table,
+    /// The consumer as its client asks for it.
+    pub asked: &'a Attachment,
     /// Whether the client waits for an answer.
     pub answer: bool,
     /// Limit that the consumer shares with the others of its channel.

@@ -22,10 +22,12 @@ pub enum Count {
     Redelivered,
     /// Messages that were acknowledged.
     Acked,
+    /// Messages that filters of consumers have passed over.
+    PassedOver,
 }
 
 /// Number of kinds of count.
-const KINDS: usize = 8;
+const KINDS: usize = 9;
 
 /// Counters that anybody reads, and one thread at a time writes each of: under the lock of the queue, or of
 /// the channel's outbox. A tally that was never used has no counters.

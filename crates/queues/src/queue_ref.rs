@@ -388,9 +388,15 @@ impl LinkRef {
         classic!(self, consumer => consumer.resume_limited(), {})
     }
 
-    /// Resumes deliveries, since the link's connection can take them again.
-    pub fn resume(&self) {
-        each!(self, consumer => consumer.resume())
+    /// Resumes deliveries, since the link's connection can take them again. Returns the steps of a filter of
+    /// messages that this took.
+    pub fn resume(&self) -> usize {
+        match self {
+            Self::Classic(consumer) => consumer.resume(),
+            Self::Quorum(consumer) => consumer.resume(),
+            Self::Stream(consumer) => return consumer.resume(),
+        }
+        0
     }
 
     /// Begins to give messages back in several parts: the queue delivers nothing until the guard is dropped.

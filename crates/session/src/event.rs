@@ -83,6 +83,8 @@ pub enum Event<'a> {
         consumer_tag: &'a ShortString,
         /// Deliveries are settled when sent: no delivery tag is remembered.
         no_ack: bool,
+        /// The filters in place, a map in AMQP 1.0's encoding; none of a queue that has no filters.
+        filters: Option<&'a [u8]>,
         /// Whether the client waits for the answer.
         answer: bool,
     },

@@ -25,8 +25,8 @@ pub use outbox::{
 };
 pub use request::{
     Attachment, Content, Control, CreditRequest, ExchangeBinding, ExchangeDeclaration, Flag,
-    HeadPlace, MessageChanges, Modification, Op, Outcome, OwnedContent, Publish, QueueBinding,
-    QueueDeclaration, ReadInput, Request, Settle, Span,
+    HeadPlace, LinkSource, MessageChanges, Modification, Op, Outcome, OwnedContent, Publish,
+    QueueBinding, QueueDeclaration, ReadInput, Request, Settle, Span,
 };
 pub use stream::{
     Append, CHUNK_HEADER_BYTES, ChunkData, ChunkDelivery, ChunkSelection, ONLY_CHANNEL, Properties,

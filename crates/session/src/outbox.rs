@@ -113,6 +113,8 @@ pub struct ConsumerCredit {
     pub available: u32,
     /// Whether the client asked for the credit to be used up.
     pub drain: bool,
+    /// Whether the consumer is its queue's single active one; `None` if the client knows, or there is none.
+    pub is_active: Option<bool>,
 }
 
 /// The broker's answer to a publish.

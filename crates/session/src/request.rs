@@ -385,6 +385,14 @@ pub struct QueueBinding {
     pub arguments: Table,
 }
 
+/// The source of a link on which a client consumes: deliveries are limited by [`Request::Flow`], and messages
+/// are taken in sections of AMQP 1.0, as a queue may store them.
+#[derive(Debug, Default)]
+pub struct LinkSource {
+    /// The filters that the client asks for, a map in AMQP 1.0's encoding; empty for none.
+    pub filters: Vec<u8>,
+}
+
 /// The consumer that a client attaches.
 #[derive(Debug)]
 pub struct Attachment {
@@ -394,8 +402,8 @@ pub struct Attachment {
     pub consumer_tag: ShortString,
     /// Whether deliveries are settled when they are sent.
     pub no_ack: bool,
-    /// Whether the client limits deliveries by [`Request::Flow`], instead of by the channel's prefetch limit.
-    pub has_link_credit: bool,
+    /// The source of the client's link; none of consumers that the channel's prefetch limit limits.
+    pub source: Option<LinkSource>,
     /// Whether the consumer is the only one of the queue.
     pub exclusive: bool,
     /// Arguments.

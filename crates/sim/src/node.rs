@@ -293,7 +293,7 @@ impl SingleClient {
             queue,
             consumer_tag,
             no_ack,
-            has_link_credit: false,
+            source: None,
             exclusive,
             arguments,
         }))?;

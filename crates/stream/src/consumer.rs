@@ -2,15 +2,18 @@
 //! and what is newly committed make its connection's task read on, as far as credit and room go.
 
 use crate::cursor::{Cursor, Pause, Read};
+use crate::filtering::MessageFilter;
 use crate::follower::Follower;
 use crate::listed::SubscriptionView;
 use crate::readers::{Ended, Reader};
 use crate::source::Lent;
 use crate::stream::{Stream, check_open};
+use message::BodyForm;
 use queue::{AckMode, CreditMode, DeliveryRoom, LinkCredit};
 use queue_type::{
     Activity, AfterDetach, Attach, AttachRefused, ConsumerView, Count, Settled, Tally, Wakes,
 };
+use routing::LinkFilters;
 use session::{ChannelId, ConsumerCredit, CreditRequest, Event, Settle, ShortString, Table};
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -71,8 +74,20 @@ impl Stream {
     pub fn attach(self: &Arc<Self>, attach: Attach<'_>) -> Result<Arc<Consumer>, AttachRefused> {
         check(self, &attach)?;
         let now_ms = self.services.time.unix_ms();
-        let cursor = Cursor::open(self, &attach.arguments, now_ms);
-        let cursor = cursor.map_err(AttachRefused::Unfit)?;
+        let mut arguments = attach.asked.arguments.clone();
+        let (mut form, mut filters) = (BodyForm::Plain, None);
+        if let Some(source) = &attach.asked.source {
+            let mut asked = LinkFilters::decode(&source.filters);
+            for (name, value) in std::mem::take(&mut asked.arguments) {
+                arguments.push(name, value);
+            }
+            (form, filters) = (BodyForm::Amqp10, Some(asked));
+        }
+        let cursor = Cursor::open(self, &arguments, form, now_ms);
+        let mut cursor = cursor.map_err(AttachRefused::Unfit)?;
+        let (sections, in_place) =
+            filters.map_or((None, None), |it| (it.sections, Some(it.in_place)));
+        cursor.filter = sections.map(|sections| MessageFilter::new(sections, now_ms));
         let consumer = Arc::new(Consumer {
             stream: Arc::clone(self),
             follower: Follower::new(
@@ -83,7 +98,7 @@ impl Stream {
             ),
             facts: Facts {
                 consumer_tag: attach.consumer_tag.clone(),
-                arguments: attach.arguments,
+                arguments,
                 is_no_ack: attach.checkout.settling == AckMode::Auto,
             },
             state: Mutex::new(State::new(cursor, attach.checkout.credit_mode)),
@@ -97,10 +112,11 @@ impl Stream {
             link: attach.link,
             consumer_tag: attach.consumer_tag,
             no_ack: consumer.facts.is_no_ack,
+            filters: in_place.as_deref(),
             answer: attach.answer,
         };
         consumer.follower.tell(attached);
-        consumer.resume();
+        consumer.read_on_here();
         Ok(consumer)
     }
 }
@@ -157,7 +173,7 @@ impl Consumer {
     /// Counts all unacked messages as settled, as when the channel recovers.
     pub fn settle_all(self: &Arc<Self>) {
         self.forget_unacked();
-        self.resume();
+        self.read_on_here();
     }
 
     fn forget_unacked(&self) {
@@ -175,7 +191,7 @@ impl Consumer {
             let State { room, prefetch, n_unacked, .. } = &mut *state;
             room.set_prefetch(Some(*prefetch), *n_unacked);
         }
-        self.resume();
+        self.read_on_here();
     }
 
     /// Takes the link's credit as its client sees it. The client is told what is left, if it wishes, behind
@@ -187,7 +203,7 @@ impl Consumer {
             state.room.flow(LinkCredit { delivery_count, credit });
             state.is_draining = drain && state.room.is_of_link();
         }
-        self.resume();
+        self.read_on_here();
         if request.echo && !request.drain {
             let told = self.tell_credit(&stdx::lock(&self.state), false);
             told.into_iter().for_each(Waker::wake);
@@ -207,12 +223,21 @@ impl Consumer {
         let LinkCredit { delivery_count, credit } = state.room.link_credit()?;
         let n_available = state.cursor.n_available(&self.stream);
         let available = u32::try_from(n_available).unwrap_or(u32::MAX);
-        let credit = ConsumerCredit { delivery_count, credit, available, drain };
+        let credit = ConsumerCredit { delivery_count, credit, available, drain, is_active: None };
         self.follower.batch(&mut |sink| sink.flowed(self.follower.link, credit))
     }
 
-    /// Delivers what there is: the connection can take deliveries again, or more is to be read.
-    pub fn resume(self: &Arc<Self>) {
+    /// Delivers what there is: the connection can take deliveries again, or more is to be read. A filter has
+    /// another turn, of as many steps as returned.
+    pub fn resume(self: &Arc<Self>) -> usize {
+        if let Some(filter) = &mut stdx::lock(&self.state).cursor.filter {
+            filter.begin_turn(self.stream.services.time.unix_ms());
+        }
+        self.read_on_here();
+        stdx::lock(&self.state).cursor.filter.as_ref().map_or(0, MessageFilter::n_steps)
+    }
+
+    fn read_on_here(self: &Arc<Self>) {
         if let Some(waker) = self.read_on() {
             waker.wake();
         }
@@ -249,8 +274,8 @@ impl Consumer {
         })
     }
 
-    /// Reads and delivers as far as credit, room and what is committed go. Returns the waker of its
-    /// connection's task, if that is not this one.
+    /// Reads and delivers as far as credit, room, the turn of a filter and what is committed go. Returns the
+    /// waker of its connection's task, if that is not this one.
     fn read_on(self: &Arc<Self>) -> Option<Waker> {
         let mut state = stdx::lock(&self.state);
         let mut waker = None;
@@ -258,6 +283,12 @@ impl Consumer {
             let credit = state.credit();
             if credit == 0 {
                 return self.end_drain(&mut state).or(waker);
+            }
+            if let Some(filter) = &mut state.cursor.filter
+                && filter.is_turn_over()
+            {
+                let is_new = filter.begins_to_pause();
+                return is_new.then(|| self.follower.tell_readable()).flatten().or(waker);
             }
             let (mut pause, mut n_delivered) = (Pause::ChunkEnds, 0);
             let told = self.follower.batch(&mut |sink| {
@@ -267,6 +298,9 @@ impl Consumer {
                     .add(if auto { Count::DeliveredAuto } else { Count::Delivered }, n_delivered);
             });
             waker = told.or(waker);
+            if let Some(filter) = &mut state.cursor.filter {
+                self.stream.readers.note_passed_over(filter.take_passed_over());
+            }
             state.room.take(n_delivered);
             if !self.facts.is_no_ack {
                 state.n_unacked += n_delivered;
@@ -274,6 +308,7 @@ impl Consumer {
             }
             match pause {
                 Pause::NoRoom => return waker,
+                Pause::TurnEnds => continue,
                 Pause::NoCredit => return self.end_drain(&mut state).or(waker),
                 Pause::ChunkEnds => {}
                 Pause::Damaged(damaged) => return self.fail(&mut state, &damaged.0).or(waker),
@@ -320,8 +355,10 @@ impl Reader for Consumer {
         &self.follower
     }
 
+    /// A filter is not evaluated on the thread of a publisher.
     fn read_here(self: Arc<Self>) -> Option<Waker> {
-        self.read_on()
+        let has_filter = stdx::lock(&self.state).cursor.filter.is_some();
+        if has_filter { self.follower.tell_readable() } else { self.read_on() }
     }
 
     fn view(&self) -> Option<ConsumerView> {

@@ -1,13 +1,14 @@
 //! How far a consumer of messages has read. Never whose it is.
 
 use crate::arguments;
+use crate::filtering::MessageFilter;
 use crate::losses::StreamDamage;
 use crate::messages::{Damaged, Messages};
 use crate::source::{Lent, Source};
 use crate::stream::{Stream, check_open};
 use chunk_log::{ChunkLogError, Next, ReaderOptions, Start};
-use conversion::{DecodeBuffer, Origin, decode_amqp10};
-use message::MessageRef;
+use conversion::{DecodeBuffer, Origin, decode_amqp10, take_amqp10};
+use message::{BodyForm, MessageRef};
 use meta::Name;
 use session::{Delivery, LinkId, Position, Room, Sink, Table};
 use stdx::UnixMs;
@@ -19,6 +20,10 @@ pub(crate) struct Cursor {
     messages: Messages,
     /// The name of the stream.
     stream: Name,
+    /// The form in which messages are delivered.
+    form: BodyForm,
+    /// The filter of what is delivered.
+    pub(crate) filter: Option<MessageFilter>,
     /// The conversion of the message that is delivered.
     converted: DecodeBuffer,
     /// The time of the chunk, milliseconds since 1970.
@@ -32,7 +37,7 @@ pub struct StreamMessage<'a> {
     pub offset: u64,
     /// The time of its chunk, milliseconds since 1970.
     pub chunk_timestamp_ms: i64,
-    /// The message as a consumer of AMQP 0-9-1 would be given it.
+    /// The message as a consumer would be given it, in the form that it takes.
     pub message: MessageRef<'a>,
 }
 
@@ -40,6 +45,8 @@ pub struct StreamMessage<'a> {
 #[derive(Debug)]
 pub(crate) enum Pause {
     NoCredit,
+    /// The filter has looked at enough messages for now.
+    TurnEnds,
     /// The outbox has no room; it has noted the link.
     NoRoom,
     ChunkEnds,
@@ -57,8 +64,13 @@ pub(crate) enum Read {
 }
 
 impl Cursor {
-    /// Opens a cursor where the arguments of a consumer say.
-    pub(crate) fn open(stream: &Stream, arguments: &Table, now_ms: UnixMs) -> Result<Self, String> {
+    /// Opens a cursor where the arguments of a consumer say, for messages in this form.
+    pub(crate) fn open(
+        stream: &Stream,
+        arguments: &Table,
+        form: BodyForm,
+        now_ms: UnixMs,
+    ) -> Result<Self, String> {
         check_open(stream)?;
         let resource = stream.def().resource();
         let failed =
@@ -91,6 +103,8 @@ impl Cursor {
             source,
             messages,
             stream,
+            form,
+            filter: None,
             converted: DecodeBuffer::default(),
             chunk_timestamp_ms: 0,
         })
@@ -99,10 +113,18 @@ impl Cursor {
     /// The next message of the chunk.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<StreamMessage<'_>>, Damaged> {
-        let Some((offset, message)) = self.messages.next()? else { return Ok(None) };
+        Ok(self.messages.advance()?.map(|offset| self.message(offset)))
+    }
+
+    /// The message that was gone on to last.
+    #[inline]
+    fn message(&mut self, offset: u64) -> StreamMessage<'_> {
         let origin = Origin { stream: self.stream.as_bytes(), offset };
-        let message = decode_amqp10(message, origin, &mut self.converted);
-        Ok(Some(StreamMessage { offset, chunk_timestamp_ms: self.chunk_timestamp_ms, message }))
+        let message = match self.form {
+            BodyForm::Plain => decode_amqp10(self.messages.message(), origin, &mut self.converted),
+            BodyForm::Amqp10 => take_amqp10(self.messages.message(), origin, &mut self.converted),
+        };
+        StreamMessage { offset, chunk_timestamp_ms: self.chunk_timestamp_ms, message }
     }
 
     /// Delivers what is left of the chunk; returns how many messages were delivered too.
@@ -117,11 +139,20 @@ impl Cursor {
             if n_delivered == credit {
                 break Pause::NoCredit;
             }
-            let next = match self.next() {
-                Ok(Some(next)) => next,
+            let offset = match self.messages.advance() {
+                Ok(Some(offset)) => offset,
                 Ok(None) => break Pause::ChunkEnds,
                 Err(damaged) => break Pause::Damaged(damaged),
             };
+            if let Some(filter) = &mut self.filter
+                && !filter.passes(self.messages.message())
+            {
+                if filter.is_turn_over() {
+                    break Pause::TurnEnds;
+                }
+                continue;
+            }
+            let next = self.message(offset);
             let delivery = Delivery {
                 position: Position(next.offset),
                 redelivered: false,

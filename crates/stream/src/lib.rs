@@ -6,6 +6,7 @@ mod arguments;
 mod confirms;
 mod consumer;
 mod cursor;
+mod filtering;
 mod follower;
 mod groups;
 mod inspection;

@@ -78,6 +78,8 @@ fn unpack(batch: &SubBatch<'_>, bytes_max: u32) -> Result<Bytes, Damaged> {
 pub(crate) struct Messages {
     chunk: Run,
     sub_batch: Run,
+    /// The place of the message that was gone on to last, and whether that is in the sub-batch.
+    message: (Range<usize>, bool),
     /// The offset of the first message to give: earlier messages are passed over.
     first_offset: u64,
     /// The largest sub-batch that is unpacked, in bytes.
@@ -101,17 +103,20 @@ impl Messages {
         u64::from(self.chunk.n_left) + u64::from(self.sub_batch.n_left)
     }
 
-    /// The next message with its offset.
+    /// Goes on to the next message, whose offset is returned; [`Messages::message`] is the message.
     ///
     /// # Errors
     /// The chunk is damaged, or a sub-batch cannot be unpacked.
-    pub(crate) fn next(&mut self) -> Result<Option<(u64, &[u8])>, Damaged> {
-        let (offset, place, in_sub_batch) = loop {
+    pub(crate) fn advance(&mut self) -> Result<Option<u64>, Damaged> {
+        loop {
             let in_sub_batch = self.sub_batch.n_left > 0;
             let run = if in_sub_batch { &mut self.sub_batch } else { &mut self.chunk };
             match run.next(self.unpacked_bytes_max)? {
                 Next::Message(offset, _) if offset < self.first_offset => {}
-                Next::Message(offset, place) => break (offset, place, in_sub_batch),
+                Next::Message(offset, place) => {
+                    self.message = (place, in_sub_batch);
+                    return Ok(Some(offset));
+                }
                 Next::SubBatch(run) if !in_sub_batch => self.sub_batch = run,
                 Next::SubBatch(_) => {
                     return Err(Damaged("the chunk has a sub-batch inside a sub-batch".to_owned()));
@@ -122,8 +127,14 @@ impl Messages {
                     return Ok(None);
                 }
             }
-        };
-        let run = if in_sub_batch { &self.sub_batch } else { &self.chunk };
-        Ok(Some((offset, run.bytes.get(place).unwrap_or_default())))
+        }
+    }
+
+    /// The message that was gone on to last.
+    #[inline]
+    pub(crate) fn message(&self) -> &[u8] {
+        let (place, in_sub_batch) = &self.message;
+        let run = if *in_sub_batch { &self.sub_batch } else { &self.chunk };
+        run.bytes.get(place.clone()).unwrap_or_default()
     }
 }

@@ -57,6 +57,8 @@ pub(crate) struct Readers {
     n_delivered: AtomicU64,
     /// Messages that such consumers have settled since the node started.
     n_acked: AtomicU64,
+    /// Messages that filters of such consumers have passed over since the node started.
+    n_passed_over: AtomicU64,
 }
 
 #[derive(Default)]
@@ -231,12 +233,17 @@ impl Readers {
         self.n_acked.fetch_add(n, Ordering::Relaxed);
     }
 
+    pub(crate) fn note_passed_over(&self, n: u64) {
+        self.n_passed_over.fetch_add(n, Ordering::Relaxed);
+    }
+
     /// Counts of messages, of which so many were published.
     pub(crate) fn counts(&self, n_published: u64) -> Counts {
         Counts::from_iter([
             (Count::Published, n_published),
             (Count::Delivered, self.n_delivered.load(Ordering::Relaxed)),
             (Count::Acked, self.n_acked.load(Ordering::Relaxed)),
+            (Count::PassedOver, self.n_passed_over.load(Ordering::Relaxed)),
         ])
     }
 

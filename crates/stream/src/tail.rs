@@ -3,6 +3,7 @@
 use crate::cursor::{Cursor, Read, StreamMessage};
 use crate::messages::Damaged;
 use crate::stream::Stream;
+use message::BodyForm;
 use session::Table;
 use std::sync::Arc;
 
@@ -20,7 +21,8 @@ impl Tail {
     /// # Errors
     /// The text by which a consumer is refused.
     pub fn open(stream: &Stream, arguments: &Table) -> Result<Self, String> {
-        let cursor = Cursor::open(stream, arguments, stream.services.time.unix_ms())?;
+        let cursor =
+            Cursor::open(stream, arguments, BodyForm::Plain, stream.services.time.unix_ms())?;
         let me = stream.me.upgrade().ok_or_else(|| "the stream is gone".to_owned())?;
         Ok(Self { next_offset: cursor.next_offset(), cursor, stream: me })
     }

@@ -138,7 +138,7 @@ impl Parts {
             timeout: self.numbers[0],
             dynamic: self.has(2),
             distribution_mode: self.has(3).then_some(Symbol("move")),
-            filter: self.map(),
+            filter: Some(self.map()),
             default_outcome: self.has(19).then(|| DeliveryState::Outcome(self.outcome())),
             outcomes: symbols,
             ..SourceTerminus::default()

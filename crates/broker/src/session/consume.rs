@@ -27,10 +27,9 @@ impl Links {
         }
         let broker = Arc::clone(&client.access.broker);
         // Where it begins may have to be looked up on the disk.
-        let _disk = match consume.arguments.get(b"x-stream-offset") {
-            Some(_) => broker.connections.disk_turn().await,
-            None => None,
-        };
+        let says_where = consume.arguments.get(b"x-stream-offset").is_some()
+            || consume.source.as_ref().is_some_and(|source| !source.filters.is_empty());
+        let _disk = if says_where { broker.connections.disk_turn().await } else { None };
         let (queue, turn) = client.queue_to_attach(channel, &consume.queue).await?;
         client.access.check_exclusive_access(&queue)?;
         let consumer_tag = self.consumer_tag(client, channel, &consume.consumer_tag)?;
@@ -39,7 +38,7 @@ impl Links {
         let priority = consume.arguments.get(b"x-priority");
         let checkout = Checkout {
             settling: ack_mode(consume.no_ack),
-            credit_mode: if consume.has_link_credit {
+            credit_mode: if consume.source.is_some() {
                 CreditMode::Link
             } else {
                 CreditMode::of_prefetch(client.channels.prefetch(channel))
@@ -55,8 +54,7 @@ impl Links {
             link,
             outbox: &client.turn.outbox,
             consumer_tag: &consumer_tag,
-            exclusive: consume.exclusive,
-            arguments: consume.arguments.clone(),
+            asked: consume,
             answer: !control.nowait,
             limit: client.channels.limit(channel),
             node_timeout_ms: client.access.broker.limits().quorum_timeout_ms,
@@ -109,6 +107,7 @@ impl Links {
                 link,
                 consumer_tag: &consumer_tag,
                 no_ack: true,
+                filters: None,
                 answer: !control.nowait,
             });
         });

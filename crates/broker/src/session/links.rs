@@ -15,6 +15,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use trace::events::EventHeaders;
 
+/// The steps of filters of messages after which other connections have their turn: a millisecond or two.
+const RESUME_STEPS_MAX: usize = 200_000;
+
 /// Messages that are settled or come back under one lock; one read has fewer that name one each.
 pub(super) const SETTLES_AT_ONCE: usize = 4096;
 
@@ -98,17 +101,23 @@ impl Links {
         }
     }
 
-    /// Resumes deliveries on these links, since the client has read.
-    pub(super) fn resume(&self, client: &Client, links: &[LinkId]) {
-        for id in links {
+    /// Resumes deliveries on these links, since the client has read. False if filters have had enough steps:
+    /// the rest of the links are noted again in the outbox.
+    pub(super) fn resume(&self, client: &Client, links: &[LinkId]) -> bool {
+        let (mut n_steps, mut left) = (0, links.iter());
+        while n_steps < RESUME_STEPS_MAX
+            && let Some(id) = left.next()
+        {
             match self.get(*id) {
-                Some(link) => link.resume(),
+                Some(link) => n_steps += link.resume(),
                 None => {
                     let token = client.reply_token(*id);
                     token.into_iter().for_each(|it| client.access.broker.replies.resume(it));
                 }
             }
         }
+        client.turn.tell(|sink| left.clone().for_each(|id| sink.readable(*id)));
+        n_steps < RESUME_STEPS_MAX
     }
 
     /// COMPAT: `global` limits each consumer, as in RabbitMQ 4.3, and also those that exist already: Celery

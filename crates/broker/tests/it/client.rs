@@ -2,13 +2,14 @@
 
 use broker::{Broker, BrokerOptions, Identity, Limits, Session, StorageOptions};
 use log::WalOptions;
-use message::Properties;
+use message::{BodyForm, Properties};
 use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
 use segments::Disk;
 use session::{
     Attachment, ChannelId, ConsumerCredit, Content, Control, CreditRequest, ExchangeDeclaration,
-    LinkId, MessageChanges, MethodTag, Modification, Op, Outbox, Outcome, Position, Publish,
-    QueueBinding, QueueDeclaration, Request, ReturnReason, Settle, ShortString, Span, Table, Value,
+    LinkId, LinkSource, MessageChanges, MethodTag, Modification, Op, Outbox, Outcome, Position,
+    Publish, QueueBinding, QueueDeclaration, Request, ReturnReason, Settle, ShortString, Span,
+    Table, Value,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::future::Future;
@@ -21,6 +22,12 @@ use testing::outbox::{
     Content as Message, Given, OwnedConfirmation, Recorder, Space, Transcript, What,
 };
 use testing::{MemoryDisk, first_user};
+
+/// The first data section; the sections if there is none.
+pub(crate) fn data_of(sections: &[u8]) -> &[u8] {
+    let data = |it| if let Ok(amqp10::Section::Data(data)) = it { Some(data) } else { None };
+    amqp10::Sections::new(sections).find_map(data).unwrap_or(sections)
+}
 
 /// A client's side of what it was told.
 #[derive(Default)]
@@ -73,7 +80,13 @@ impl Told {
 }
 
 fn line(what: &What) -> String {
-    let text = |content: &Message| String::from_utf8_lossy(&content.body).into_owned();
+    let text = |content: &Message| {
+        let body = match content.form {
+            BodyForm::Plain => &*content.body,
+            BodyForm::Amqp10 => data_of(&content.body),
+        };
+        String::from_utf8_lossy(body).into_owned()
+    };
     let body = |given: &Given| text(&given.content) + if given.redelivered { " again" } else { "" };
     match what {
         What::Deliver { given, .. } => format!("deliver {}", body(given)),
@@ -330,7 +343,7 @@ impl Client {
             queue: short(queue),
             consumer_tag: short(tag),
             no_ack: false,
-            has_link_credit: false,
+            source: None,
             exclusive,
             arguments: table(arguments),
         }))
@@ -353,9 +366,22 @@ impl Client {
             queue: short(queue),
             consumer_tag: short(tag),
             no_ack,
-            has_link_credit: true,
+            source: Some(LinkSource::default()),
             exclusive: false,
             arguments: table(arguments),
+        }));
+        *self.told().n_delivered.last_key_value().unwrap().0
+    }
+
+    /// Consumes by link credit with filters, an encoded map; returns the link.
+    pub(crate) fn consume_filtered(&mut self, queue: &str, tag: &str, filters: Vec<u8>) -> u64 {
+        self.ask(Op::Attach(Attachment {
+            queue: short(queue),
+            consumer_tag: short(tag),
+            no_ack: true,
+            source: Some(LinkSource { filters }),
+            exclusive: false,
+            arguments: Table::default(),
         }));
         *self.told().n_delivered.last_key_value().unwrap().0
     }
@@ -388,7 +414,7 @@ impl Client {
             queue: short(queue),
             consumer_tag: short(""),
             no_ack,
-            has_link_credit: false,
+            source: None,
             exclusive: false,
             arguments: Table::default(),
         }))
@@ -425,7 +451,7 @@ impl Client {
                 routing_key,
                 properties,
                 content: Content::Inline(body),
-                form: message::BodyForm::Plain,
+                form: BodyForm::Plain,
                 mandatory: matches!(kind, Kind::Mandatory),
                 persistent: matches!(kind, Kind::Persistent),
                 immediate: false,
@@ -475,7 +501,7 @@ impl Client {
                 routing_key,
                 properties,
                 content,
-                form: message::BodyForm::Plain,
+                form: BodyForm::Plain,
                 mandatory: matches!(kind, Kind::Mandatory),
                 persistent: is_persistent || matches!(kind, Kind::Persistent),
                 immediate: matches!(kind, Kind::Immediate),

@@ -455,14 +455,7 @@ fn settlements_may_be_late_as_far_as_each_consumer_has_room() {
     let consume = |consumer_tag, no_ack| {
         let (queue, consumer_tag) = (short("q"), short(consumer_tag));
         let (exclusive, arguments) = (false, Table::default());
-        Op::Attach(Attachment {
-            queue,
-            consumer_tag,
-            no_ack,
-            has_link_credit: false,
-            exclusive,
-            arguments,
-        })
+        Op::Attach(Attachment { queue, consumer_tag, no_ack, source: None, exclusive, arguments })
     };
     let cancel = |tag| Op::Detach { consumer_tag: short(tag) };
     for (op, expected) in [

@@ -3,7 +3,7 @@
 use crate::client::{Client, Kind, short, start, start_with, text, wait_until};
 use broker::{PagerOptions, StorageOptions};
 use proptest::prelude::*;
-use session::{ConsumerCredit, Op, Outcome};
+use session::{ConsumerCredit, Op, Outcome, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use testing::MemoryDisk;
@@ -218,7 +218,7 @@ impl World {
 
     fn credit_of(&self, link: &Link, drain: bool) -> ConsumerCredit {
         let Link { count: delivery_count, credit, .. } = *link;
-        ConsumerCredit { delivery_count, credit, available: self.n_ready, drain }
+        ConsumerCredit { delivery_count, credit, available: self.n_ready, drain, is_active: None }
     }
 
     /// Takes what came: never more than the credit, and all that may come.
@@ -264,5 +264,34 @@ proptest! {
     fn link_credit_agrees_with_a_naive_model(steps in prop::collection::vec(step(), 0..60)) {
         run("classic", 7, &steps);
         run("quorum", 10_000, &steps);
+    }
+}
+
+#[test]
+fn clients_that_give_credit_are_told_who_is_the_single_active_consumer() {
+    let told = |client: &Client| -> Vec<Option<bool>> {
+        client.credits().into_iter().map(|(_, credit)| credit.is_active).collect()
+    };
+    for kind in ["classic", "quorum"] {
+        let broker = start(&Arc::new(MemoryDisk::new()));
+        let (mut first, mut second) = (Client::connect(&broker), Client::connect(&broker));
+        let single = ("x-single-active-consumer", Value::Bool(true));
+        first.declare_with("q", true, &[("x-queue-type", text(kind)), single]);
+        let link = first.consume_by_credit("q", "a", true);
+        assert_eq!(told(&first), [], "no credit was given");
+        first.flow(link, 0, 5, "");
+        assert_eq!(told(&first), [Some(true)]);
+        first.flow(link, 0, 6, "echo");
+        assert_eq!(told(&first), [None], "the client knows");
+        let waiting = second.consume_by_credit("q", "b", true);
+        second.flow(waiting, 0, 5, "");
+        assert_eq!((told(&first), told(&second)), (Vec::new(), vec![Some(false)]));
+        first.ask(Op::Detach { consumer_tag: short("a") });
+        assert_eq!(told(&second), [Some(true)], "{kind}");
+        // One that comes with a higher priority takes over.
+        let link = first.consume_by_credit_with("q", "c", true, &[("x-priority", Value::I64(5))]);
+        assert_eq!(told(&second), [Some(false)], "{kind}");
+        first.flow(link, 0, 5, "");
+        assert_eq!((told(&first), told(&second)), (vec![Some(true)], Vec::new()), "{kind}");
     }
 }

@@ -27,6 +27,7 @@ mod quorum;
 mod sent_on;
 mod sharding;
 mod single_active;
+mod stream_filters;
 mod stream_queues;
 mod streams;
 mod streams_beside_queues;

@@ -100,10 +100,10 @@ impl Consumer {
     pub fn flow(&self, request: &CreditRequest) {
         let queue = &*self.queue;
         queue.with(|state, wakes| {
-            state.membership().flow(self.key, request);
+            let is_first = state.membership().flow(self.key, request);
             state.leaving().look_at_time(queue);
             state.deliveries().dispatch(queue, wakes);
-            if request.echo && !request.drain {
+            if is_first || (request.echo && !request.drain) {
                 state.membership().tell_credit(self.key, false, wakes);
             }
         });

@@ -23,6 +23,8 @@ pub(super) struct Consumers {
     /// Consumers whose link credit is to be used up, by what is there first.
     draining: Box<[ConsumerKey]>,
     had_any: bool,
+    /// The single active consumer, as clients were told.
+    pub(super) active: Option<ConsumerKey>,
     /// Whether new messages are not given out yet: the publisher is about to say that it has no more for now,
     /// by [waking](std::task::Wake) the queue.
     pub(super) is_gathering: bool,

@@ -28,8 +28,8 @@ impl Membership<'_> {
         wakes: &mut Wakes,
     ) -> Result<ConsumerKey, AttachRefused> {
         let in_exclusive_use =
-            self.consumers.is_exclusive() || (attach.exclusive && is_single_active);
-        if in_exclusive_use || (attach.exclusive && self.fifo.consumers().n_active() > 0) {
+            self.consumers.is_exclusive() || (attach.asked.exclusive && is_single_active);
+        if in_exclusive_use || (attach.asked.exclusive && self.fifo.consumers().n_active() > 0) {
             return Err(AttachRefused::ExclusiveUse);
         }
         let key = self.fifo.consumers_mut().attach(attach.checkout);

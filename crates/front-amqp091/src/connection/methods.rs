@@ -181,7 +181,7 @@ fn consuming(method: &Method<'_>) -> Result<Asked, Error> {
                 queue: short(consume.queue)?,
                 consumer_tag: short(consume.consumer_tag)?,
                 no_ack: consume.no_ack,
-                has_link_credit: false,
+                source: None,
                 exclusive: consume.exclusive,
                 arguments: table(consume.arguments)?,
             }),

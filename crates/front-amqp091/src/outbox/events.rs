@@ -72,7 +72,7 @@ impl Locked {
             Event::QueueDeleted { channel, n_messages } => {
                 self.answer(channel, QueueDeleteOk { message_count: count(n_messages) });
             }
-            Event::Attached { channel, link, consumer_tag, no_ack, answer } => {
+            Event::Attached { channel, link, consumer_tag, no_ack, answer, .. } => {
                 self.links.add(Link::new(link, channel.0, consumer_tag, no_ack));
                 if answer {
                     self.answer(channel, BasicConsumeOk { consumer_tag });

@@ -247,6 +247,7 @@ impl Talk {
             link: session::LinkId(link),
             consumer_tag: &ShortString::from_static(tag),
             no_ack: no_ack.is_set(),
+            filters: None,
             answer: false,
         });
     }

@@ -5,7 +5,7 @@ use super::consumers::ConsumerLink;
 use crate::address::{VOLATILE_QUEUE, queue_address};
 use crate::fault::{FaultScope, ProtocolFault};
 use crate::requests::{AttachedLink, LinkHandle, LinkRequest};
-use amqp10::{Condition, SourceTerminus, Symbol, Symbols, ValueRef};
+use amqp10::{Condition, MapRef, SourceTerminus, Symbol, Symbols, ValueRef};
 use session::{ChannelId, Error, ErrorKind, Event, LinkEvent, LinkId, MethodTag, ShortString};
 
 /// The broker's number of a session: 0 is none there.
@@ -48,8 +48,8 @@ impl LockedServer {
             }
             Event::Blocked { .. } => self.server.hold(true),
             Event::Unblocked => self.server.hold(false),
-            Event::Attached { channel, link, consumer_tag, .. } => {
-                self.consumer_attached(channel, link, consumer_tag);
+            Event::Attached { channel, link, consumer_tag, filters, .. } => {
+                self.consumer_attached(channel, link, consumer_tag, filters);
             }
             Event::ConsumerCancelled { channel, link, .. } => self.consumer_gone(channel, link),
             Event::Link(event) => self.take_link_event(event),
@@ -71,7 +71,7 @@ impl LockedServer {
     fn take_link_event(&mut self, event: LinkEvent) {
         match event {
             LinkEvent::PublisherAttached { origin, link } => {
-                self.attached(attached_key(origin), link);
+                self.attached(attached_key(origin), link, None);
             }
             LinkEvent::RepliesAttached { origin, link, queue } => {
                 self.replies_attached(attached_key(origin), link, &queue);
@@ -98,22 +98,32 @@ impl LockedServer {
             capabilities: Symbols::One(VOLATILE_QUEUE),
             ..SourceTerminus::default()
         };
-        let attached = AttachedLink { link, source: Some(source), target: None };
+        let attached = AttachedLink { link, source: Some(source), target: None, filters: None };
         self.server.attached(key, Ok(attached), &mut self.follow_up);
     }
 
-    fn attached(&mut self, key: LinkHandle, link: LinkId) {
-        let attached = AttachedLink { link, source: None, target: None };
+    fn attached(&mut self, key: LinkHandle, link: LinkId, filters: Option<&[u8]>) {
+        let filters = filters.map(|filters| match ValueRef::decode(filters) {
+            Ok((ValueRef::Map(filters), _)) => filters,
+            _ => MapRef::EMPTY,
+        });
+        let attached = AttachedLink { link, source: None, target: None, filters };
         self.server.attached(key, Ok(attached), &mut self.follow_up);
     }
 
     /// A consumer is attached, whose tag is its handle.
-    fn consumer_attached(&mut self, channel: ChannelId, link: LinkId, tag: &ShortString) {
+    fn consumer_attached(
+        &mut self,
+        channel: ChannelId,
+        link: LinkId,
+        tag: &ShortString,
+        filters: Option<&[u8]>,
+    ) {
         let handle = tag.as_str().and_then(|tag| tag.parse().ok());
         let Some(handle) = handle else { return };
         let key = LinkHandle { channel: session_channel(channel), handle };
         self.consumers.add(link, ConsumerLink::new(key));
-        self.attached(key, link);
+        self.attached(key, link, filters);
     }
 
     /// The broker has ended a consumer; what it holds is given back by the next read.

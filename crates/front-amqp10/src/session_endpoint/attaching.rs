@@ -86,7 +86,7 @@ impl SessionEndpoint {
         if let Err(fault) = check_pair(attach, io.has_management).and(twice) {
             return self.refuse(io, attach, &fault);
         }
-        let attached = AttachedLink { link: NO_LINK, source: None, target: None };
+        let attached = AttachedLink { link: NO_LINK, source: None, target: None, filters: None };
         let mut answer = accepting(attach, &attached, io.limits.message_bytes_max);
         answer.snd_settle_mode = SenderSettleMode::Settled;
         let state = match attach.role {

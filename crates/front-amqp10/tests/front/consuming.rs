@@ -4,10 +4,10 @@ use crate::harness::{Talk, begin, consumer, disposition, flow, id, key, open};
 use amqp10::{
     Attach, Begin, DeliveryOutcome, DeliveryState, Detach, Disposition, Flow, MapRef, Modified,
     Open, PassingState, Performative, ReceiverSettleMode, Rejected, Role, SenderSettleMode,
-    TransactionalState, ValueRef,
+    SourceTerminus, Symbol, TransactionalState, ValueRef, put_map,
 };
-use front_amqp10::{ConnectionSettings, SentMessage};
-use session::{ConsumerCredit, Position};
+use front_amqp10::{AttachedLink, ConnectionSettings, SentMessage};
+use session::{ConsumerCredit, LinkId, Position};
 
 fn attached() -> Talk {
     attached_with(consumer(0), begin())
@@ -46,12 +46,54 @@ fn an_attach_is_answered_with_the_source_in_place() {
 }
 
 #[test]
+fn an_answer_has_the_filters_in_place_of_those_asked_for() {
+    let encoded = |names: &[&str]| {
+        let mut out = Vec::new();
+        put_map(&mut out, |items| names.iter().for_each(|it| items.put_symbol(it, ValueRef::Null)));
+        out
+    };
+    let (asked, in_place) = (encoded(&["a", "b"]), encoded(&["b"]));
+    let map = |bytes| match ValueRef::decode(bytes) {
+        Ok((ValueRef::Map(map), _)) => map,
+        _ => MapRef::EMPTY,
+    };
+    let mut attach = consumer(0);
+    for (asked, in_place, answer) in [
+        (Some(map(&asked)), Some(map(&in_place)), Some(map(&in_place))),
+        (Some(map(&asked)), None, Some(MapRef::EMPTY)),
+        (None, Some(MapRef::EMPTY), None),
+    ] {
+        attach.source = attach.source.map(|it| SourceTerminus { filter: asked, ..it });
+        let attached =
+            AttachedLink { link: LinkId(1), source: None, target: None, filters: in_place };
+        let mut talk = Talk::begun();
+        talk.attaches = false;
+        talk.says(&Performative::Attach(Box::new(attach)));
+        talk.front.attached(key(0), Ok(attached), &mut Vec::new());
+        talk.hears_each(|_, performative, _| {
+            let Performative::Attach(it) = performative else { panic!("{performative:?}") };
+            let source = it.source.unwrap();
+            assert_eq!(source.filter, answer);
+            let mode = if in_place.is_some() { "copy" } else { "move" };
+            assert_eq!(source.distribution_mode, Some(Symbol(mode)));
+            assert_eq!(it.offered_capabilities.iter().count(), if mode == "copy" { 2 } else { 0 });
+        });
+    }
+}
+
+#[test]
 fn a_consumer_is_told_that_it_is_the_active_one() {
     let mut talk = attached();
     let mut told = Vec::new();
     for is_active in [true, false] {
-        let credit = ConsumerCredit { delivery_count: 2, credit: 7, available: 3, drain: false };
-        talk.front.flowed(key(0), credit, Some(is_active));
+        let credit = ConsumerCredit {
+            delivery_count: 2,
+            credit: 7,
+            available: 3,
+            drain: false,
+            is_active: Some(is_active),
+        };
+        talk.front.flowed(key(0), credit);
         talk.hears_each(|_, performative, _| {
             let Performative::Flow(flow) = performative else { panic!("{performative:?}") };
             assert_eq!((flow.handle, flow.link_credit), (Some(0), Some(7)));
@@ -77,8 +119,14 @@ fn credit_is_told_to_the_broker_and_back() {
         talk.takes_asked(),
         ["credit 100 0+10 drain false echo false", "credit 100 3+10 drain true echo true"]
     );
-    let credit = ConsumerCredit { delivery_count: 13, credit: 0, available: 2, drain: true };
-    talk.front.flowed(key(0), credit, None);
+    let credit = ConsumerCredit {
+        delivery_count: 13,
+        credit: 0,
+        available: 2,
+        drain: true,
+        is_active: None,
+    };
+    talk.front.flowed(key(0), credit);
     assert_eq!(talk.hears(), ["flow 0+400 link 0 13+0 drain"]);
 }
 
@@ -120,7 +168,7 @@ fn deliveries_are_settled_by_range() {
 /// A map of one annotation, encoded.
 fn annotation(key: ValueRef<'_>, value: ValueRef<'_>) -> Vec<u8> {
     let mut encoded = Vec::new();
-    amqp10::put_map(&mut encoded, |items| {
+    put_map(&mut encoded, |items| {
         items.put(key);
         items.put(value);
     });
@@ -266,8 +314,9 @@ fn a_closed_window_holds_back_its_session_in_order() {
     let mut talk = attached_with(consumer(0), Begin { incoming_window: 1, ..begin() });
     deliver(&mut talk, 0, b"first");
     deliver(&mut talk, 1, b"second");
-    let credit = ConsumerCredit { delivery_count: 2, credit: 0, available: 0, drain: true };
-    talk.front.flowed(key(0), credit, None);
+    let credit =
+        ConsumerCredit { delivery_count: 2, credit: 0, available: 0, drain: true, is_active: None };
+    talk.front.flowed(key(0), credit);
     deliver(&mut talk, 2, b"third");
     assert_eq!(talk.hears(), ["transfer 0 0 5"]);
     assert_eq!(talk.front.n_waiting_bytes(), 11);

@@ -158,7 +158,7 @@ impl Talk {
     pub(crate) fn attach(&mut self, key: LinkHandle) {
         let link = LinkId(100 + u64::from(key.handle));
         let mut requests = Vec::new();
-        let attached = AttachedLink { link, source: None, target: None };
+        let attached = AttachedLink { link, source: None, target: None, filters: None };
         self.front.attached(key, Ok(attached), &mut requests);
         self.take_requests(requests);
     }

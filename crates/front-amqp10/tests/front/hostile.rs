@@ -110,8 +110,14 @@ fn flows_that_wait_for_a_window_are_bounded() {
     }
     talk.hears();
     for n in 0..50_000_u32 {
-        let credit = ConsumerCredit { delivery_count: n, credit: 0, available: 0, drain: true };
-        talk.front.flowed(key(n % 2), credit, None);
+        let credit = ConsumerCredit {
+            delivery_count: n,
+            credit: 0,
+            available: 0,
+            drain: true,
+            is_active: None,
+        };
+        talk.front.flowed(key(n % 2), credit);
     }
     assert_eq!(talk.hears(), [""; 0]);
     talk.says(&Performative::Flow(flow(0, 0)));

@@ -108,8 +108,14 @@ impl PipeClient {
             self.talk.front.answer(ChannelId(0), n, n, Confirmation::Accepted);
         }
         let delivery_count = u32::try_from(self.n_delivered).unwrap();
-        let credit = ConsumerCredit { delivery_count, credit: 9, available: 0, drain: false };
-        self.talk.front.flowed(key(CONSUMER), credit, None);
+        let credit = ConsumerCredit {
+            delivery_count,
+            credit: 9,
+            available: 0,
+            drain: false,
+            is_active: None,
+        };
+        self.talk.front.flowed(key(CONSUMER), credit);
     }
 
     /// Takes everything that the server has sent.

@@ -73,7 +73,7 @@ impl Served {
             Request::Control(control) => match control.op {
                 Op::Link(LinkOp::AttachConsumer(it)) => {
                     let (queue, tag) = (it.queue.to_text(), it.consumer_tag.to_text());
-                    let how = if it.has_link_credit { "by link credit" } else { "" };
+                    let how = if it.source.is_some() { "by link credit" } else { "" };
                     format!("consume {queue} as {tag} {how}")
                 }
                 Op::Link(op) => format!("{op:?}"),
@@ -199,7 +199,7 @@ fn credit_is_given_to_the_queue_and_told_by_it() {
     let (channel, link) = (ChannelId(1), LinkId(7));
     drop(served.outbox.batch(&mut |sink: &mut dyn Sink| {
         let (consumer_tag, no_ack, answer) = (&tag, false, true);
-        sink.event(Event::Attached { channel, link, consumer_tag, no_ack, answer });
+        sink.event(Event::Attached { channel, link, consumer_tag, no_ack, filters: None, answer });
     }));
     served.hears();
     let credit = Flow { handle: Some(5), link_credit: Some(3), drain: true, ..flow(0, 0) };
@@ -210,7 +210,8 @@ fn credit_is_given_to_the_queue_and_told_by_it() {
     for position in 1..=2 {
         assert!(matches!(served.deliver(position), Room::Bytes(_)), "the outbox has room");
     }
-    let drained = ConsumerCredit { delivery_count: 3, credit: 0, available: 9, drain: true };
+    let drained =
+        ConsumerCredit { delivery_count: 3, credit: 0, available: 9, drain: true, is_active: None };
     drop(served.outbox.batch(&mut |sink| {
         sink.flowed(link, drained);
         sink.flowed(LinkId(8), drained);

@@ -608,7 +608,7 @@ async fn consumers_tell_whether_they_are_active() {
                 queue: ShortString::from_static(queue),
                 consumer_tag: ShortString::from_static(queue),
                 no_ack: true,
-                has_link_credit: false,
+                source: None,
                 exclusive: false,
                 arguments: Table::new(),
             })

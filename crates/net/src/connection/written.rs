@@ -17,6 +17,8 @@ pub(super) struct Written {
     settles: Vec<Settle>,
     /// The refusal of something that the client cannot be sent.
     refused: Option<Box<Error>>,
+    /// Whether other tasks are to have their turn before links are resumed.
+    is_turn_over: bool,
 }
 
 impl Written {
@@ -30,16 +32,23 @@ impl Written {
             match writer.flush(N_BATCHES_MAX, &mut self.resume)? {
                 Flushed::Done => return Ok(()),
                 Flushed::TaskNeeded => {
-                    if let Some(session) = &*session {
-                        session.resume(&self.resume);
-                    }
+                    self.is_turn_over =
+                        session.as_ref().is_some_and(|session| !session.resume(&self.resume));
                     self.resume.clear();
                     self.settle(writer, session);
                     self.refused = self.refused.take().or_else(|| writer.take_refusal());
+                    if self.is_turn_over {
+                        return Ok(());
+                    }
                 }
             }
         }
         Ok(())
+    }
+
+    /// Whether other tasks are to have their turn, which is asked once each time.
+    pub(super) const fn gives_way(&mut self) -> bool {
+        std::mem::replace(&mut self.is_turn_over, false)
     }
 
     /// Deliveries that nobody acknowledges were written: the broker hears of it.

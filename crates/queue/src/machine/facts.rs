@@ -5,7 +5,7 @@ use super::command::Attach;
 use super::effects::Departing;
 use super::holders::{Holder, Reach};
 use super::{Machine, Settings};
-use crate::{DeliveryCounts, PositionRange, Standings};
+use crate::{DeliveryCounts, LinkCredit, PositionRange, Standings};
 use std::ops::{Range, RangeInclusive};
 use stdx::UnixMs;
 
@@ -183,6 +183,19 @@ impl<'a> Facts<'a> {
             },
             n_held: consumer.held.len(),
         })
+    }
+
+    /// Whether a consumer is the single active one; `None` if the queue has none.
+    #[must_use]
+    pub fn is_active(self, consumer: u64) -> Option<bool> {
+        let consumers = &self.0.consumers;
+        consumers.is_single.then_some(consumers.active == Some(consumer))
+    }
+
+    /// A consumer's link credit; none with a prefetch limit.
+    #[must_use]
+    pub fn link_credit(self, consumer: u64) -> Option<LinkCredit> {
+        self.0.consumers.table.get(&consumer)?.link_credit()
     }
 
     /// Time when a consumer was given the oldest message that it holds.

@@ -131,11 +131,16 @@ impl Consumer {
             turn.apply(&Command::Flow { consumer: self.id, seen, drain });
             let Some(Answer::Flowed { credit, n_ready, .. }) = turn.take_answer() else { return };
             turn.hand_over();
-            let feed = turn.state.members.feed_mut(self.id);
-            if let Some(feed) = feed.filter(|feed| drain || echo || feed.credit.is_some()) {
+            let is_active = turn.state.machine.facts().is_active(self.id);
+            let Some(feed) = turn.state.members.feed_mut(self.id) else { return };
+            let pending = feed.credit.take();
+            let is_active = is_active.and_then(|is_active| feed.channel.note_active(is_active));
+            if drain || echo || is_active.is_some() || pending.is_some() {
                 let LinkCredit { delivery_count, credit } = credit;
                 let available = u32::try_from(n_ready).unwrap_or(u32::MAX);
-                feed.credit = Some(ConsumerCredit { delivery_count, credit, available, drain });
+                let is_active = is_active.or_else(|| pending.and_then(|it| it.is_active));
+                feed.credit =
+                    Some(ConsumerCredit { delivery_count, credit, available, drain, is_active });
                 turn.feed(self.id);
             }
         });

@@ -11,10 +11,11 @@ use queue::machine::{
     Answer, Assigned, Attach as Terms, Command, Get as Take, Items, MessageNotes, NumberRange,
     Outcome,
 };
-use queue::{AckMode, CreditMode, DeliveryCounts, Return};
+use queue::{AckMode, CreditMode, DeliveryCounts, LinkCredit, Return};
 use queue_type::{Attach, AttachRefused, Count, Given, Got, Taker};
 use session::{
-    Delivery, Event, LinkId, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Position, Room, Sink,
+    ConsumerCredit, Delivery, Event, LinkId, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN, Position, Room,
+    Sink,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -34,7 +35,7 @@ impl Turn<'_> {
             return Err(AttachRefused::Gone);
         }
         let consumer = self.state.members.next_id();
-        let of_consumer = own_timeout_ms(&attach.arguments);
+        let of_consumer = own_timeout_ms(&attach.asked.arguments);
         let of_others = self.state.terms.consumer_timeout_ms.or(attach.node_timeout_ms);
         let timeout_ms = of_consumer.or(of_others).filter(|it| *it > 0);
         self.apply(&Command::Attach(Terms {
@@ -163,6 +164,26 @@ impl Turn<'_> {
         }
         // Damaged messages are nobody's.
         self.settle(consumer, Outcome::Accepted, lost.into_iter());
+    }
+
+    /// Tells a consumer's client whether the consumer is the single active one, if it has given credit.
+    pub(crate) fn tell_active(&mut self, consumer: u64) {
+        let facts = self.state.machine.facts();
+        let Some((is_active, link)) = facts.is_active(consumer).zip(facts.link_credit(consumer))
+        else {
+            return;
+        };
+        let available = u32::try_from(facts.n_ready()).unwrap_or(u32::MAX);
+        let LinkCredit { delivery_count, credit } = link;
+        let feed = self.state.members.feed_mut(consumer);
+        let Some(feed) = feed.filter(|feed| feed.channel.told_active.is_some()) else { return };
+        if let Some(is_active) = feed.channel.note_active(is_active) {
+            let drain = feed.credit.is_some_and(|it| it.drain);
+            let is_active = Some(is_active);
+            feed.credit =
+                Some(ConsumerCredit { delivery_count, credit, available, drain, is_active });
+            self.feed(consumer);
+        }
     }
 
     /// Gives consumers what has come into memory.

@@ -142,12 +142,13 @@ impl<'t> Turn<'t> {
         for run in timed_out.chunk_by(|a, b| a.consumer == b.consumer) {
             run.iter().take(1).for_each(|it| self.end_overdue(it.consumer));
         }
+        let active = std::mem::take(&mut self.work.effects.active);
+        active.iter().for_each(|it| self.tell_active(it.consumer));
         let context = &self.queue.context;
         let Work { effects, .. } = &mut *self.work;
         if let Some(confirms) = &mut self.state.publishing.confirms {
             effects.promises.drain(..).for_each(|promise| confirms.note(promise));
         }
-        effects.active.clear();
         effects.departing.clear();
         self.state.content.forget(context, effects.released.drain(..));
     }

@@ -4,6 +4,8 @@ use super::SectionsFilter;
 use amqp10::{DescribedRef, Descriptor, MapRef, ValueRef, put_map};
 use amqp091::{ShortString, Table, Value};
 
+/// The largest map of filters, in bytes.
+const FILTERS_BYTES_MAX: usize = 16 * 1024;
 /// The name under which alone SQL is taken.
 const SQL_NAME: &str = "sql-filter";
 const SQL: FilterType = FilterType { code: 0x120, name: "amqp:sql-filter" };
@@ -50,6 +52,16 @@ enum SectionsKind {
 }
 
 impl LinkFilters {
+    /// Reads an encoded map of filters; no bytes and what is no map ask for none. Of a map that is too large
+    /// nothing is in place.
+    #[must_use]
+    pub fn decode(asked: &[u8]) -> Self {
+        match ValueRef::decode(asked) {
+            Ok((ValueRef::Map(map), _)) if asked.len() <= FILTERS_BYTES_MAX => Self::of(map),
+            _ => Self::of(MapRef::EMPTY),
+        }
+    }
+
     /// Reads the filters that a client asks for. COMPAT: of those that exclude each other the last one holds.
     #[must_use]
     pub fn of(asked: MapRef<'_>) -> Self {
@@ -140,7 +152,8 @@ fn offset(value: ValueRef<'_>) -> Option<Value> {
 fn texts(value: ValueRef<'_>) -> Option<Value> {
     let text = |value| if let ValueRef::Str(text) = value { Some(Value::from(text)) } else { None };
     if let ValueRef::List(list) = value {
-        return Some(Value::Array(list.iter().filter_map(text).collect()));
+        let texts: Vec<_> = list.iter().filter_map(text).collect();
+        return (!texts.is_empty()).then_some(Value::Array(texts));
     }
     text(value)
 }

@@ -70,8 +70,17 @@ impl SectionsFilter {
     /// annotations on, or the bare message alone.
     #[must_use]
     pub fn matches(&self, sections: &[u8], now: UnixMs) -> bool {
+        self.check(sections, now, &mut 0)
+    }
+
+    /// As [`SectionsFilter::matches`]; the steps that this took are added to `n_steps`.
+    #[must_use]
+    pub fn check(&self, sections: &[u8], now: UnixMs, n_steps: &mut usize) -> bool {
         let subject = Subject::of_sections(MessageSections::read(sections, now));
-        self.0.is_true(&subject, &mut Steps::new(STEPS_MAX))
+        let mut steps = Steps::new(STEPS_MAX);
+        let is_match = self.0.is_true(&subject, &mut steps);
+        *n_steps += STEPS_MAX - steps.n_left();
+        is_match
     }
 }
 

@@ -54,6 +54,11 @@ impl Steps {
         self.take(1 + bytes / PASSED_BYTES)
     }
 
+    /// The number of steps that are left.
+    pub(crate) const fn n_left(&self) -> usize {
+        self.n_left
+    }
+
     /// Whether more steps were needed than were left.
     pub(crate) const fn ran_out(&self) -> bool {
         self.ran_out

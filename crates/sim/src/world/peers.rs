@@ -271,9 +271,8 @@ impl World {
         let (channel, no_ack, consumer_tag) = (link.channel, link.no_ack, short(&link.tag));
         let (queue, exclusive) = (short(link.queue), false);
         self.asking = Some(link);
-        let has_link_credit = false;
-        let attachment =
-            Attachment { queue, consumer_tag, no_ack, has_link_credit, exclusive, arguments };
+        let source = None;
+        let attachment = Attachment { queue, consumer_tag, no_ack, source, exclusive, arguments };
         self.control(peer, channel, Op::Attach(attachment));
     }
 

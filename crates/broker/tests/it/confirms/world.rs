@@ -387,7 +387,7 @@ impl World {
             queue: short(&name_of(queue)),
             consumer_tag: short(&tag),
             no_ack,
-            has_link_credit: false,
+            source: None,
             exclusive: false,
             arguments: Table::default(),
         };

@@ -58,6 +58,7 @@ fn outbox() -> Arc<ClientOutbox> {
                 link: LinkId(link),
                 consumer_tag: &consumer_tag,
                 no_ack: true,
+                filters: None,
                 answer: false,
             });
         }

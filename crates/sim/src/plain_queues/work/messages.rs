@@ -227,7 +227,7 @@ impl PlainQueues {
             queue: short(queue),
             consumer_tag: short(&tag),
             no_ack,
-            has_link_credit: false,
+            source: None,
             exclusive,
             arguments,
         });

@@ -70,7 +70,7 @@ impl PlainQueues {
             queue: short(REPLY_QUEUE),
             consumer_tag: short(&tag),
             no_ack,
-            has_link_credit: false,
+            source: None,
             exclusive: false,
             arguments: Table::default(),
         });

@@ -146,7 +146,7 @@ pub(crate) fn accepting<'a>(
     let mut source = attached.source.or(asked.source);
     if is_sender && let Some(source) = &mut source {
         source.default_outcome = Some(DeliveryState::RELEASED);
-        source.filter = source.filter.and(attached.filters.or(Some(MapRef::EMPTY)));
+        source.filter = source.filter.map(|_| attached.filters.unwrap_or(MapRef::EMPTY));
         let is_copied = attached.filters.is_some();
         source.distribution_mode = Some(Symbol(if is_copied { "copy" } else { "move" }));
     }

@@ -98,7 +98,7 @@ pub use bounds::{
 pub use codec::VERSION;
 pub use command::{Arrival, Attach, Command, Get, Modify, Named, NumberRange, Outcome, Put};
 pub use effects::{Activity, Answer, Assigned, Departing, Effects, Promise, Run, Stored, TimedOut};
-pub use facts::{ConsumerFacts, Facts, WaitingPublish};
+pub use facts::{ConsumerFacts, Facts, LinkFacts, WaitingPublish};
 pub use items::{Item, Items};
 pub use modify::MessageNotes;
 pub use settings::{DeadLetters, PendingLimits, Settings};

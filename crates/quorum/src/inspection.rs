@@ -84,7 +84,7 @@ impl<'q> QuorumInspection<'q> {
     pub fn note_held_ms(&self, now_ms: UnixMs, held_ms: &mut BTreeMap<Owner, u64>) {
         let state = stdx::lock(&self.0.state);
         for (id, owner) in state.members.owners() {
-            if let Some(since_ms) = state.machine.facts().held_since_ms(id) {
+            if let Some((_, since_ms)) = state.machine.facts().held_since(id).next() {
                 let oldest_ms = held_ms.entry(owner).or_default();
                 *oldest_ms = now_ms.since(since_ms).max(*oldest_ms);
             }

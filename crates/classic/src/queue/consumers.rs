@@ -9,6 +9,15 @@ use queue_type::Given;
 use queue_type::{ChannelLimit, Owner};
 use std::sync::Arc;
 
+/// States of links (AMQP 1.0): drains that go on, and the news that clients were told.
+#[derive(Debug, Default)]
+struct LinkStates {
+    /// Consumers whose link credit is to be used up, by what is there first.
+    draining: Vec<ConsumerKey>,
+    /// The single active consumer, as clients were told.
+    active: Option<ConsumerKey>,
+}
+
 /// Consumers and `get`s by the keys that the core knows them by.
 #[derive(Default)]
 pub(super) struct Consumers {
@@ -20,11 +29,9 @@ pub(super) struct Consumers {
     n_limited: u32,
     /// Whether a consumer is exclusive.
     has_exclusive: bool,
-    /// Consumers whose link credit is to be used up, by what is there first.
-    draining: Box<[ConsumerKey]>,
     had_any: bool,
-    /// The single active consumer, as clients were told.
-    pub(super) active: Option<ConsumerKey>,
+    /// The state of links, which few queues have.
+    links: Option<Box<LinkStates>>,
     /// Whether new messages are not given out yet: the publisher is about to say that it has no more for now,
     /// by [waking](std::task::Wake) the queue.
     pub(super) is_gathering: bool,
@@ -96,18 +103,27 @@ impl Consumers {
 
     /// Sets whether a consumer's link credit is to be used up.
     pub(super) fn set_draining(&mut self, key: ConsumerKey, is_draining: bool) {
-        if is_draining || !self.draining.is_empty() {
-            let mut draining = std::mem::take(&mut self.draining).into_vec();
+        if is_draining || !self.draining().is_empty() {
+            let draining = &mut self.links.get_or_insert_default().draining;
             draining.retain(|other| *other != key);
             draining.extend(is_draining.then_some(key));
-            self.draining = draining.into_boxed_slice();
         }
+    }
+
+    /// The single active consumer, as clients were told.
+    pub(super) fn told_active(&self) -> Option<ConsumerKey> {
+        self.links.as_ref()?.active
+    }
+
+    /// Notes which consumer clients are told to be the single active one; returns that of before.
+    pub(super) fn tell_active(&mut self, active: Option<ConsumerKey>) -> Option<ConsumerKey> {
+        std::mem::replace(&mut self.links.get_or_insert_default().active, active)
     }
 
     /// Consumers whose link credit is to be used up.
     #[inline]
     pub(super) fn draining(&self) -> &[ConsumerKey] {
-        &self.draining
+        self.links.as_ref().map(|links| &*links.draining).unwrap_or_default()
     }
 
     /// Adds a consumer to those that share `limit`.

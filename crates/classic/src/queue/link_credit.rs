@@ -40,14 +40,14 @@ impl Membership<'_> {
     #[inline]
     pub(super) fn has_other_active(&self) -> bool {
         let single = self.fifo.consumers().single();
-        single.is_some_and(|single| single.active() != self.consumers.active)
+        single.is_some_and(|single| single.active() != self.consumers.told_active())
     }
 
     /// Tells the clients which consumer is the single active one now, as far as they have given credit.
     #[cold]
     pub(super) fn tell_active(&mut self, wakes: &mut Wakes) {
         let active = self.fifo.consumers().single().and_then(SingleActive::active);
-        let before = std::mem::replace(&mut self.consumers.active, active);
+        let before = self.consumers.tell_active(active);
         for consumer in before.into_iter().chain(active) {
             if self.consumers.get(consumer).is_some_and(|host| host.told_active.is_some()) {
                 self.tell_credit(consumer, false, wakes);

@@ -39,8 +39,8 @@ impl LinkNames {
             _ => None,
         };
         let mut filter = Vec::new();
-        if let Some(source) = source.filter(|source| !source.filter.is_empty()) {
-            ValueRef::Map(source.filter).encode(&mut filter);
+        if let Some(filters) = source.and_then(|source| source.filter).filter(|it| !it.is_empty()) {
+            ValueRef::Map(filters).encode(&mut filter);
         }
         if filter.len() > FILTER_BYTES_MAX {
             filter.clear();

@@ -4,8 +4,10 @@ use crate::harness::{Talk, begin, consumer, disposition, flow, id, key, publishe
 use amqp10::{
     Attach, Begin, DeliveryState, Detach, Flow, MapRef, Performative, SenderSettleMode, ValueRef,
 };
-use front_amqp10::{SentMessage, listed_session};
-use session::{ChannelId, Confirmation, ConsumerCredit, ListedLink, ListedSession, Position};
+use front_amqp10::{AttachedLink, SentMessage, listed_session};
+use session::{
+    ChannelId, Confirmation, ConsumerCredit, LinkId, ListedLink, ListedSession, Position,
+};
 
 fn listed(talk: &Talk) -> ListedSession {
     listed_session(&talk.front, ChannelId(0)).unwrap()
@@ -61,10 +63,13 @@ fn a_consuming_link_is_listed_with_its_queue_and_its_credit() {
     let plain = consumer(0);
     let source = plain.source.map(|source| amqp10::SourceTerminus {
         address: Some(ValueRef::Str("/queues/a%20b")),
-        filter: map,
+        filter: Some(map),
         ..source
     });
+    talk.attaches = false;
     talk.says(&Performative::Attach(Box::new(Attach { source, ..plain })));
+    let in_place = AttachedLink { link: LinkId(1), source: None, target: None, filters: Some(map) };
+    talk.front.attached(key(0), Ok(in_place), &mut Vec::new());
     talk.says(&Performative::Flow(Flow {
         handle: Some(0),
         delivery_count: Some(id(0)),
@@ -84,8 +89,14 @@ fn a_consuming_link_is_listed_with_its_queue_and_its_credit() {
     assert_eq!((link.settle_mode, link.message_bytes_max), ("unsettled", None));
     assert_eq!((figures(link), &link.filter), ((2, u32::MAX - 2, 0), &filter));
     talk.says(&disposition(0, 1, Some(DeliveryState::ACCEPTED)));
-    let credit = ConsumerCredit { delivery_count: 12, credit: 0, available: 0, drain: true };
-    talk.front.flowed(key(0), credit, None);
+    let credit = ConsumerCredit {
+        delivery_count: 12,
+        credit: 0,
+        available: 0,
+        drain: true,
+        is_active: None,
+    };
+    talk.front.flowed(key(0), credit);
     assert_eq!(listed(&talk).n_unsettled, 0);
     assert_eq!(figures(&listed(&talk).outgoing[0]), (12, 0, 0));
 }
@@ -98,7 +109,7 @@ fn names_and_filters_are_kept_within_bounds() {
     amqp10::put_map(&mut filter, |items| items.put_symbol("f", ValueRef::Str(&"x".repeat(5_000))));
     let Ok((ValueRef::Map(map), _)) = ValueRef::decode(&filter) else { panic!("a map") };
     let plain = consumer(0);
-    let source = plain.source.map(|source| amqp10::SourceTerminus { filter: map, ..source });
+    let source = plain.source.map(|source| amqp10::SourceTerminus { filter: Some(map), ..source });
     let snd_settle_mode = SenderSettleMode::Settled;
     let attach = Attach { name: &name, source, snd_settle_mode, ..plain };
     talk.says(&Performative::Attach(Box::new(attach)));

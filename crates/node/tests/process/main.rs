@@ -45,7 +45,6 @@ mod metric_names;
 mod missing;
 mod otel;
 mod perf_amqp10;
-mod perf_amqp10;
 mod perf_streams;
 mod readme;
 mod redrive;

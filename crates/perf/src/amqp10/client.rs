@@ -145,7 +145,7 @@ impl Client {
         let mut attach = Vec::new();
         sources.put_attach(address, is_settled, &mut attach);
         self.attach(address, &attach, |attached| {
-            let granted = attached.source.map_or(MapRef::EMPTY, |source| source.filter);
+            let granted = attached.source.and_then(|source| source.filter).unwrap_or(MapRef::EMPTY);
             match sources.missing_filter(granted) {
                 Some(name) => bail!("the broker does not take the filter '{name}'"),
                 None => Ok(()),

@@ -125,7 +125,7 @@ impl Sources {
         });
         let source = SourceTerminus {
             address: Some(ValueRef::Str(address)),
-            filter: map_of(&filters),
+            filter: Some(map_of(&filters)),
             ..SourceTerminus::default()
         };
         let attach = Attach {

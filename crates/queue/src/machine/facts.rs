@@ -37,6 +37,15 @@ pub struct WaitingPublish {
     pub number: u64,
 }
 
+/// A consumer's link (AMQP 1.0).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkFacts {
+    /// The link's credit.
+    pub credit: LinkCredit,
+    /// Whether the consumer is the single active one; `None` if the queue has none.
+    pub is_active: Option<bool>,
+}
+
 impl<'a> Facts<'a> {
     pub(super) const fn of(machine: &'a Machine) -> Self {
         Self(machine)
@@ -185,26 +194,15 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// Whether a consumer is the single active one; `None` if the queue has none.
+    /// The link of a consumer; none with a prefetch limit.
     #[must_use]
-    pub fn is_active(self, consumer: u64) -> Option<bool> {
+    pub fn link(self, consumer: u64) -> Option<LinkFacts> {
         let consumers = &self.0.consumers;
-        consumers.is_single.then_some(consumers.active == Some(consumer))
+        let is_active = consumers.is_single.then_some(consumers.active == Some(consumer));
+        Some(LinkFacts { credit: consumers.table.get(&consumer)?.link_credit()?, is_active })
     }
 
-    /// A consumer's link credit; none with a prefetch limit.
-    #[must_use]
-    pub fn link_credit(self, consumer: u64) -> Option<LinkCredit> {
-        self.0.consumers.table.get(&consumer)?.link_credit()
-    }
-
-    /// Time when a consumer was given the oldest message that it holds.
-    #[must_use]
-    pub fn held_since_ms(self, consumer: u64) -> Option<UnixMs> {
-        Some(self.0.consumers.table.get(&consumer)?.held.first()?.at_ms)
-    }
-
-    /// The positions of the messages that a consumer holds, with when it was given each.
+    /// The positions of the messages that a consumer holds, with when it was given each, the oldest first.
     pub fn held_since(self, consumer: u64) -> impl Iterator<Item = (u64, UnixMs)> + 'a {
         let held = self.0.consumers.table.get(&consumer).into_iter().flat_map(|it| it.held.iter());
         held.map(|delivery| (delivery.position, delivery.at_ms))

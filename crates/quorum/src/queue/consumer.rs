@@ -131,7 +131,7 @@ impl Consumer {
             turn.apply(&Command::Flow { consumer: self.id, seen, drain });
             let Some(Answer::Flowed { credit, n_ready, .. }) = turn.take_answer() else { return };
             turn.hand_over();
-            let is_active = turn.state.machine.facts().is_active(self.id);
+            let is_active = turn.state.machine.facts().link(self.id).and_then(|it| it.is_active);
             let Some(feed) = turn.state.members.feed_mut(self.id) else { return };
             let pending = feed.credit.take();
             let is_active = is_active.and_then(|is_active| feed.channel.note_active(is_active));

@@ -1,6 +1,7 @@
 //! Assigned messages on their way into outboxes. The machine gives a consumer as many as it may hold; those
 //! that its outbox has no room for, or that are on disk, wait here.
 
+use super::QuorumQueue;
 use super::consumer::Consumer;
 use super::notes::with_notes;
 use super::turn::Turn;
@@ -8,8 +9,8 @@ use conversion::{annotate, properties_bytes_max};
 use delivery::{COUNTS_BYTES_MAX, ConsumerChannel, add_counts, own_timeout_ms};
 use message::MessageRef;
 use queue::machine::{
-    Answer, Assigned, Attach as Terms, Command, Get as Take, Items, MessageNotes, NumberRange,
-    Outcome,
+    Answer, Assigned, Attach as Terms, Command, Get as Take, Items, LinkFacts, MessageNotes,
+    NumberRange, Outcome,
 };
 use queue::{AckMode, CreditMode, DeliveryCounts, LinkCredit, Return};
 use queue_type::{Attach, AttachRefused, Count, Given, Got, Taker};
@@ -169,12 +170,11 @@ impl Turn<'_> {
     /// Tells a consumer's client whether the consumer is the single active one, if it has given credit.
     pub(crate) fn tell_active(&mut self, consumer: u64) {
         let facts = self.state.machine.facts();
-        let Some((is_active, link)) = facts.is_active(consumer).zip(facts.link_credit(consumer))
-        else {
+        let Some(LinkFacts { credit, is_active: Some(is_active) }) = facts.link(consumer) else {
             return;
         };
         let available = u32::try_from(facts.n_ready()).unwrap_or(u32::MAX);
-        let LinkCredit { delivery_count, credit } = link;
+        let LinkCredit { delivery_count, credit } = credit;
         let feed = self.state.members.feed_mut(consumer);
         let Some(feed) = feed.filter(|feed| feed.channel.told_active.is_some()) else { return };
         if let Some(is_active) = feed.channel.note_active(is_active) {
@@ -250,7 +250,7 @@ impl Turn<'_> {
             }));
             let (assigned, n_ready) = match self.take_answer() {
                 Some(Answer::Got { assigned, n_ready, .. }) => (assigned, n_ready),
-                Some(Answer::SingleActive { .. }) => return Err(self.refuse_get()),
+                Some(Answer::SingleActive { .. }) => return Err(refuse_get(self.queue)),
                 _ => {
                     counted.into_iter().for_each(|tally| tally.add(Count::GotEmpty, 1));
                     return Ok(Got::Nothing);
@@ -338,15 +338,15 @@ impl Turn<'_> {
         }
         Some(true)
     }
+}
 
-    /// COMPAT: RabbitMQ's text.
-    fn refuse_get(&self) -> AttachRefused {
-        AttachRefused::Locked(format!(
-            "cannot obtain access to locked {}. basic.get operations are not supported by quorum queues with \
-             single active consumer",
-            self.queue.def().resource()
-        ))
-    }
+/// COMPAT: RabbitMQ's text.
+fn refuse_get(queue: &QuorumQueue) -> AttachRefused {
+    AttachRefused::Locked(format!(
+        "cannot obtain access to locked {}. basic.get operations are not supported by quorum queues with \
+         single active consumer",
+        queue.def().resource()
+    ))
 }
 
 fn lookup<'b>(backlog: &'b Backlog, assigned: &Assigned) -> Lookup<'b> {

@@ -2,7 +2,7 @@
 //! crate, which needs no fuzzer.
 
 use amqp10::MessageRef;
-use front_amqp10::management::{ManagementAnswer, ManagementRequest};
+use front_amqp10::management::{ManagementAnswer, ManagementRequest, ManagingNode};
 
 /// Any sections are a request or refused in words, and what is answered is a message.
 pub(crate) fn amqp10_management(sections: &[u8]) {
@@ -15,7 +15,7 @@ pub(crate) fn amqp10_management(sections: &[u8]) {
         }
     };
     let mut response = Vec::new();
-    request.pending.put(&answer, &mut response);
+    request.pending.put(&answer, &ManagingNode { vhost: "/", name: "a@b" }, &mut response);
     let response = MessageRef::parse(&response).expect("a response is a message");
     assert!(response.properties.is_some_and(|properties| properties.subject.is_some()));
 }

@@ -146,6 +146,7 @@ impl ScriptedBroker {
                 let response = SentMessage { position: Position(0), sections: &call.sections };
                 front.deliver(call.responses, response, more);
             }
+            LinkRequest::EndResponses(_) => {}
             LinkRequest::BeginSession(channel) => {
                 assert_eq!(self.n_published[usize::from(channel.0)], 0);
             }

@@ -109,7 +109,13 @@ impl Client {
     }
 
     fn ask(&mut self, op: Op) {
-        let control = Control { channel: ChannelId(1), origin: MethodTag(0), nowait: false, op };
+        let control = Control {
+            channel: ChannelId(1),
+            origin: MethodTag(0),
+            nowait: false,
+            refusal: session::RefusalScope::Channel,
+            op,
+        };
         self.submit(&[], &mut vec![Request::Control(Box::new(control))]);
     }
 }

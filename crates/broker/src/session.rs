@@ -16,6 +16,7 @@ mod global_prefetch;
 mod limits;
 mod link_requests;
 mod links;
+mod management;
 mod named;
 mod properties;
 mod publish;
@@ -42,8 +43,8 @@ use link_requests::refuse_publish;
 use links::{Links, take_credit};
 use publish::Publishing;
 use session::{
-    ChannelId, Control, Error, ErrorKind, Event, LinkId, MethodTag, Op, Outbox, ReadInput, Request,
-    Settle,
+    ChannelId, Control, Error, ErrorKind, Event, LinkId, MethodTag, Op, Outbox, ReadInput,
+    RefusalScope, Request, Settle,
 };
 use settling::Settling;
 use std::sync::Arc;
@@ -479,6 +480,9 @@ impl Session {
             }
             Ok(Handled::Done | Handled::Answered) => {}
             Ok(Handled::Closed) => return Err(Stop),
+            Err(error) if control.refusal == RefusalScope::Request => {
+                self.client.refuse(control, &error);
+            }
             Err(error) => self.fail(channel, Some(control.origin), error).await?,
         }
         if self.client.turn.is_over_after(WORK_PER_REQUEST) {

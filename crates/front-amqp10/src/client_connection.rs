@@ -13,7 +13,7 @@ use amqp10::{Attach, Condition, Role, SenderSettleMode, ValueRef, put_map};
 use edge::{AuthFailure, Progress, Step, Tick, Timers};
 use session::{
     Attachment, ChannelId, Control, CreditRequest, Error, LinkOp, LinkSource, Negotiated, Op,
-    Publish, Request, Settle, ShortString, Table, Value,
+    Publish, RefusalScope, Request, Settle, ShortString, Table, Value,
 };
 use std::sync::Arc;
 use stdx::Now;
@@ -128,9 +128,9 @@ impl ClientConnection {
         locked.server.life.heads = std::mem::take(&mut self.heads);
         let mut progress = locked.server.read(input, &mut self.asked);
         self.heads = std::mem::take(&mut locked.server.life.heads);
-        // The answers to attaches may bring further requests: they are taken before anything else is read.
-        let attaches = self.asked.iter().any(|it| matches!(it, LinkRequest::Attach(_)));
-        if attaches && matches!(progress.step, Step::More) {
+        // Answers of the broker may bring further requests: they are taken before anything else is read.
+        let is_asked = |it: &_| matches!(it, LinkRequest::Attach(_) | LinkRequest::Manage(_));
+        if self.asked.iter().any(is_asked) && matches!(progress.step, Step::More) {
             progress.step = Step::Again;
         }
         for request in std::mem::take(&mut self.asked) {
@@ -234,6 +234,7 @@ impl ClientConnection {
                     channel: broker_channel(asked.key.channel),
                     origin: attach_origin(asked.key),
                     nowait: false,
+                    refusal: RefusalScope::Request,
                     op: Op::Link(op),
                 }))),
                 Err(fault) => {
@@ -253,14 +254,19 @@ impl ClientConnection {
             LinkRequest::Modify { channel, modification } => {
                 requests.push(control(channel, Op::Modify(modification)));
             }
-            // The links are refused.
-            LinkRequest::Manage(_) => {}
+            LinkRequest::Manage(call) => requests.extend(locked.manage(&call)),
+            LinkRequest::EndResponses(link) => {
+                locked.responses.forget_link(link);
+                locked.respond_to_refused();
+            }
             LinkRequest::Credit(credit) => {
                 let channel = broker_channel(credit.channel);
                 requests.push(Request::Flow(CreditRequest { channel, ..credit }));
             }
             LinkRequest::EndSession(channel) => {
                 locked.consumers.forget_channel(channel);
+                locked.responses.forget_channel(channel);
+                locked.respond_to_refused();
                 requests.push(control(channel, Op::CloseChannel));
             }
             LinkRequest::CloseConnection => {
@@ -345,7 +351,13 @@ fn consumer_of(attach: &Attach<'_>) -> Result<Attachment, ProtocolFault> {
 
 fn control(channel: ChannelId, op: Op) -> Request {
     let (channel, origin) = (broker_channel(channel), session::MethodTag::default());
-    Request::Control(Box::new(Control { channel, origin, nowait: true, op }))
+    Request::Control(Box::new(Control {
+        channel,
+        origin,
+        nowait: true,
+        refusal: RefusalScope::Channel,
+        op,
+    }))
 }
 
 fn settled(settle: Settle) -> Request {

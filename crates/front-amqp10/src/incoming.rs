@@ -256,6 +256,11 @@ impl IncomingLink {
         }
     }
 
+    /// Notes that nothing that came on the link will be answered any more.
+    pub(crate) const fn forget_unanswered(&mut self) {
+        self.n_unanswered = 0;
+    }
+
     /// Notes that the broker has answered a publish.
     pub(crate) const fn answered(&mut self) {
         self.n_unanswered = self.n_unanswered.saturating_sub(1);

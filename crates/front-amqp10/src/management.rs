@@ -15,11 +15,11 @@ mod response;
 mod target;
 
 pub use response::{
-    BindingReport, ManagementAnswer, ManagementStatus, PendingResponse, QueueReport, RefusedRequest,
+    ManagementAnswer, ManagementStatus, ManagingNode, PendingResponse, RefusedRequest,
 };
 
 use amqp10::{Body, MessageRef, ValueRef};
-use session::{Flag, Op, ShortString};
+use session::{Flag, ManagementOp, Op, ShortString};
 use target::RequestTarget;
 
 /// A request of a client to the management node.
@@ -28,45 +28,7 @@ pub struct ManagementRequest {
     /// The response that is to be made.
     pub pending: PendingResponse,
     /// The operation asked for, or why there is none.
-    pub op: Result<ManagementOp, RefusedRequest>,
-}
-
-/// An operation of the management node.
-#[derive(Debug)]
-pub enum ManagementOp {
-    /// Describe a queue.
-    DescribeQueue(ShortString),
-    /// Carry out an operation that sessions of all protocols have.
-    Session(Op),
-    /// Find the bindings of a key, whatever their arguments.
-    FindBindings(BindingEnds),
-    /// Remove a binding, if it is there.
-    RemoveBinding {
-        /// Source, destination and key of the binding.
-        ends: BindingEnds,
-        /// The hash of its arguments, as [`BindingReport`] tells it; empty for none.
-        arguments_hash: String,
-    },
-}
-
-/// Source, destination and key of bindings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BindingEnds {
-    /// The exchange that routes.
-    pub source: ShortString,
-    /// The queue or exchange that receives.
-    pub destination: BindingTarget,
-    /// The binding key.
-    pub routing_key: ShortString,
-}
-
-/// The end of a binding that receives.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BindingTarget {
-    /// A queue.
-    Queue(ShortString),
-    /// An exchange.
-    Exchange(ShortString),
+    pub op: Result<Op, RefusedRequest>,
 }
 
 impl ManagementRequest {
@@ -104,9 +66,9 @@ struct RequestLine<'a> {
 }
 
 impl RequestLine<'_> {
-    fn operation(&self, body: Body<'_>) -> Result<ManagementOp, RefusedRequest> {
-        let op = match (self.target.segments.as_slice(), self.method) {
-            (["queues", queue], _) => return self.of_queue(target::name(queue)?, body),
+    fn operation(&self, body: Body<'_>) -> Result<Op, RefusedRequest> {
+        Ok(match (self.target.segments.as_slice(), self.method) {
+            (["queues", queue], _) => self.of_queue(target::name(queue)?, body)?,
             (["exchanges", exchange], _) => self.of_exchange(target::name(exchange)?, body)?,
             (["queues", queue, "messages"], "DELETE") => {
                 Op::PurgeQueue { queue: fields::not_empty(target::name(queue)?)? }
@@ -115,12 +77,12 @@ impl RequestLine<'_> {
             (["bindings"], "GET") => {
                 let ends = self.target.binding_in_query()?;
                 fields::check_ends(&ends)?;
-                return Ok(ManagementOp::FindBindings(ends));
+                Op::Manage(ManagementOp::FindBindings(ends))
             }
             (["bindings", binding], "DELETE") => {
                 let (ends, arguments_hash) = target::binding_in_path(binding)?;
                 fields::check_ends(&ends)?;
-                return Ok(ManagementOp::RemoveBinding { ends, arguments_hash });
+                Op::Manage(ManagementOp::RemoveBinding { ends, arguments_hash })
             }
             (["auth", "tokens"], "PUT") => Op::UpdateSecret { secret: fields::token(body)? },
             (
@@ -128,25 +90,25 @@ impl RequestLine<'_> {
                 _,
             ) => return Err(self.not_allowed()),
             _ => return Err(RefusedRequest::not_found(self.target.path)),
-        };
-        Ok(ManagementOp::Session(op))
+        })
     }
 
-    fn of_queue(&self, queue: ShortString, body: Body<'_>) -> Result<ManagementOp, RefusedRequest> {
+    fn of_queue(&self, queue: ShortString, body: Body<'_>) -> Result<Op, RefusedRequest> {
         let queue = fields::not_empty(queue)?;
-        Ok(ManagementOp::Session(match self.method {
-            "GET" => return Ok(ManagementOp::DescribeQueue(queue)),
+        Ok(match self.method {
+            "GET" => Op::Manage(ManagementOp::DescribeQueue(queue)),
             "PUT" => {
                 fields::check_characters(&queue)?;
                 fields::check_reserved("queue", &queue, self.vhost, &[])?;
-                Op::DeclareQueue(fields::queue(queue, fields::map(body)?)?)
+                let declared = fields::queue(queue, fields::map(body)?)?;
+                Op::Manage(ManagementOp::DeclareQueue(declared))
             }
             "DELETE" => {
                 fields::check_characters(&queue)?;
                 Op::DeleteQueue { queue, if_unused: Flag::No, if_empty: Flag::No }
             }
             _ => return Err(self.not_allowed()),
-        }))
+        })
     }
 
     fn of_exchange(&self, exchange: ShortString, body: Body<'_>) -> Result<Op, RefusedRequest> {

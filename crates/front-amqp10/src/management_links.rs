@@ -10,6 +10,8 @@ use session::{LinkId, ListedLink};
 pub(crate) const MANAGEMENT: &str = "/management";
 /// The requests that a client may make before it gets more credit. COMPAT: RabbitMQ's.
 pub(crate) const MANAGEMENT_CREDIT: u32 = 8;
+/// The largest request, in bytes: as large as one of AMQP 0-9-1, which is a frame.
+pub(crate) const REQUEST_BYTES_MAX: u64 = 128 * 1024;
 /// The most bytes of responses and deliveries that wait for a session's window while requests are taken.
 const WAITING_BYTES_MAX: usize = 1024 * 1024;
 /// The number of links that the broker does not know; it gives none of this number.

@@ -3,6 +3,7 @@
 
 mod consumers;
 mod events;
+mod responses;
 
 use crate::connection::{ServerConnection, listed_session};
 use crate::message_scratch::MessageScratch;
@@ -10,6 +11,7 @@ use crate::requests::{LinkRequest, SentMessage};
 use amqp10::put_empty_frame;
 use consumers::ConsumerLinks;
 use edge::{Closing, OutboxBudget, OutboxState, Outgoing, Put, SharedOutbox, WriteBatch};
+use responses::PendingResponses;
 use session::{
     ChannelId, Confirmation, ConsumerCredit, Delivery, Event, LinkId, ListedSession, Position,
     Room, Sink, UnsettledSince,
@@ -33,6 +35,7 @@ pub struct LockedServer {
     /// Requests that follow from events, for the next read.
     pub(crate) follow_up: Vec<LinkRequest>,
     pub(crate) scratch: MessageScratch,
+    pub(crate) responses: PendingResponses,
 }
 
 impl OutboxState for LockedServer {
@@ -141,6 +144,7 @@ impl LockedServer {
             consumers: ConsumerLinks::default(),
             follow_up: Vec::new(),
             scratch: MessageScratch::default(),
+            responses: PendingResponses::default(),
         }
     }
 
@@ -187,6 +191,7 @@ impl LockedServer {
     /// Forgets the deliveries of a channel that are settled by being written: they go back to their queues.
     fn forget_channel(&mut self, channel: ChannelId) {
         self.consumers.forget_channel(events::session_channel(channel));
+        self.responses.forget_channel(events::session_channel(channel));
         self.out.forget_channel(channel.0);
     }
 }

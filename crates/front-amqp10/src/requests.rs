@@ -45,6 +45,8 @@ pub enum LinkRequest {
     Credit(CreditRequest),
     /// Carry out a request to the management node; answered by `deliver`.
     Manage(Box<ManagementCall>),
+    /// The link on which responses of the management node go out is gone.
+    EndResponses(LinkHandle),
     /// The session has ended: its links are gone.
     EndSession(ChannelId),
     /// The connection is closed: all of its sessions are gone.

@@ -8,7 +8,9 @@ mod settling;
 use crate::fault::{FaultScope, ProtocolFault};
 use crate::incoming::{IncomingLimits, KeptTag, Payload, ReceivedMessage, check_message_size};
 use crate::links::{EarlyDetach, EarlyFlow, LinkState, put_detach};
-use crate::management_links::{RequestLink, ResponseLink, check_waiting, half_open};
+use crate::management_links::{
+    REQUEST_BYTES_MAX, RequestLink, ResponseLink, check_waiting, half_open,
+};
 use crate::message_scratch::PublishedHeads;
 use crate::outcomes::OutcomeRuns;
 use crate::outgoing::{DeliveryHead, FrameSender, UnsettledMessage, WaitingOutputs};
@@ -145,7 +147,11 @@ impl SessionEndpoint {
                 return Ok(());
             }
             Some(LinkState::Requests(link)) => {
-                link.incoming.receive(transfer, payload, &mut io.limits)
+                let limits = &mut IncomingLimits {
+                    message_bytes_max: io.limits.message_bytes_max.min(REQUEST_BYTES_MAX),
+                    unfinished_bytes: io.limits.unfinished_bytes,
+                };
+                link.incoming.receive(transfer, payload, limits)
             }
             Some(LinkState::Outgoing(_) | LinkState::Responses(_)) => Err(ProtocolFault::link(
                 Condition::NotAllowed,
@@ -220,8 +226,13 @@ impl SessionEndpoint {
                 link.incoming.forget_partial(io.limits.unfinished_bytes);
                 None
             }
-            LinkState::Responses(_) => {
+            LinkState::Responses(link) => {
                 self.waiting.forget_link(handle);
+                if let Some((_, requests)) = requests_of(&mut self.links, &link.name) {
+                    requests.incoming.forget_unanswered();
+                }
+                let key = LinkHandle { channel: ChannelId(self.channel), handle };
+                io.requests.push(LinkRequest::EndResponses(key));
                 None
             }
             LinkState::Incoming(mut link) => {
@@ -312,6 +323,7 @@ impl SessionEndpoint {
         SentMessage { position, sections }: SentMessage<'_>,
     ) -> Result<(), ProtocolFault> {
         let sender = io.sender(self.channel);
+        let n_waiting_bytes = self.waiting.n_bytes();
         let head = match self.link_mut(handle) {
             Some(LinkState::Outgoing(outgoing)) => {
                 check_message_size(sections.len(), outgoing.message_bytes_max)?;
@@ -323,6 +335,7 @@ impl SessionEndpoint {
                 DeliveryHead { handle, id, tag }
             }
             Some(LinkState::Responses(responses)) => {
+                check_waiting(n_waiting_bytes)?;
                 check_message_size(sections.len(), responses.message_bytes_max)?;
                 let name = responses.name.clone();
                 if let Some((requests, link)) = requests_of(&mut self.links, &name) {

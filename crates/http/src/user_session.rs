@@ -91,7 +91,13 @@ impl UserSession {
 
     /// Asks for something, and waits for the answer.
     pub(crate) async fn ask(&mut self, op: Op) -> Result<Told, Refusal> {
-        let control = Control { channel: CHANNEL, origin: MethodTag::default(), nowait: false, op };
+        let control = Control {
+            channel: CHANNEL,
+            origin: MethodTag::default(),
+            nowait: false,
+            refusal: session::RefusalScope::Channel,
+            op,
+        };
         self.submit(Request::Control(Box::new(control))).await;
         self.inbox.next().await
     }
@@ -273,6 +279,8 @@ impl Sink for Letters {
             | Event::Attached { .. }
             | Event::Detached { .. }
             | Event::ConsumerCancelled { .. }
+            | Event::Refused { .. }
+            | Event::Management(_)
             | Event::Link(_)
             | Event::Stream(_) => return,
         };

@@ -1,4 +1,4 @@
-use crate::{ChannelId, Error, LinkEvent, LinkId, ShortString, StreamEvent};
+use crate::{ChannelId, Error, LinkEvent, LinkId, ManagementEvent, ShortString, StreamEvent};
 use message::MessageRef;
 
 /// A front's own name for a request, or for its kind; opaque to the broker.
@@ -48,6 +48,13 @@ pub enum Event<'a> {
         /// The request.
         origin: MethodTag,
     },
+    /// A request whose [refusal ends nothing](crate::RefusalScope::Request) is refused.
+    Refused {
+        /// The request.
+        origin: MethodTag,
+        /// The reason.
+        error: Error,
+    },
     /// A queue is declared.
     QueueDeclared {
         /// The channel.
@@ -63,6 +70,8 @@ pub enum Event<'a> {
     QueuePurged {
         /// The channel.
         channel: ChannelId,
+        /// The request.
+        origin: MethodTag,
         /// The number of purged messages.
         n_messages: u64,
     },
@@ -70,6 +79,8 @@ pub enum Event<'a> {
     QueueDeleted {
         /// The channel.
         channel: ChannelId,
+        /// The request.
+        origin: MethodTag,
         /// The number of ready messages deleted with the queue.
         n_messages: u64,
     },
@@ -134,6 +145,8 @@ pub enum Event<'a> {
     },
     /// An event for a client whose links are requests of their own.
     Link(LinkEvent),
+    /// The answer to a client that manages.
+    Management(ManagementEvent<'a>),
     /// An event for a client that uses streams as such.
     Stream(StreamEvent<'a>),
 }

@@ -8,6 +8,7 @@ mod event;
 mod file_part;
 mod link;
 mod listed;
+mod management;
 mod outbox;
 mod request;
 mod stream;
@@ -19,6 +20,9 @@ pub use event::{Event, MethodTag, ReturnReason};
 pub use file_part::{FileBytes, FilePart};
 pub use link::{LinkEvent, LinkOp, PublishTarget};
 pub use listed::{ListedLink, ListedSession, ListedWindows};
+pub use management::{
+    BindingEnds, BindingReport, BindingTarget, ManagementEvent, ManagementOp, QueueReport,
+};
 pub use outbox::{
     Confirmation, ConsumerCredit, DELIVERY_BYTES, Delivery, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN,
     RefusedBy, Room, Sink, UnsettledSince,
@@ -26,7 +30,7 @@ pub use outbox::{
 pub use request::{
     Attachment, Content, Control, CreditRequest, ExchangeBinding, ExchangeDeclaration, Flag,
     HeadPlace, LinkSource, MessageChanges, Modification, Op, Outcome, OwnedContent, Publish,
-    QueueBinding, QueueDeclaration, ReadInput, Request, Settle, Span,
+    QueueBinding, QueueDeclaration, ReadInput, RefusalScope, Request, Settle, Span,
 };
 pub use stream::{
     Append, CHUNK_HEADER_BYTES, ChunkData, ChunkDelivery, ChunkSelection, ONLY_CHANNEL, Properties,

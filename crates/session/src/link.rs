@@ -1,5 +1,4 @@
-//! The words of clients whose links are requests of their own: a refusal ends the link it is about, and
-//! nothing else.
+//! The words of clients whose links are requests of their own.
 
 use crate::{Attachment, ChannelId, Error, LinkId, MethodTag, ShortString};
 
@@ -55,13 +54,6 @@ pub enum LinkEvent {
         channel: ChannelId,
         /// The number of the publish on its channel.
         number: u64,
-        /// The reason.
-        error: Error,
-    },
-    /// An attach is refused.
-    Refused {
-        /// The client's request.
-        origin: MethodTag,
         /// The reason.
         error: Error,
     },

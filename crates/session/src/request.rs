@@ -1,6 +1,6 @@
 use crate::{
-    Append, ChannelId, Error, LinkId, LinkOp, MethodTag, Position, ShortString, StreamCredit,
-    StreamOp, Table,
+    Append, ChannelId, Error, LinkId, LinkOp, ManagementOp, MethodTag, Position, ShortString,
+    StreamCredit, StreamOp, Table,
 };
 use bytes::Bytes;
 use message::BodyForm;
@@ -227,8 +227,19 @@ pub struct Control {
     pub origin: MethodTag,
     /// Whether the client wants no answer when it succeeds.
     pub nowait: bool,
+    /// The part of the connection that a refusal ends.
+    pub refusal: RefusalScope,
     /// The operation asked for.
     pub op: Op,
+}
+
+/// The part of a connection that the refusal of a control request ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalScope {
+    /// The channel, or the connection, as the error's kind says.
+    Channel,
+    /// Nothing: the front is told by [`Event::Refused`](crate::Event::Refused), and knows what follows.
+    Request,
 }
 
 /// The operation of a control request.
@@ -317,6 +328,8 @@ pub enum Op {
     RollBack,
     /// An operation on a link as such.
     Link(LinkOp),
+    /// An operation of a client that manages.
+    Manage(ManagementOp),
     /// An operation on streams as such.
     Stream(StreamOp),
 }

@@ -189,7 +189,13 @@ pub(crate) fn short(text: &str) -> ShortString {
 /// A request on a channel that is answered.
 pub(crate) fn control(channel: u16, op: Op) -> Request {
     let channel = ChannelId(channel);
-    Request::Control(Box::new(Control { channel, origin: MethodTag(0), nowait: false, op }))
+    Request::Control(Box::new(Control {
+        channel,
+        origin: MethodTag(0),
+        nowait: false,
+        refusal: session::RefusalScope::Channel,
+        op,
+    }))
 }
 
 /// A client's settlement of a delivery.

@@ -189,6 +189,12 @@ pub enum What {
         answer: OwnedConfirmation,
     },
     Link(LinkEvent),
+    Refused {
+        kind: ErrorKind,
+        text: String,
+    },
+    /// An answer to a client that manages, as it is debugged.
+    Management(String),
     Stream(StreamWhat),
 }
 
@@ -498,6 +504,10 @@ fn what_of(event: Event<'_>) -> What {
         }
         Event::Returned { message, reason, .. } => What::Returned(Content::of(&message), reason),
         Event::Link(event) => What::Link(event),
+        Event::Refused { error, .. } => {
+            What::Refused { kind: error.kind, text: error.text.into_owned() }
+        }
+        Event::Management(event) => What::Management(format!("{event:?}")),
         Event::Stream(event) => What::Stream(StreamWhat::Event(format!("{event:?}"))),
     }
 }

@@ -12,7 +12,8 @@ use meta::Name;
 use queue_type::Tally;
 use queues::QueueRef;
 use session::{
-    ChannelId, Error, ErrorKind, Event, MethodTag, Publish, Request, ReturnReason, ShortString,
+    ChannelId, Control, Error, ErrorKind, Event, MethodTag, Publish, Request, ReturnReason,
+    ShortString,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -122,6 +123,19 @@ impl Client {
                 false
             }
         }
+    }
+
+    /// Tells the client that a request is refused, which ends nothing here.
+    pub(super) fn refuse(&self, control: &Control, error: &Error) {
+        let (connection, channel) = (&self.access.connection.identity.name, control.channel.0);
+        if error.kind == ErrorKind::AccessRefused {
+            tracing::warn!(%connection, channel, "refusing a request: {error}");
+        } else {
+            tracing::debug!(%connection, channel, "refusing a request: {error}");
+        }
+        self.turn.tell(|sink| {
+            sink.event(Event::Refused { origin: control.origin, error: error.clone() });
+        });
     }
 
     /// Ends the connection for an error that leaves no other way. What it holds is given back by

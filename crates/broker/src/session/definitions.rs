@@ -17,6 +17,14 @@ use session::{
 /// How often a queue is declared anew that is deleted while it is declared.
 const DECLARE_TRIES_MAX: usize = 8;
 
+/// A queue that was declared.
+pub(super) struct DeclaredQueue {
+    pub(super) name: Name,
+    /// The queue; `None` if it has been deleted since. COMPAT: clients of AMQP 0-9-1 are not told of that.
+    pub(super) queue: Option<QueueRef>,
+    pub(super) is_new: bool,
+}
+
 /// Requests that concern definitions and queues, of a client.
 pub(super) struct DefinitionRequests<'c>(pub(super) &'c mut Client);
 
@@ -97,6 +105,14 @@ impl DefinitionRequests<'_> {
         binding: &ExchangeBinding,
         command: fn(BindingSpec) -> Command,
     ) -> Result<Handled, Error> {
+        self.change(command(self.binding_of_exchange(binding)?)).await
+    }
+
+    /// The binding of an exchange, which the client may make and remove.
+    pub(super) fn binding_of_exchange(
+        &self,
+        binding: &ExchangeBinding,
+    ) -> Result<BindingSpec, Error> {
         let source = text(&binding.source)?;
         let destination = text(&binding.destination)?;
         if source.is_empty() || destination.is_empty() {
@@ -105,8 +121,7 @@ impl DefinitionRequests<'_> {
         self.0.access.require_on_exchange(Permission::Write, &destination)?;
         self.0.access.require_on_exchange(Permission::Read, &source)?;
         let destination = DestinationName::Exchange(destination);
-        let spec = self.binding(source, destination, &binding.routing_key, &binding.arguments)?;
-        self.change(command(spec)).await
+        self.binding(source, destination, &binding.routing_key, &binding.arguments)
     }
 
     fn binding(
@@ -139,6 +154,16 @@ impl DefinitionRequests<'_> {
         what: &str,
         command: fn(BindingSpec) -> Command,
     ) -> Result<Handled, Error> {
+        self.change(command(self.binding_of_queue(channel, binding, what)?)).await
+    }
+
+    /// The binding of a queue, which the client may make and remove.
+    pub(super) fn binding_of_queue(
+        &self,
+        channel: ChannelId,
+        binding: &QueueBinding,
+        what: &str,
+    ) -> Result<BindingSpec, Error> {
         let queue = self.0.unsharded_queue(channel, &binding.queue, what)?;
         let source = text(&binding.exchange)?;
         if source.is_empty() {
@@ -151,9 +176,7 @@ impl DefinitionRequests<'_> {
             binding.queue.as_bytes().is_empty() && binding.routing_key.as_bytes().is_empty();
         let key =
             if unnamed { ShortString::truncated(&queue) } else { binding.routing_key.clone() };
-        let destination = DestinationName::Queue(queue);
-        let spec = self.binding(source, destination, &key, &binding.arguments)?;
-        self.change(command(spec)).await
+        self.binding(source, DestinationName::Queue(queue), &key, &binding.arguments)
     }
 
     pub(super) async fn declare_queue(
@@ -167,8 +190,8 @@ impl DefinitionRequests<'_> {
             let declared = Event::QueueDeclared { channel, queue, n_ready: 0, n_consumers: 1 };
             return self.0.turn.answer(declared);
         }
-        self.0.access.broker.control_plane.churn.note_declared();
         let (name, queue) = if declare.passive {
+            self.0.access.broker.control_plane.churn.note_declared();
             // COMPAT: an empty name is none here, while elsewhere it is the queue declared last.
             let name = self.0.queue_to_declare(text(&declare.queue)?);
             self.0.access.require_any(&Resource::queue(&self.0.access.vhost(), &name))?;
@@ -177,7 +200,8 @@ impl DefinitionRequests<'_> {
             queue.touch();
             (name, Some(queue))
         } else {
-            self.declare_or_find(control.channel, declare).await?
+            let declared = self.declare_or_find(control.channel, declare).await?;
+            (declared.name, declared.queue)
         };
         let name = ShortString::truncated(&name);
         if let Some(channel) = self.0.channels.get_mut(control.channel) {
@@ -197,13 +221,13 @@ impl DefinitionRequests<'_> {
         })
     }
 
-    /// Declares a queue; returns its name, and the queue unless it has been deleted since.
-    /// COMPAT: the client is not told of that deletion.
-    async fn declare_or_find(
+    /// Declares a queue.
+    pub(super) async fn declare_or_find(
         &mut self,
         channel: ChannelId,
         declare: &QueueDeclaration,
-    ) -> Result<(Name, Option<QueueRef>), Error> {
+    ) -> Result<DeclaredQueue, Error> {
+        self.0.access.broker.control_plane.churn.note_declared();
         let named_by = if declare.queue.as_bytes().is_empty() && !declare.passive {
             NamedBy::Server
         } else {
@@ -240,14 +264,15 @@ impl DefinitionRequests<'_> {
             let Some(queue) = found else { break };
             queue.loaded().await;
             queue.touch();
-            if matches!(done, Done::QueueCreated(_)) || !queue.is_deleted() {
-                return Ok((name, Some(queue)));
+            let is_new = matches!(done, Done::QueueCreated(_));
+            if is_new || !queue.is_deleted() {
+                return Ok(DeclaredQueue { name, queue: Some(queue), is_new });
             }
             // The queue existed already, but it goes with its last consumer, which has just gone: the client
             // gets a new one.
             self.0.access.broker.changes().drop_queue(queue.id()).await;
         }
-        Ok((name, None))
+        Ok(DeclaredQueue { name, queue: None, is_new: false })
     }
 
     /// Checks the permissions for dead-lettering: to read from the queue, and to write to the exchange.
@@ -268,10 +293,11 @@ impl DefinitionRequests<'_> {
         let queue = self.0.access.find_loaded_queue(&name).await?;
         self.0.access.check_exclusive_access(&queue)?;
         let n_messages = queue.purge().map_err(|refused| queue_refused(refused, queue.def()))?;
-        if control.nowait {
+        let Control { channel, origin, nowait, .. } = *control;
+        if nowait {
             return Ok(Handled::Answered);
         }
-        self.0.turn.answer(Event::QueuePurged { channel: control.channel, n_messages })
+        self.0.turn.answer(Event::QueuePurged { channel, origin, n_messages })
     }
 
     pub(super) async fn delete_queue(
@@ -294,10 +320,11 @@ impl DefinitionRequests<'_> {
             let command = Command::DeleteQueueById { id: queue.id() };
             self.0.access.change(&command).await?;
         }
-        if control.nowait {
+        let Control { channel, origin, nowait, .. } = *control;
+        if nowait {
             return Ok(Handled::Answered);
         }
-        self.0.turn.answer(Event::QueueDeleted { channel: control.channel, n_messages })
+        self.0.turn.answer(Event::QueueDeleted { channel, origin, n_messages })
     }
 }
 

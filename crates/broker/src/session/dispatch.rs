@@ -4,6 +4,7 @@ use super::client::Client;
 use super::definitions::DefinitionRequests;
 use super::link_requests::LinkRequests;
 use super::links::Links;
+use super::management::ManagementRequests;
 use super::{Handled, Session};
 use meta::Command;
 use session::{
@@ -78,6 +79,7 @@ impl Session {
                 transactions.commit(client, publishing, links, settling, channel).await
             }
             Op::Link(op) => LinkRequests { client, links }.act(control, op).await,
+            Op::Manage(op) => ManagementRequests(client).act(control, op).await,
             Op::Stream(op) => self.streams.act(client, links, control, op).await,
             Op::RollBack => self.transactions.roll_back(client, channel).await,
         }

@@ -1,4 +1,4 @@
-//! Requests of clients whose links are requests of their own: a refusal is told to the link alone.
+//! Requests of clients whose links are requests of their own.
 
 use super::client::Client;
 use super::links::{Links, give_back_link};
@@ -18,10 +18,10 @@ pub(super) struct LinkRequests<'s> {
 }
 
 impl LinkRequests<'_> {
-    /// Carries out a request of a link. COMPAT: a permission that is missing ends the channel.
+    /// Carries out a request of a link.
     pub(super) async fn act(&mut self, control: &Control, op: &LinkOp) -> Result<Handled, Error> {
         let origin = control.origin;
-        let done = match op {
+        match op {
             LinkOp::AttachConsumer(consume) => self.attach_consumer(control, consume).await,
             LinkOp::AttachPublisher(target) => {
                 let checked = target.iter().try_for_each(|it| check_target(self.client, it));
@@ -39,12 +39,6 @@ impl LinkRequests<'_> {
                 self.end_link(*link).await;
                 Ok(Handled::Answered)
             }
-        };
-        match done {
-            Err(error) if ends_link_alone(error.kind) => {
-                self.client.turn.answer(Event::Link(LinkEvent::Refused { origin, error }))
-            }
-            done => done,
         }
     }
 

@@ -119,6 +119,8 @@ fn line(what: &What) -> String {
             format!("{} {first}..={last}", if answer.is_ack() { "ack" } else { "nack" })
         }
         What::Link(event) => format!("{event:?}"),
+        What::Refused { kind, text } => format!("refused {kind:?}: {text}"),
+        What::Management(event) => event.clone(),
         What::Stream(what) => format!("{what:?}"),
     }
 }
@@ -268,7 +270,13 @@ impl Client {
     }
 
     pub(crate) fn ask(&mut self, op: Op) -> Vec<String> {
-        let control = Control { channel: ChannelId(1), origin: MethodTag(7), nowait: false, op };
+        let control = Control {
+            channel: ChannelId(1),
+            origin: MethodTag(7),
+            nowait: false,
+            refusal: session::RefusalScope::Channel,
+            op,
+        };
         self.submit(&[], vec![Request::Control(Box::new(control))])
     }
 
@@ -633,7 +641,13 @@ impl Client {
     /// Asks for something and settles all it holds, in one go.
     pub(crate) fn ask_and_settle(&mut self, op: Op) -> Vec<String> {
         let held = std::mem::take(&mut self.told().unsettled);
-        let control = Control { channel: ChannelId(1), origin: MethodTag(7), nowait: false, op };
+        let control = Control {
+            channel: ChannelId(1),
+            origin: MethodTag(7),
+            nowait: false,
+            refusal: session::RefusalScope::Channel,
+            op,
+        };
         let settles = self.settlements(held, Outcome::Accepted).map(Request::Settle);
         let control = Request::Control(Box::new(control));
         let requests = std::iter::once(control).chain(settles).collect();

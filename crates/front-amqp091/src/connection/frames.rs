@@ -662,7 +662,13 @@ fn wire_fault(error: WireError) -> Fault {
 
 fn push_control(reading: &mut Reading<'_>, channel: u16, method: MethodId, op: Op, nowait: bool) {
     let origin = reply::origin(method);
-    let control = Control { channel: ChannelId(channel), origin, nowait, op };
+    let control = Control {
+        channel: ChannelId(channel),
+        origin,
+        nowait,
+        refusal: session::RefusalScope::Channel,
+        op,
+    };
     reading.requests.push(Request::Control(Box::new(control)));
 }
 

@@ -66,10 +66,10 @@ impl Locked {
                 let consumer_count = count(n_consumers);
                 self.answer(channel, QueueDeclareOk { queue, message_count, consumer_count });
             }
-            Event::QueuePurged { channel, n_messages } => {
+            Event::QueuePurged { channel, n_messages, .. } => {
                 self.answer(channel, QueuePurgeOk { message_count: count(n_messages) });
             }
-            Event::QueueDeleted { channel, n_messages } => {
+            Event::QueueDeleted { channel, n_messages, .. } => {
                 self.answer(channel, QueueDeleteOk { message_count: count(n_messages) });
             }
             Event::Attached { channel, link, consumer_tag, no_ack, answer, .. } => {
@@ -101,7 +101,7 @@ impl Locked {
                 self.returned(channel, reason, &message)
             }
             // Clients of this protocol cannot make the requests that these answer.
-            Event::Link(_) | Event::Stream(_) => {}
+            Event::Refused { .. } | Event::Link(_) | Event::Management(_) | Event::Stream(_) => {}
         }
     }
 

@@ -152,7 +152,7 @@ impl Talk {
 
     /// Answers as a broker without queues does.
     fn answer(&self, control: Control) {
-        let Control { channel, origin, nowait, op } = control;
+        let Control { channel, origin, nowait, op, .. } = control;
         let origin_of = Some(origin);
         #[expect(clippy::wildcard_enum_match_arm, reason = "the others are answered alike")]
         match op {
@@ -186,7 +186,7 @@ impl Talk {
                 self.event(Event::Got { channel, link, delivery, no_ack, n_ready: 0 });
             }
             Op::DeleteQueue { .. } if !nowait => {
-                self.event(Event::QueueDeleted { channel, n_messages: 0 });
+                self.event(Event::QueueDeleted { channel, origin, n_messages: 0 });
             }
             _ if nowait => {}
             _ => self.event(Event::Done { channel, origin }),

@@ -1,9 +1,10 @@
 //! Bodies of requests, and checks of the names in requests.
 
-use super::{BindingEnds, BindingTarget, ManagementStatus, RefusedRequest};
+use super::{ManagementStatus, RefusedRequest};
 use amqp10::{Body, MapRef, ValueRef};
 use session::{
-    ExchangeBinding, ExchangeDeclaration, Op, QueueBinding, QueueDeclaration, ShortString, Table,
+    BindingEnds, BindingTarget, ExchangeBinding, ExchangeDeclaration, Op, QueueBinding,
+    QueueDeclaration, ShortString, Table,
 };
 
 /// The map that is a request's body.

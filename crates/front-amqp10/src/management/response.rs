@@ -1,12 +1,13 @@
 //! Responses of the management node.
 
-use super::{BindingEnds, BindingTarget, ManagementOp};
 use crate::fault::ProtocolFault;
 use amqp10::{
     Items, Properties, Section, ValueRef, put_application_properties, put_described, put_list,
     put_map, put_percent_encoded,
 };
-use session::{Error, ErrorKind, Op, Table};
+use session::{
+    BindingEnds, BindingReport, BindingTarget, Error, ErrorKind, ManagementOp, Op, QueueReport,
+};
 
 /// The descriptor of a body that is a value.
 const AMQP_VALUE: u64 = 0x77;
@@ -76,42 +77,13 @@ pub enum ManagementAnswer<'a> {
     Refused(&'a RefusedRequest),
 }
 
-/// A queue as responses describe it.
+/// The node that responds.
 #[derive(Clone, Copy, Debug)]
-pub struct QueueReport<'a> {
-    /// The queue's name.
-    pub name: &'a str,
-    /// The virtual host.
+pub struct ManagingNode<'a> {
+    /// The virtual host of the client.
     pub vhost: &'a str,
-    /// The name of the queue's type.
-    pub kind: &'a str,
-    /// Whether the queue survives a restart.
-    pub durable: bool,
-    /// Whether the queue is deleted with its last consumer.
-    pub auto_delete: bool,
-    /// Whether the queue is for one connection only.
-    pub exclusive: bool,
-    /// Arguments.
-    pub arguments: &'a Table,
-    /// The node that leads the queue, if there is one.
-    pub leader: Option<&'a str>,
-    /// The nodes that have the queue.
-    pub replicas: &'a [&'a str],
-    /// Ready messages and unacknowledged ones.
-    pub n_messages: u64,
-    /// Consumers.
-    pub n_consumers: u32,
-}
-
-/// A binding as responses describe it.
-#[derive(Clone, Copy, Debug)]
-pub struct BindingReport<'a> {
-    /// Source, destination and key.
-    pub ends: &'a BindingEnds,
-    /// Arguments.
-    pub arguments: &'a Table,
-    /// A hash of the arguments, of letters, digits, `-` and `_`; empty for none.
-    pub arguments_hash: &'a str,
+    /// The node's name, which has and leads all queues.
+    pub name: &'a str,
 }
 
 /// A response that is to be made: its request's id, and the statuses that errors have.
@@ -125,15 +97,15 @@ pub struct PendingResponse {
 
 impl PendingResponse {
     /// The response to a request with this id, for this operation. COMPAT: RabbitMQ's statuses.
-    pub(super) fn new(id: Option<ValueRef<'_>>, op: Option<&ManagementOp>) -> Self {
+    pub(super) fn new(id: Option<ValueRef<'_>>, op: Option<&Op>) -> Self {
         let mut encoded = Vec::new();
         id.unwrap_or(ValueRef::Null).encode(&mut encoded);
         let bad = ManagementStatus::BadRequest;
         let (of_not_found, of_precondition) = match op {
-            Some(ManagementOp::DescribeQueue(_) | ManagementOp::Session(Op::PurgeQueue { .. })) => {
+            Some(Op::Manage(ManagementOp::DescribeQueue(_)) | Op::PurgeQueue { .. }) => {
                 (ManagementStatus::NotFound, bad)
             }
-            Some(ManagementOp::Session(Op::DeclareQueue(_) | Op::DeclareExchange(_))) => {
+            Some(Op::Manage(ManagementOp::DeclareQueue(_)) | Op::DeclareExchange(_)) => {
                 (bad, ManagementStatus::Conflict)
             }
             _ => (bad, bad),
@@ -151,6 +123,9 @@ impl PendingResponse {
             ErrorKind::QueueLimit => ManagementStatus::Forbidden,
             ErrorKind::AccessRefused => return Err(ProtocolFault::of_refusal(error)),
             ErrorKind::NotFound => self.of_not_found,
+            ErrorKind::PreconditionFailed if error.text.starts_with("unknown exchange type") => {
+                ManagementStatus::BadRequest
+            }
             ErrorKind::PreconditionFailed => self.of_precondition,
             ErrorKind::InternalError | ErrorKind::ResourceError => ManagementStatus::Unavailable,
             ErrorKind::ContentTooLarge
@@ -175,7 +150,7 @@ impl PendingResponse {
     }
 
     /// Appends the response, in sections.
-    pub fn put(&self, answer: &ManagementAnswer<'_>, out: &mut Vec<u8>) {
+    pub fn put(&self, answer: &ManagementAnswer<'_>, node: &ManagingNode<'_>, out: &mut Vec<u8>) {
         let status = match answer {
             ManagementAnswer::Done => ManagementStatus::NoContent,
             ManagementAnswer::Declared(_) => ManagementStatus::Created,
@@ -196,15 +171,15 @@ impl PendingResponse {
             items.put(ValueRef::Str("1.1"));
         });
         put_described(out, AMQP_VALUE);
-        put_body(answer, out);
+        put_body(answer, node, out);
     }
 }
 
-fn put_body(answer: &ManagementAnswer<'_>, out: &mut Vec<u8>) {
+fn put_body(answer: &ManagementAnswer<'_>, node: &ManagingNode<'_>, out: &mut Vec<u8>) {
     match answer {
         ManagementAnswer::Done => ValueRef::Null.encode(out),
         ManagementAnswer::Declared(queue) | ManagementAnswer::Queue(queue) => {
-            put_map(out, |map| put_queue(queue, map));
+            put_map(out, |map| put_queue(queue, node, map));
         }
         ManagementAnswer::Removed { n_messages } => {
             put_map(out, |map| put_field(map, "message_count", ValueRef::U64(*n_messages)));
@@ -221,12 +196,13 @@ fn put_field(map: &mut Items<'_>, name: &str, value: ValueRef<'_>) {
     map.put(value);
 }
 
-fn put_queue(queue: &QueueReport<'_>, map: &mut Items<'_>) {
+fn put_queue(queue: &QueueReport<'_>, node: &ManagingNode<'_>, map: &mut Items<'_>) {
+    let n_consumers = u32::try_from(queue.n_consumers).unwrap_or(u32::MAX);
     for (name, value) in [
-        ("message_count", ValueRef::U64(queue.n_messages)),
-        ("consumer_count", ValueRef::U32(queue.n_consumers)),
+        ("message_count", ValueRef::U64(queue.n_ready)),
+        ("consumer_count", ValueRef::U32(n_consumers)),
         ("name", ValueRef::Str(queue.name)),
-        ("vhost", ValueRef::Str(queue.vhost)),
+        ("vhost", ValueRef::Str(node.vhost)),
         ("durable", ValueRef::Bool(queue.durable)),
         ("auto_delete", ValueRef::Bool(queue.auto_delete)),
         ("exclusive", ValueRef::Bool(queue.exclusive)),
@@ -237,10 +213,8 @@ fn put_queue(queue: &QueueReport<'_>, map: &mut Items<'_>) {
     map.put(ValueRef::Str("arguments"));
     conversion::put_arguments(map, queue.arguments);
     map.put(ValueRef::Str("replicas"));
-    map.put_strings(queue.replicas);
-    if let Some(leader) = queue.leader {
-        put_field(map, "leader", ValueRef::Str(leader));
-    }
+    map.put_strings([node.name]);
+    put_field(map, "leader", ValueRef::Str(node.name));
 }
 
 fn put_binding(binding: &BindingReport<'_>, map: &mut Items<'_>) {
@@ -261,6 +235,6 @@ fn put_binding(binding: &BindingReport<'_>, map: &mut Items<'_>) {
     location.push_str(";key=");
     put_percent_encoded(routing_key, &mut location);
     location.push_str(";args=");
-    location.push_str(binding.arguments_hash);
+    location.push_str(&binding.arguments_hash);
     put_field(map, "location", ValueRef::Str(&location));
 }

@@ -1,8 +1,8 @@
 //! Paths and queries of requests.
 
-use super::{BindingEnds, BindingTarget, RefusedRequest};
+use super::RefusedRequest;
 use amqp10::percent_decoded;
-use session::ShortString;
+use session::{BindingEnds, BindingTarget, ShortString};
 
 /// The path of a request, and its query.
 #[derive(Debug)]

@@ -2,8 +2,10 @@
 
 use super::LockedServer;
 use super::consumers::ConsumerLink;
+use super::responses::is_of_management;
 use crate::address::{VOLATILE_QUEUE, queue_address};
 use crate::fault::{FaultScope, ProtocolFault};
+use crate::management::ManagementAnswer;
 use crate::requests::{AttachedLink, LinkHandle, LinkRequest};
 use amqp10::{Condition, MapRef, SourceTerminus, Symbol, Symbols, ValueRef};
 use session::{ChannelId, Error, ErrorKind, Event, LinkEvent, LinkId, MethodTag, ShortString};
@@ -52,14 +54,30 @@ impl LockedServer {
                 self.consumer_attached(channel, link, consumer_tag, filters);
             }
             Event::ConsumerCancelled { channel, link, .. } => self.consumer_gone(channel, link),
-            Event::Link(event) => self.take_link_event(event),
+            Event::Link(LinkEvent::PublisherAttached { origin, link }) => {
+                self.attached(attached_key(origin), link, None);
+            }
+            Event::Link(LinkEvent::RepliesAttached { origin, link, queue }) => {
+                self.replies_attached(attached_key(origin), link, &queue);
+            }
+            Event::Link(LinkEvent::PublishRefused { channel, number, error }) => {
+                let Self { server, follow_up, .. } = self;
+                server.refuse_publish(session_channel(channel), number, error, follow_up);
+            }
+            Event::Refused { origin, error } if is_of_management(origin) => {
+                self.respond_to_refusal(origin, error);
+            }
+            Event::Refused { origin, error } => self.attach_refused(attached_key(origin), error),
+            Event::Done { origin, .. } => self.respond_to(origin, &ManagementAnswer::Done),
+            Event::QueuePurged { origin, n_messages, .. }
+            | Event::QueueDeleted { origin, n_messages, .. } => {
+                self.respond_to(origin, &ManagementAnswer::Removed { n_messages });
+            }
+            Event::Management(event) => self.take_management_event(&event),
             // Publishes are never mandatory; the rest answers what this front asks for on its own, or what
             // clients of this protocol cannot ask for.
             Event::ChannelOpened(_)
-            | Event::Done { .. }
             | Event::QueueDeclared { .. }
-            | Event::QueuePurged { .. }
-            | Event::QueueDeleted { .. }
             | Event::Detached { .. }
             | Event::GetEmpty(_)
             | Event::Got { .. }
@@ -68,24 +86,12 @@ impl LockedServer {
         }
     }
 
-    fn take_link_event(&mut self, event: LinkEvent) {
-        match event {
-            LinkEvent::PublisherAttached { origin, link } => {
-                self.attached(attached_key(origin), link, None);
-            }
-            LinkEvent::RepliesAttached { origin, link, queue } => {
-                self.replies_attached(attached_key(origin), link, &queue);
-            }
-            LinkEvent::PublishRefused { channel, number, error } => {
-                let Self { server, follow_up, .. } = self;
-                server.refuse_publish(session_channel(channel), number, error, follow_up);
-            }
-            LinkEvent::Refused { origin, error } => {
-                let fault = ProtocolFault::of_refusal(error);
-                let refused = Err(ProtocolFault { scope: FaultScope::Link, ..fault });
-                self.server.attached(attached_key(origin), refused, &mut self.follow_up);
-            }
-        }
+    /// An attach is refused. COMPAT: a permission that is missing ends the session.
+    fn attach_refused(&mut self, key: LinkHandle, error: Error) {
+        let is_forbidden = error.kind == ErrorKind::AccessRefused;
+        let scope = if is_forbidden { FaultScope::Session } else { FaultScope::Link };
+        let refused = Err(ProtocolFault { scope, ..ProtocolFault::of_refusal(error) });
+        self.server.attached(key, refused, &mut self.follow_up);
     }
 
     fn replies_attached(&mut self, key: LinkHandle, link: LinkId, queue: &ShortString) {

@@ -8,7 +8,8 @@ use crate::links::{
     AttachingLink, EarlyDetach, LinkState, accepting, check_attach, put_detach, refusing,
 };
 use crate::management_links::{
-    NO_LINK, RequestLink, ResponseLink, check_pair, is_of_management, paired_twice,
+    NO_LINK, REQUEST_BYTES_MAX, RequestLink, ResponseLink, check_pair, is_of_management,
+    paired_twice,
 };
 use crate::outgoing::OutgoingLink;
 use crate::requests::{AttachAsked, AttachResult, AttachedLink, LinkHandle, LinkRequest};
@@ -89,9 +90,11 @@ impl SessionEndpoint {
         let attached = AttachedLink { link: NO_LINK, source: None, target: None, filters: None };
         let mut answer = accepting(attach, &attached, io.limits.message_bytes_max);
         answer.snd_settle_mode = SenderSettleMode::Settled;
+        let request_bytes_max = io.limits.message_bytes_max.min(REQUEST_BYTES_MAX);
         let state = match attach.role {
             Role::Sender => {
                 answer.snd_settle_mode = attach.snd_settle_mode;
+                answer.max_message_size = Some(request_bytes_max);
                 LinkState::Requests(Box::new(RequestLink::new(attach)))
             }
             Role::Receiver => LinkState::Responses(Box::new(ResponseLink::new(attach))),

@@ -147,6 +147,7 @@ impl Talk {
                 | LinkRequest::Settle(_)
                 | LinkRequest::Modify { .. }
                 | LinkRequest::Manage(_)
+                | LinkRequest::EndResponses(_)
                 | LinkRequest::Credit(_)
                 | LinkRequest::EndSession(_)
                 | LinkRequest::CloseConnection => {}
@@ -199,6 +200,7 @@ impl Talk {
             LinkRequest::Manage(it) => {
                 format!("manage {} {}", it.responses.handle, it.sections.len())
             }
+            LinkRequest::EndResponses(link) => format!("end responses {}", link.handle),
             LinkRequest::EndSession(channel) => format!("end {}", channel.0),
             LinkRequest::CloseConnection => "close".to_owned(),
         }

@@ -121,7 +121,13 @@ impl Reading<'_> {
 
     pub(super) fn control(&mut self, key: Key, correlation_id: u32, op: Op) {
         let origin = Asked { key, correlation_id }.tag();
-        let control = Control { channel: ONLY_CHANNEL, origin, nowait: false, op };
+        let control = Control {
+            channel: ONLY_CHANNEL,
+            origin,
+            nowait: false,
+            refusal: session::RefusalScope::Channel,
+            op,
+        };
         self.requests.push(Request::Control(Box::new(control)));
     }
 

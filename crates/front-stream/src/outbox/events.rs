@@ -65,6 +65,8 @@ impl Locked {
             | Event::GetEmpty(_)
             | Event::Got { .. }
             | Event::Returned { .. }
+            | Event::Refused { .. }
+            | Event::Management(_)
             | Event::Link(_) => {}
         }
     }

@@ -614,8 +614,13 @@ async fn consumers_tell_whether_they_are_active() {
             })
         };
         for op in [Op::OpenChannel, consume("single"), consume("shared")] {
-            let control =
-                Control { channel: ChannelId(1), origin: MethodTag::default(), nowait: false, op };
+            let control = Control {
+                channel: ChannelId(1),
+                origin: MethodTag::default(),
+                nowait: false,
+                refusal: session::RefusalScope::Channel,
+                op,
+            };
             let mut requests = vec![Request::Control(Box::new(control))];
             session.submit(&session::ReadInput::NONE, &mut requests).await.unwrap();
         }

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod amqp10;
 #[cfg(test)]
+mod amqp10_management;
+#[cfg(test)]
 mod gathering;
 #[cfg(test)]
 mod idle;

@@ -49,7 +49,10 @@ impl Site {
         change: impl FnOnce(&mut ServerSettings),
     ) -> Self {
         let nodes = NODES.read().unwrap_or_else(PoisonError::into_inner);
-        let other = Some(Protocol::Amqp10(Arc::default()));
+        let other = Some(Protocol::Amqp10(Arc::new(front_amqp10::ConnectionSettings {
+            capabilities: vec![front_amqp10::LINK_PAIR],
+            ..front_amqp10::ConnectionSettings::default()
+        })));
         let service = Service { protocol: Protocol::Amqp091(Arc::new(front)), other, tls };
         Self::start_in(Process::Shared { _nodes: nodes }, service, change)
     }

@@ -62,7 +62,9 @@ impl PlainQueues {
             What::ConnectionClosed => self.answer(client, &Expect::ConnectionClosed),
             What::ChannelOpened => self.answer(client, &Expect::ChannelOpened),
             What::Flowed { .. } => fail("nobody has link credit"),
-            What::Link(_) | What::Stream(_) => fail("there are no streams"),
+            What::Link(_) | What::Refused { .. } | What::Management(_) | What::Stream(_) => {
+                fail("there are no streams")
+            }
             What::Done => self.answer(client, &Expect::Done),
             What::GetEmpty => self.take_get_empty(client),
             What::Purged(n) => self.answer(client, &Expect::Purged(n)),

@@ -219,7 +219,13 @@ impl PlainQueues {
         let line = format!("client {client} channel {}: {op:?}, expects {expect:?}", doing.channel);
         self.harness.note(line);
         let channel = ChannelId(doing.channel);
-        let control = Control { channel, origin: MethodTag(7), nowait: false, op };
+        let control = Control {
+            channel,
+            origin: MethodTag(7),
+            nowait: false,
+            refusal: session::RefusalScope::Channel,
+            op,
+        };
         let requests = vec![Request::Control(Box::new(control))];
         self.submit(client, Read::of(requests), doing);
     }

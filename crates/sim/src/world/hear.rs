@@ -90,6 +90,8 @@ impl World {
             | What::Returned(..)
             | What::Flowed { .. }
             | What::Link(_)
+            | What::Refused { .. }
+            | What::Management(_)
             | What::ChannelOpened
             | What::ConnectionClosed
             | What::Blocked(_)

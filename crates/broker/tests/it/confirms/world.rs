@@ -180,7 +180,13 @@ impl World {
 
     fn ask(&mut self, peer: usize, channel: u16, op: Op) {
         let channel = ChannelId(channel);
-        let control = Control { channel, origin: MethodTag(0), nowait: false, op };
+        let control = Control {
+            channel,
+            origin: MethodTag(0),
+            nowait: false,
+            refusal: session::RefusalScope::Channel,
+            op,
+        };
         self.submit(peer, &[], vec![Request::Control(Box::new(control))]);
     }
 

@@ -137,6 +137,7 @@ async fn messages_are_counted_by_priority_shown_and_kept_through_a_checkpoint() 
         channel: ChannelId(1),
         origin: MethodTag::default(),
         nowait: false,
+        refusal: session::RefusalScope::Channel,
         op: Op::OpenChannel,
     };
     let mut requests = vec![Request::Control(Box::new(open))];

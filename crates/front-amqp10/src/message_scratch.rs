@@ -9,7 +9,7 @@ use bytes::Bytes;
 use conversion::{
     DeliveryAttempt, ReceiveError, ReceivedBody, ReceivedSections, receive, to_amqp10,
 };
-use message::BodyForm;
+use message::{BodyForm, MessageRef};
 use session::{
     ChannelId, Content, Delivery, HeadPlace, OwnedContent, Publish, PublishTarget, Span,
 };
@@ -27,12 +27,11 @@ impl MessageScratch {
     /// The sections of a message to be delivered.
     pub(crate) fn encode(&mut self, delivery: &Delivery<'_>) -> &[u8] {
         self.0.clear();
-        let first_acquirer = !delivery.redelivered;
-        to_amqp10(
-            delivery.message,
-            DeliveryAttempt { first_acquirer, ..DeliveryAttempt::FIRST },
-            &mut self.0,
-        );
+        let attempt = match delivery.redelivered {
+            true => attempt_of(delivery.message),
+            false => DeliveryAttempt::FIRST,
+        };
+        to_amqp10(delivery.message, attempt, &mut self.0);
         &self.0
     }
 
@@ -154,4 +153,13 @@ fn span(begin: usize, end: usize) -> Span {
 
 fn narrow(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// The deliveries before this one of a message that comes again. COMPAT: as many have failed as its queue
+/// says by the header `x-delivery-count`.
+fn attempt_of(message: &MessageRef<'_>) -> DeliveryAttempt {
+    let headers = message.index().headers();
+    let n_failed = headers.and_then(|headers| headers.get(b"x-delivery-count")?.as_i64());
+    let delivery_count = n_failed.and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+    DeliveryAttempt { first_acquirer: false, delivery_count }
 }

@@ -306,7 +306,7 @@ pub(crate) fn amqp10_settings(
     front_amqp10::ConnectionSettings {
         node_name: others.cluster_name.clone(),
         mechanisms: others.mechanisms.clone(),
-        capabilities: vec![front_amqp10::LINK_PAIR],
+        capabilities: vec![front_amqp10::LINK_PAIR, front_amqp10::ANONYMOUS_RELAY],
         default_vhost: config.definitions.first_start.vhost.clone(),
         frame_bytes_max: if limits.frame_max == 0 { u32::MAX } else { limits.frame_max },
         message_bytes_max: limits.max_message_size,

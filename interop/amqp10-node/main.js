@@ -163,6 +163,29 @@ const scenarios = {
     equal(outcome, 'released', 'nobody waits for it');
   },
 
+  async 'temporary-queue'(ctx) {
+    const { channel, connection } = await begin(ctx);
+    const source = { dynamic: true, capabilities: ['temporary-queue'] };
+    const receiver = await Receiver.open(connection, '', { source });
+    const queue = receiver.link.source.address;
+    starts(queue, '/queues/amq.dyn-', 'address');
+    const sender = await Sender.open(await connect(ctx), queue);
+    await sender.accepted(messages(0, 1));
+    const [{ message, delivery }] = await receiver.wait(1);
+    equal(text(message), '0', 'body');
+    delivery.accept();
+    receiver.link.close();
+    await once(receiver.link, 'receiver_close');
+    const lost = once(sender.link, 'sender_error');
+    equal((await sender.send(messages(1, 2)))[0].outcome, 'released', 'outcome');
+    await lost;
+    equal(failure(sender.link)[0], 'amqp:not-found', 'the publisher learns that its queue is gone');
+    const missing = await refused(connection, (it) => it.open_sender(queue), 'sender_error');
+    equal(missing[0], 'amqp:not-found', 'condition');
+    await amqp091.closesChannel(await amqp091.connect(ctx), 404, 'NOT_FOUND', (it) => it.checkQueue(queue.slice(8)), { prefix: true });
+    await channel.close();
+  },
+
   async 'replies-need-credit'(ctx) {
     const { connection } = await begin(ctx);
     const { receiver, queue } = await replies(connection, { credit_window: 0 });
@@ -588,6 +611,7 @@ const scenarios = {
     const [{ delivery }] = await receiver.wait(1);
     delivery.modified({ message_annotations: { 'x-mine': 'kept' } });
     // It is on disk behind the outcome.
+    await leaves(connection);
     await sender.accepted(messages(1, 2));
     await ctx.node.kill9();
     await ctx.node.start();

@@ -6,6 +6,7 @@ use crate::ids::{id_of, reply_address};
 use crate::sections::put_received;
 use crate::values::{milliseconds, put_amqp10, put_key};
 use amqp10::{Group, Header, Items, Properties, Section, Sections, ValueRef};
+use amqp091::spec::DELIVERY_MODE_PERSISTENT;
 use amqp091::{PropertiesRef, TableRef};
 use message::{BodyForm, MessageRef};
 
@@ -45,7 +46,8 @@ pub fn to_amqp10(message: &MessageRef<'_>, attempt: DeliveryAttempt, out: &mut V
     out.reserve(message.size_bytes() + SPARE_BYTES);
     let source = PropertiesRef::trusted(message.properties);
     let header = Header {
-        durable: Some(message.persistent),
+        // A queue may keep more than its messages ask for.
+        durable: Some(source.delivery_mode() == Some(DELIVERY_MODE_PERSISTENT)),
         priority: source.priority(),
         ttl_ms: ttl_ms(source),
         first_acquirer: attempt.first_acquirer,

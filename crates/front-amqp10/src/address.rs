@@ -24,6 +24,8 @@ const EXCHANGES: &str = "/exchanges/";
 const TOLD_BYTES_MAX: usize = 255;
 /// The capability of a source that asks for a queue which is never stored.
 pub(crate) const VOLATILE_QUEUE: &str = "rabbitmq:volatile-queue";
+/// The capability of a source that asks for a queue which goes with its link.
+pub(crate) const TEMPORARY_QUEUE: &str = "temporary-queue";
 /// COMPAT: RabbitMQ's words for the deprecated feature `amqp_address_v1` that is not permitted.
 const VERSION_1: &str = "RabbitMQ AMQP address version 1 is unsupported. \
                          Clients must use RabbitMQ AMQP address version 2.";
@@ -38,6 +40,8 @@ pub enum SourceAddress<'a> {
     Queue(NodeName<'a>),
     /// The responses of the management node.
     Management,
+    /// A queue of the link's own that the broker names.
+    Temporary,
     /// Direct replies, by a queue of the link's own that the broker names.
     Replies,
 }
@@ -67,8 +71,12 @@ impl<'a> SourceAddress<'a> {
     /// The fault that refuses the link.
     pub fn of_source(source: &SourceTerminus<'a>) -> Result<Self, ProtocolFault> {
         if source.dynamic {
-            let is_volatile = source.capabilities.iter().any(|it| it == VOLATILE_QUEUE);
-            return if is_volatile { Ok(Self::Replies) } else { Err(not_dynamic("source")) };
+            let asked = |name| source.capabilities.iter().any(|it| it == name);
+            return match (asked(VOLATILE_QUEUE), asked(TEMPORARY_QUEUE)) {
+                (true, _) => Ok(Self::Replies),
+                (false, true) => Ok(Self::Temporary),
+                (false, false) => Err(not_dynamic("source")),
+            };
         }
         match source.address {
             Some(ValueRef::Str(MANAGEMENT)) => Ok(Self::Management),

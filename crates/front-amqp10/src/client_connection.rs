@@ -282,14 +282,22 @@ fn attach_op(asked: &AttachAsked) -> Result<LinkOp, ProtocolFault> {
     let attach = asked.attach().ok_or_else(|| ProtocolFault::link(Condition::DecodeError, ""))?;
     match attach.role {
         Role::Sender => Ok(LinkOp::AttachPublisher(asked.target.clone())),
-        Role::Receiver if asks_for_replies(&attach) => replies_of(&attach),
-        Role::Receiver => consumer_of(&attach).map(LinkOp::AttachConsumer),
+        Role::Receiver => consumer_op(&attach),
     }
 }
 
-fn asks_for_replies(attach: &Attach<'_>) -> bool {
-    let address = attach.source.as_ref().map(SourceAddress::of_source);
-    matches!(address, Some(Ok(SourceAddress::Replies)))
+fn consumer_op(attach: &Attach<'_>) -> Result<LinkOp, ProtocolFault> {
+    let Some(source) = &attach.source else { return Err(not_implemented("no source")) };
+    match SourceAddress::of_source(source)? {
+        SourceAddress::Queue(queue) => {
+            Ok(LinkOp::AttachConsumer(consumer_of(attach, short(&queue)?)))
+        }
+        SourceAddress::Temporary => {
+            Ok(LinkOp::AttachTemporary(consumer_of(attach, ShortString::default())))
+        }
+        SourceAddress::Replies => replies_of(attach),
+        SourceAddress::Management => Err(not_implemented("/management not supported")),
+    }
 }
 
 /// The consumer of direct replies that a client attaches. COMPAT: RabbitMQ, too, wants them settled.
@@ -306,16 +314,6 @@ fn consumer_tag(attach: &Attach<'_>) -> ShortString {
     ShortString::truncated(&attach.handle.to_string())
 }
 
-/// The queue that a client attaches a consumer to.
-fn source_of(attach: &Attach<'_>) -> Result<ShortString, ProtocolFault> {
-    let Some(source) = &attach.source else { return Err(not_implemented("no source")) };
-    match SourceAddress::of_source(source)? {
-        SourceAddress::Queue(queue) => short(&queue),
-        SourceAddress::Management => Err(not_implemented("/management not supported")),
-        SourceAddress::Replies => Err(not_implemented("Dynamic source not supported")),
-    }
-}
-
 fn short(name: &[u8]) -> Result<ShortString, ProtocolFault> {
     let too_long = |_| ProtocolFault::link(Condition::InvalidField, "a name is too long");
     ShortString::new(name).map_err(too_long)
@@ -325,8 +323,8 @@ fn not_implemented(text: &'static str) -> ProtocolFault {
     ProtocolFault::link(Condition::NotImplemented, text)
 }
 
-/// The consumer that a client attaches.
-fn consumer_of(attach: &Attach<'_>) -> Result<Attachment, ProtocolFault> {
+/// The consumer that a client attaches to a queue.
+fn consumer_of(attach: &Attach<'_>, queue: ShortString) -> Attachment {
     let mut arguments = Table::new();
     for (property, argument) in
         [("rabbitmq:priority", "x-priority"), ("rabbitmq:consumer-timeout", "x-consumer-timeout")]
@@ -339,14 +337,14 @@ fn consumer_of(attach: &Attach<'_>) -> Result<Attachment, ProtocolFault> {
     if let Some(asked) = attach.source.and_then(|source| source.filter) {
         put_map(&mut filters, |items| items.put_entries(asked));
     }
-    Ok(Attachment {
-        queue: source_of(attach)?,
+    Attachment {
+        queue,
         consumer_tag: consumer_tag(attach),
         no_ack: attach.snd_settle_mode == SenderSettleMode::Settled,
         source: Some(LinkSource { filters }),
         exclusive: false,
         arguments,
-    })
+    }
 }
 
 fn control(channel: ChannelId, op: Op) -> Request {

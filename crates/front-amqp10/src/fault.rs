@@ -66,9 +66,9 @@ impl ProtocolFault {
             ErrorKind::CommandInvalid | ErrorKind::ChannelError => {
                 (Condition::IllegalState, FaultScope::Connection)
             }
-            ErrorKind::VhostNotFound | ErrorKind::VhostRefused => {
-                (Condition::UnauthorizedAccess, FaultScope::Connection)
-            }
+            ErrorKind::VhostNotFound => (Condition::UnauthorizedAccess, FaultScope::Connection),
+            // COMPAT: RabbitMQ's condition; clients take the other for a login that failed.
+            ErrorKind::VhostRefused => (Condition::InternalError, FaultScope::Connection),
             ErrorKind::ResourceError | ErrorKind::LimitReached => {
                 (Condition::ResourceLimitExceeded, FaultScope::Connection)
             }

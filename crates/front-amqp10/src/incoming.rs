@@ -6,7 +6,7 @@ use amqp10::{
     Transfer,
 };
 use bytes::Bytes;
-use session::{Content, LinkId, ListedLink, OwnedContent, PublishTarget, Span};
+use session::{Content, LinkId, ListedLink, OwnedContent, PublishTarget, ShortString, Span};
 use std::borrow::Cow;
 
 /// The deliveries that a publisher may send before it gets more credit. COMPAT: RabbitMQ's.
@@ -48,6 +48,9 @@ impl KeptTag {
         self.bytes.get(..self.n_bytes).unwrap_or_default()
     }
 }
+
+/// The beginning of the names of queues of direct replies.
+const REPLIES: &[u8] = b"amq.rabbitmq.reply-to.";
 
 /// A delivery of which a part has arrived.
 #[derive(Debug)]
@@ -259,6 +262,14 @@ impl IncomingLink {
     /// Notes that nothing that came on the link will be answered any more.
     pub(crate) const fn forget_unanswered(&mut self) {
         self.n_unanswered = 0;
+    }
+
+    /// The queue that the link publishes to, if a message without a route means that it is gone.
+    pub(crate) fn lost_queue(&self) -> Option<&ShortString> {
+        let PublishTarget { exchange, routing_key } = self.target.as_ref()?;
+        // Requesters go in the ordinary course of things.
+        let is_queue = exchange.is_empty() && !routing_key.as_bytes().starts_with(REPLIES);
+        is_queue.then_some(routing_key)
     }
 
     /// Notes that the broker has answered a publish.

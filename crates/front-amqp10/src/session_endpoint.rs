@@ -36,6 +36,8 @@ pub(crate) struct SessionIo<'c> {
     pub(crate) limits: IncomingLimits<'c>,
     /// The heads of what the read in progress publishes.
     pub(crate) heads: &'c mut PublishedHeads,
+    /// The client's virtual host.
+    pub(crate) vhost: &'c str,
 }
 
 impl SessionIo<'_> {

@@ -115,8 +115,10 @@ impl SessionTable {
             unfinished_bytes: &mut self.unfinished_bytes,
         };
         let has_management = life.settings.capabilities.contains(&LINK_PAIR);
-        let ConnectionLife { out, heads, .. } = life;
-        let mut io = SessionIo { out, requests, frame_bytes_max, has_management, limits, heads };
+        let ConnectionLife { out, heads, client, .. } = life;
+        let vhost = client.as_ref().map_or("", |client| &client.vhost);
+        let mut io =
+            SessionIo { out, requests, frame_bytes_max, has_management, limits, heads, vhost };
         Some(act(session, &mut io))
     }
 

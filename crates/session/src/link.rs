@@ -10,6 +10,9 @@ pub enum LinkOp {
     /// Attach a publisher to an exchange, or, without one, to those that its messages name; answered by
     /// [`LinkEvent::PublisherAttached`].
     AttachPublisher(Option<PublishTarget>),
+    /// Attach a consumer to a queue that is made for it, and goes with it; answered by
+    /// [`LinkEvent::NodeMade`], then as the former.
+    AttachTemporary(Attachment),
     /// Attach a consumer of direct replies, to a queue of its own that is never stored; answered by
     /// [`LinkEvent::RepliesAttached`].
     AttachReplies {
@@ -38,6 +41,13 @@ pub enum LinkEvent {
         origin: MethodTag,
         /// The broker's name for the link.
         link: LinkId,
+    },
+    /// A queue is made for a consumer, which is attached next.
+    NodeMade {
+        /// The client's request.
+        origin: MethodTag,
+        /// The name of the queue.
+        queue: ShortString,
     },
     /// A consumer of direct replies is attached.
     RepliesAttached {

@@ -400,14 +400,14 @@ pub struct QueueBinding {
 
 /// The source of a link on which a client consumes: deliveries are limited by [`Request::Flow`], and messages
 /// are taken in sections of AMQP 1.0, as a queue may store them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct LinkSource {
     /// The filters that the client asks for, a map in AMQP 1.0's encoding; empty for none.
     pub filters: Vec<u8>,
 }
 
 /// The consumer that a client attaches.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Attachment {
     /// The queue's name; empty for the channel's last declared one.
     pub queue: ShortString,

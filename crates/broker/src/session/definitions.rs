@@ -227,6 +227,16 @@ impl DefinitionRequests<'_> {
         channel: ChannelId,
         declare: &QueueDeclaration,
     ) -> Result<DeclaredQueue, Error> {
+        self.declare_named(channel, declare, "amq.gen-").await
+    }
+
+    /// Creates a queue, or finds it; a name that the node is asked for begins with `prefix`.
+    pub(super) async fn declare_named(
+        &mut self,
+        channel: ChannelId,
+        declare: &QueueDeclaration,
+        prefix: &str,
+    ) -> Result<DeclaredQueue, Error> {
         self.0.access.broker.control_plane.churn.note_declared();
         let named_by = if declare.queue.as_bytes().is_empty() && !declare.passive {
             NamedBy::Server
@@ -234,7 +244,7 @@ impl DefinitionRequests<'_> {
             NamedBy::Client
         };
         let name = match named_by {
-            NamedBy::Server => Name::from(self.0.access.broker.names.name("amq.gen-").as_str()),
+            NamedBy::Server => Name::from(self.0.access.broker.names.name(prefix).as_str()),
             NamedBy::Client => self.0.queue_to_declare(self.0.queue_name(channel, &declare.queue)?),
         };
         self.0.access.require_on_queue(Permission::Configure, &name)?;

@@ -1,6 +1,7 @@
 //! Requests of clients whose links are requests of their own.
 
 use super::client::Client;
+use super::definitions::DefinitionRequests;
 use super::links::{Links, give_back_link};
 use super::read_source::address_of;
 use super::{Handled, access, direct_reply_to};
@@ -8,7 +9,7 @@ use meta::{ConfirmOn, ExchangeKind, Name, Permission, Resource};
 use queue::CreditMode;
 use session::{
     Attachment, Control, Error, ErrorKind, Event, LinkEvent, LinkId, LinkOp, Publish,
-    PublishTarget, ReadInput, ShortString,
+    PublishTarget, QueueDeclaration, ReadInput, ShortString, Table,
 };
 
 /// The requests of a client's links.
@@ -33,6 +34,7 @@ impl LinkRequests<'_> {
                         .answer(Event::Link(LinkEvent::PublisherAttached { origin, link }))
                 })
             }
+            LinkOp::AttachTemporary(consume) => self.attach_temporary(control, consume).await,
             LinkOp::AttachReplies { consumer_tag } => self.attach_replies(control, consumer_tag),
             LinkOp::DetachConsumer(link) => {
                 self.client.end_replies(control.channel, |it| it.link == *link);
@@ -60,6 +62,28 @@ impl LinkRequests<'_> {
             ));
         }
         links.consume(client, control, consume).await
+    }
+
+    /// Attaches a consumer to a queue of its own. It goes with its last consumer, so with the link.
+    async fn attach_temporary(
+        &mut self,
+        control: &Control,
+        consume: &Attachment,
+    ) -> Result<Handled, Error> {
+        let declare = QueueDeclaration {
+            queue: ShortString::default(),
+            passive: false,
+            durable: false,
+            exclusive: true,
+            auto_delete: true,
+            arguments: Table::new(),
+        };
+        let requests = &mut DefinitionRequests(self.client);
+        let made = requests.declare_named(control.channel, &declare, "amq.dyn-").await?;
+        let queue = ShortString::truncated(&made.name);
+        let node = LinkEvent::NodeMade { origin: control.origin, queue: queue.clone() };
+        self.client.turn.tell(|sink| sink.event(Event::Link(node.clone())));
+        self.attach_consumer(control, &Attachment { queue, ..consume.clone() }).await
     }
 
     fn attach_replies(
@@ -158,6 +182,9 @@ fn check_target(
     };
     if found.internal {
         return Err(internal(&resource));
+    }
+    if name.is_empty() && !client.is_live_reply_queue(routing_key.as_bytes()) {
+        client.access.find_queue(&access::text(routing_key)?)?;
     }
     if found.kind == ExchangeKind::Topic {
         client.access.require_topic(Permission::Write, &name, routing_key.as_bytes())?;

@@ -4,7 +4,7 @@ use super::Handled;
 use super::access::text;
 use super::client::Client;
 use super::definitions::DefinitionRequests;
-use meta::{Command, Resource};
+use meta::{Command, Name, Resource};
 use queues::QueueRef;
 use routing::{Binding, Destination};
 use session::{
@@ -57,11 +57,30 @@ impl ManagementRequests<'_> {
         queue: &ShortString,
     ) -> Result<Handled, Error> {
         let name = text(queue)?;
+        if self.0.is_live_reply_queue(queue.as_bytes()) {
+            return self.report_replies(origin, &name);
+        }
         let Ok(queue) = self.0.access.find_loaded_queue(&name).await else {
             let resource = Resource::queue(&self.0.access.vhost(), &name);
             return Err(Error::new(ErrorKind::NotFound, format!("{resource} not found")));
         };
         self.report(origin, false, &queue)
+    }
+
+    /// The description of a queue of direct replies: its consumer is there.
+    fn report_replies(&self, origin: MethodTag, name: &Name) -> Result<Handled, Error> {
+        let queue = QueueReport {
+            name,
+            kind: "rabbit_volatile_queue",
+            durable: false,
+            auto_delete: true,
+            exclusive: true,
+            arguments: &Table::default(),
+            n_ready: 0,
+            n_consumers: 1,
+        };
+        let is_new = false;
+        self.0.turn.answer(Event::Management(ManagementEvent::Queue { origin, is_new, queue }))
     }
 
     fn report(&self, origin: MethodTag, is_new: bool, queue: &QueueRef) -> Result<Handled, Error> {

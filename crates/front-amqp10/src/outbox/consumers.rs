@@ -1,7 +1,7 @@
 //! The links of a connection on which its client consumes.
 
 use crate::requests::LinkHandle;
-use session::{ChannelId, LinkId};
+use session::{ChannelId, LinkId, ShortString};
 use std::collections::BTreeMap;
 
 /// A link on which the client consumes.
@@ -22,7 +22,14 @@ impl ConsumerLink {
 
 /// The links on which the client consumes.
 #[derive(Debug, Default)]
-pub(crate) struct ConsumerLinks(BTreeMap<LinkId, ConsumerLink>);
+pub(crate) struct ConsumerLinks(BTreeMap<LinkId, ConsumerLink>, Option<MadeNode>);
+
+/// A queue that was made for a link which is about to be attached.
+#[derive(Debug)]
+pub(crate) struct MadeNode {
+    pub(crate) key: LinkHandle,
+    pub(crate) queue: ShortString,
+}
 
 impl ConsumerLinks {
     pub(crate) fn get(&self, link: LinkId) -> Option<&ConsumerLink> {
@@ -31,6 +38,16 @@ impl ConsumerLinks {
 
     pub(crate) fn get_mut(&mut self, link: LinkId) -> Option<&mut ConsumerLink> {
         self.0.get_mut(&link)
+    }
+
+    /// Notes that a queue was made for the link that is attached next, or refused.
+    pub(crate) fn node_made(&mut self, node: MadeNode) {
+        self.1 = Some(node);
+    }
+
+    /// The queue that was made for a link.
+    pub(crate) fn take_node(&mut self, key: LinkHandle) -> Option<ShortString> {
+        Some(self.1.take_if(|node| node.key == key)?.queue)
     }
 
     pub(crate) fn add(&mut self, link: LinkId, consumer: ConsumerLink) {

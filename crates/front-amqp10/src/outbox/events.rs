@@ -1,9 +1,9 @@
 //! Events of the broker, as the connection's state takes them.
 
 use super::LockedServer;
-use super::consumers::ConsumerLink;
+use super::consumers::{ConsumerLink, MadeNode};
 use super::responses::is_of_management;
-use crate::address::{VOLATILE_QUEUE, queue_address};
+use crate::address::{TEMPORARY_QUEUE, VOLATILE_QUEUE, queue_address};
 use crate::fault::{FaultScope, ProtocolFault};
 use crate::management::ManagementAnswer;
 use crate::requests::{AttachedLink, LinkHandle, LinkRequest};
@@ -60,6 +60,9 @@ impl LockedServer {
             Event::Link(LinkEvent::RepliesAttached { origin, link, queue }) => {
                 self.replies_attached(attached_key(origin), link, &queue);
             }
+            Event::Link(LinkEvent::NodeMade { origin, queue }) => {
+                self.consumers.node_made(MadeNode { key: attached_key(origin), queue });
+            }
             Event::Link(LinkEvent::PublishRefused { channel, number, error }) => {
                 let Self { server, follow_up, .. } = self;
                 server.refuse_publish(session_channel(channel), number, error, follow_up);
@@ -96,12 +99,17 @@ impl LockedServer {
 
     fn replies_attached(&mut self, key: LinkHandle, link: LinkId, queue: &ShortString) {
         self.consumers.add(link, ConsumerLink::new(key));
+        self.node_attached(key, link, queue, VOLATILE_QUEUE);
+    }
+
+    /// A link is attached to a queue of its own.
+    fn node_attached(&mut self, key: LinkHandle, link: LinkId, queue: &ShortString, of: &str) {
         let address = queue_address(queue.as_bytes());
         let source = SourceTerminus {
             address: Some(ValueRef::Str(&address)),
             expiry_policy: Symbol("link-detach"),
             dynamic: true,
-            capabilities: Symbols::One(VOLATILE_QUEUE),
+            capabilities: Symbols::One(of),
             ..SourceTerminus::default()
         };
         let attached = AttachedLink { link, source: Some(source), target: None, filters: None };
@@ -129,6 +137,9 @@ impl LockedServer {
         let Some(handle) = handle else { return };
         let key = LinkHandle { channel: session_channel(channel), handle };
         self.consumers.add(link, ConsumerLink::new(key));
+        if let Some(queue) = self.consumers.take_node(key) {
+            return self.node_attached(key, link, &queue, TEMPORARY_QUEUE);
+        }
         self.attached(key, link, filters);
     }
 

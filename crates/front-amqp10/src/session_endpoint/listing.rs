@@ -75,10 +75,10 @@ impl LinkName {
     fn queue(&self) -> Option<String> {
         let address = self.address.as_deref().map(ValueRef::Str);
         let source = SourceTerminus { address, ..SourceTerminus::default() };
-        match SourceAddress::of_source(&source) {
-            Ok(SourceAddress::Queue(queue)) => Some(String::from_utf8_lossy(&queue).into_owned()),
-            Ok(SourceAddress::Management | SourceAddress::Replies) | Err(_) => None,
-        }
+        let Ok(SourceAddress::Queue(queue)) = SourceAddress::of_source(&source) else {
+            return None;
+        };
+        Some(String::from_utf8_lossy(&queue).into_owned())
     }
 }
 

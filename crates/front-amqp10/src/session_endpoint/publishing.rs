@@ -7,7 +7,9 @@ use crate::links::{LinkState, error_of};
 use crate::message_scratch::PublishFault;
 use crate::outcomes::{DeliveryRange, put_refused, put_rejected, put_settled};
 use crate::requests::LinkRequest;
-use amqp10::{DeliveryState, Performative, Role, SerialNumber, Transfer, ValueRef, put_map};
+use amqp10::{
+    Condition, DeliveryState, Performative, Role, SerialNumber, Transfer, ValueRef, put_map,
+};
 use message::Refusal;
 use session::{ChannelId, Confirmation, Error, ErrorKind};
 
@@ -89,6 +91,7 @@ impl SessionEndpoint {
         if !settled_tags.is_empty() {
             settled_tags.take_range(first, last, |_, _| {});
         }
+        let mut lost = None;
         unanswered.take_range(first, last, |_, UnansweredPublish { handle, link, id }| {
             let slot = usize::try_from(handle).ok().and_then(|index| links.get_mut(index));
             let Some(LinkState::Incoming(incoming)) = slot else { return };
@@ -96,6 +99,9 @@ impl SessionEndpoint {
                 return;
             }
             incoming.answered();
+            if answer == Confirmation::Unroutable && incoming.lost_queue().is_some() {
+                lost = Some(handle);
+            }
             match (id, answer) {
                 (None, _) => {}
                 (Some(id), Confirmation::Accepted) => outcomes.add(id, true),
@@ -111,7 +117,21 @@ impl SessionEndpoint {
                 Performative::Flow(flow).encode_frame(channel, io.out);
             }
         });
+        // An answer is to one link's publishes, or links that lost their queues are told with the next.
+        if let Some(handle) = lost {
+            lose_queue(self, io, handle);
+        }
     }
+}
+
+/// The queue of a publisher's target is gone. COMPAT: as with RabbitMQ the link is detached.
+#[cold]
+fn lose_queue(session: &mut SessionEndpoint, io: &mut SessionIo<'_>, handle: u32) {
+    let Some(LinkState::Incoming(incoming)) = session.link_mut(handle) else { return };
+    let Some(queue) = incoming.lost_queue() else { return };
+    let text = format!("no queue '{}' in vhost '{}'", queue.to_text(), io.vhost);
+    // A fault of a link ends nothing else.
+    drop(session.fail_link(io, handle, ProtocolFault::link(Condition::NotFound, text)));
 }
 
 /// A message that leads nowhere.

@@ -42,13 +42,13 @@ fn an_attach_is_answered_with_credit() {
 
 #[test]
 fn messages_are_answered_in_ranges() {
-    let mut talk = attached();
+    let mut talk = attached_with(amqp10_client::publisher(0, "/exchanges/x/q"));
     for n in 0..6 {
         talk.transfers(whole(0, n), &message(b"message"));
     }
     talk.transfers(Transfer { settled: Some(true), ..whole(0, 6) }, &message(b"message"));
     let asked = talk.takes_asked();
-    assert_eq!((asked.len(), &*asked[0]), (7, "publish '' 'q' inline 12"));
+    assert_eq!((asked.len(), &*asked[0]), (7, "publish 'x' 'q' inline 12"));
     assert_eq!(asked[6], asked[0]);
     assert!(talk.published.iter().all(|it| *it == message(b"message")));
     assert_eq!(talk.hears(), [""; 0]);
@@ -261,6 +261,24 @@ fn what_is_no_message_detaches_the_link_and_is_not_counted() {
         talk.front.answer(SESSION, 1, 2, Confirmation::Accepted);
         assert_eq!(talk.hears(), ["disposition Receiver 2..=2 true Accepted"]);
     }
+}
+
+#[test]
+fn a_link_is_detached_when_its_queue_is_gone() {
+    let mut talk = attached();
+    talk.transfers(whole(0, 0), &message(b"message"));
+    talk.front.answer(SESSION, 1, 1, Confirmation::Unroutable);
+    assert_eq!(
+        talk.hears(),
+        [
+            "disposition Receiver 0..=0 true Released",
+            "detach 0 amqp:not-found 'no queue 'q' in vhost '/''"
+        ]
+    );
+    let mut replies = attached_with(amqp10_client::publisher(0, "/queues/amq.rabbitmq.reply-to.t"));
+    replies.transfers(whole(0, 0), &message(b"message"));
+    replies.front.answer(SESSION, 1, 1, Confirmation::Unroutable);
+    assert_eq!(replies.hears(), ["disposition Receiver 0..=0 true Released"]);
 }
 
 /// A link whose messages say where each of them goes to.

@@ -18,7 +18,7 @@ pub use response::{
     ManagementAnswer, ManagementStatus, ManagingNode, PendingResponse, RefusedRequest,
 };
 
-use amqp10::{Body, MessageRef, ValueRef};
+use amqp10::{Body, DecodeError, Properties, Section, Sections, ValueRef};
 use session::{Flag, ManagementOp, Op, ShortString};
 use target::RequestTarget;
 
@@ -35,19 +35,17 @@ impl ManagementRequest {
     /// Reads a request from the sections of a message, for a client of a virtual host.
     #[must_use]
     pub fn parse(sections: &[u8], vhost: &str) -> Self {
-        let message = match MessageRef::parse(sections) {
-            Ok(message) => message,
+        let (properties, body) = match properties_and_body(sections) {
+            Ok(found) => found,
             Err(error) => {
                 let refused = RefusedRequest::bad(format!("failed to parse message: {error}"));
                 return Self { pending: PendingResponse::new(None, None), op: Err(refused) };
             }
         };
-        let properties = message.properties.unwrap_or_default();
         let op = match (properties.subject, properties.to, properties.reply_to) {
             (Some(method), Some(ValueRef::Str(to)), Some(ValueRef::Str("$me"))) => {
-                RequestTarget::parse(to).and_then(|target| {
-                    RequestLine { method, target, vhost }.operation(message.body)
-                })
+                RequestTarget::parse(to)
+                    .and_then(|target| RequestLine { method, target, vhost }.operation(body))
             }
             _ => Err(RefusedRequest::bad(
                 "a request has a method as subject, a path as to, and '$me' as reply-to",
@@ -56,6 +54,26 @@ impl ManagementRequest {
         let pending = PendingResponse::new(properties.message_id, op.as_ref().ok());
         Self { pending, op }
     }
+}
+
+/// The sections that make a request. COMPAT: they come in any order; RabbitMQ's Python client sends a body
+/// that is null in front of the properties.
+fn properties_and_body(sections: &[u8]) -> Result<(Properties<'_>, Body<'_>), DecodeError> {
+    let (mut properties, mut body) = (Properties::default(), Body::Value(ValueRef::Null));
+    for section in Sections::new(sections) {
+        match section? {
+            Section::Properties(found) => properties = found,
+            Section::Value(found) => body = Body::Value(found),
+            Section::Header(_)
+            | Section::DeliveryAnnotations(_)
+            | Section::MessageAnnotations(_)
+            | Section::ApplicationProperties(_)
+            | Section::Data(_)
+            | Section::Sequence(_)
+            | Section::Footer(_) => {}
+        }
+    }
+    Ok((properties, body))
 }
 
 /// A method on a path.

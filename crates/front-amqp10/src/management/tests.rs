@@ -1,5 +1,5 @@
 use super::*;
-use amqp10::{MapRef, Properties, Section, put_list, put_map};
+use amqp10::{MapRef, MessageRef, put_list, put_map};
 use proptest::prelude::*;
 use session::{
     BindingEnds, BindingReport, BindingTarget, Error, ErrorKind, QueueReport, Table, Value,
@@ -188,6 +188,16 @@ fn what_is_no_request_is_refused() {
     for sections in [without, Vec::new()] {
         assert!(text(&sections).starts_with("a request has a method as subject"));
     }
+}
+
+#[test]
+fn sections_of_requests_come_in_any_order() {
+    let mut sections = Vec::new();
+    Section::Value(ValueRef::Null).encode(&mut sections);
+    let whole = request("GET", "/queues/q", NULL);
+    sections.extend_from_slice(&whole[..whole.len() - sections.len()]);
+    let found = ManagementRequest::parse(&sections, "/").op.unwrap();
+    assert!(matches!(found, Op::Manage(ManagementOp::DescribeQueue(queue)) if queue == name("q")));
 }
 
 /// The response to a request for a queue: status, correlation id and body.

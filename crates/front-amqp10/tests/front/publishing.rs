@@ -42,7 +42,7 @@ fn an_attach_is_answered_with_credit() {
 
 #[test]
 fn messages_are_answered_in_ranges() {
-    let mut talk = attached_with(amqp10_client::publisher(0, "/exchanges/x/q"));
+    let mut talk = attached_with(publisher_to(0, Some("/exchanges/x/q")));
     for n in 0..6 {
         talk.transfers(whole(0, n), &message(b"message"));
     }
@@ -275,7 +275,7 @@ fn a_link_is_detached_when_its_queue_is_gone() {
             "detach 0 amqp:not-found 'no queue 'q' in vhost '/''"
         ]
     );
-    let mut replies = attached_with(amqp10_client::publisher(0, "/queues/amq.rabbitmq.reply-to.t"));
+    let mut replies = attached_with(publisher_to(0, Some("/queues/amq.rabbitmq.reply-to.t")));
     replies.transfers(whole(0, 0), &message(b"message"));
     replies.front.answer(SESSION, 1, 1, Confirmation::Unroutable);
     assert_eq!(replies.hears(), ["disposition Receiver 0..=0 true Released"]);

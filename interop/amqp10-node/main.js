@@ -315,6 +315,27 @@ const scenarios = {
     equal(connection.is_open(), true, 'the connection is open');
   },
 
+  async 'consumer-timeout'(ctx) {
+    const { queue, connection } = await begin(ctx, quorum);
+    const sender = await Sender.open(connection, address(queue));
+    await sender.accepted(messages(0, 1));
+    const properties = { 'rabbitmq:consumer-timeout': rhea.types.wrap_uint(500) };
+    const slow = await Receiver.open(connection, queue, { properties });
+    const [{ delivery }] = await slow.wait(1);
+    const other = await Receiver.open(await connect(ctx), queue);
+    const [again] = await other.wait(1);
+    equal(bodies([again]), ['0'], 'it comes back');
+    again.delivery.accept();
+    other.link.close();
+    await once(other.link, 'receiver_close');
+    const state = await waitUntil(() => delivery.remote_state, 'the outcome');
+    equal(state.constructor.composite_type, 'released', 'outcome');
+    equal([delivery.remote_settled, slow.link.is_open()], [false, true], 'and to be settled');
+    delivery.release();
+    await sender.accepted(messages(1, 2));
+    equal(bodies(await slow.wait(1, 1)), ['1'], 'it goes on once it has settled');
+  },
+
   async 'unroutable-is-released'(ctx) {
     const connection = await connect(ctx);
     const sender = await Sender.open(connection, `/exchanges/amq.direct/${ctx.name()}`);

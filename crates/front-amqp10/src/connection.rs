@@ -6,11 +6,14 @@ use crate::life::{ConnectionLife, ConnectionPhase, InputReading};
 use crate::login::SaslLogin;
 use crate::open::ClientOpen;
 use crate::requests::{AttachResult, LinkHandle, LinkRequest, SentMessage};
+use crate::session_endpoint::release_in_session;
 use crate::session_table::{FrameBody, SessionTable};
 use crate::settings::ConnectionSettings;
 use amqp10::{Close, Condition, FrameRef, FrameType, Performative, decode_frame};
 use edge::{AuthFailure, CloseMode, Progress, Step};
-use session::{ChannelId, Confirmation, ConsumerCredit, Error, ErrorKind, ListedSession, Span};
+use session::{
+    ChannelId, Confirmation, ConsumerCredit, Error, ErrorKind, ListedSession, Position, Span,
+};
 use std::sync::Arc;
 
 /// The most requests made in one go, as other fronts do.
@@ -331,6 +334,20 @@ impl ServerConnection {
 /// The client's first session on this channel or a higher one, as listings show it.
 pub fn listed_session(server: &ServerConnection, channel: ChannelId) -> Option<ListedSession> {
     server.sessions.listed_from(channel)
+}
+
+/// Tells a client that it has held deliveries of a link for too long. They are released, and stay for it to
+/// settle. False if it settles nothing on the link.
+pub fn release_overdue(
+    server: &mut ServerConnection,
+    key: LinkHandle,
+    positions: &[Position],
+) -> bool {
+    let ServerConnection { life, sessions, .. } = server;
+    let told = sessions.with(life, key.channel.0, &mut Vec::new(), |session, io| {
+        release_in_session(session, io, key.handle, positions)
+    });
+    told.unwrap_or(true)
 }
 
 /// The fault of an open that the broker refuses. COMPAT: RabbitMQ's words.

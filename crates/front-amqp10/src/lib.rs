@@ -29,7 +29,7 @@ mod windows;
 
 pub use address::{SourceAddress, TargetAddress};
 pub use client_connection::ClientConnection;
-pub use connection::{ServerConnection, listed_session};
+pub use connection::{ServerConnection, listed_session, release_overdue};
 pub use fault::{FaultScope, ProtocolFault};
 pub use incoming::{LINK_CREDIT, UNFINISHED_BYTES_MAX};
 pub use open::ClientOpen;

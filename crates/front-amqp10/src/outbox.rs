@@ -5,7 +5,7 @@ mod consumers;
 mod events;
 mod responses;
 
-use crate::connection::{ServerConnection, listed_session};
+use crate::connection::{ServerConnection, listed_session, release_overdue};
 use crate::message_scratch::MessageScratch;
 use crate::requests::{LinkRequest, SentMessage};
 use amqp10::put_empty_frame;
@@ -125,6 +125,13 @@ impl Sink for LockedServer {
             self.server.flowed(consumer.key, credit);
             self.flush();
         }
+    }
+
+    fn timed_out(&mut self, link: LinkId, positions: &[Position]) -> bool {
+        let Some(consumer) = self.consumers.get(link) else { return true };
+        let is_told = release_overdue(&mut self.server, consumer.key, positions);
+        self.flush();
+        is_told
     }
 
     fn readable(&mut self, link: LinkId) {

@@ -72,6 +72,17 @@ impl OutcomeRuns {
     }
 }
 
+/// Appends a disposition that releases these deliveries, which the client is to settle.
+pub(crate) fn put_released(
+    channel: u16,
+    DeliveryRange { first, last }: DeliveryRange,
+    out: &mut Vec<u8>,
+) {
+    let (role, state) = (Role::Sender, Some(DeliveryState::RELEASED));
+    let disposition = Disposition { role, first, last, settled: false, state, batchable: false };
+    Performative::Disposition(disposition).encode_frame(channel, out);
+}
+
 /// Appends a disposition that settles these deliveries.
 pub(crate) fn put_settled(
     channel: u16,

@@ -1,5 +1,6 @@
 //! Links on which clients consume: deliveries cut into transfers, and their wait for the session's window.
 
+use crate::outcomes::{DeliveryRange, put_released};
 use crate::windows::SessionWindows;
 use amqp10::{
     DeliveryTag, FRAME_HEADER_BYTES, Flow, FrameType, Performative, SerialNumber, Transfer,
@@ -154,10 +155,15 @@ enum WaitingOutput {
     },
     /// A flow of a link, whose session's part is filled in when it goes out.
     Flow(Flow<'static>),
+    /// Deliveries of a link that its client has held for too long, of which one at least waits before this.
+    Released {
+        handle: u32,
+        range: DeliveryRange,
+    },
 }
 
-/// A session's deliveries, and flows of its links, that wait in order for the client's window. They hold back
-/// no other session.
+/// A session's deliveries, and flows and releases of its links, that wait in order for the client's window.
+/// They hold back no other session.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingOutputs {
     waiting: VecDeque<WaitingOutput>,
@@ -212,6 +218,23 @@ impl WaitingOutputs {
         }
     }
 
+    /// Tells of deliveries of a link that are released, behind those that wait.
+    pub(crate) fn release(
+        &mut self,
+        sender: &FrameSender,
+        handle: u32,
+        range: DeliveryRange,
+        out: &mut Vec<u8>,
+    ) {
+        let last = range.last.unwrap_or(range.first);
+        let waits = |it: &WaitingOutput| matches!(it, WaitingOutput::Delivery { head, .. } if !last.is_before(head.id));
+        if self.waiting.iter().any(waits) {
+            self.waiting.push_back(WaitingOutput::Released { handle, range });
+        } else {
+            put_released(sender.channel, range, out);
+        }
+    }
+
     /// Drops the flows that a later one of the same link makes obsolete.
     fn keep_last_flows(&mut self) {
         let mut later = BTreeSet::new();
@@ -241,6 +264,7 @@ impl WaitingOutputs {
                     put_flow(sender, windows, *flow, out);
                     self.n_flows -= 1;
                 }
+                WaitingOutput::Released { range, .. } => put_released(sender.channel, *range, out),
                 WaitingOutput::Delivery { head, message, n_sent } => {
                     let part = SentPart { message, n_sent: *n_sent };
                     match send(sender, windows, *head, part, out) {
@@ -264,6 +288,7 @@ impl WaitingOutputs {
                 *n_flows -= usize::from(flow.handle == Some(handle));
                 flow.handle != Some(handle)
             }
+            WaitingOutput::Released { handle: released, .. } => *released != handle,
             WaitingOutput::Delivery { head, message, .. } => {
                 if head.handle == handle {
                     *n_bytes -= message.len();

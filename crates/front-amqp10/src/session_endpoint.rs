@@ -23,6 +23,7 @@ use amqp10::{
 use listing::LinkNames;
 pub(crate) use listing::listed;
 use session::{ChannelId, ConsumerCredit, CreditRequest, LinkId};
+pub(crate) use settling::release_in_session;
 
 /// The connection's part of what a session does.
 #[derive(Debug)]

@@ -61,6 +61,11 @@ impl<T> NumberedEntries<T> {
         self.drop_taken();
     }
 
+    /// The entries, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
+        self.entries.iter().filter_map(|(number, slot)| Some((*number, slot.as_ref()?)))
+    }
+
     /// Takes the entries that `matches` chooses, in order.
     pub fn take_all(&mut self, matches: impl Fn(&T) -> bool, mut each: impl FnMut(T)) {
         for (_, slot) in &mut self.entries {
@@ -140,6 +145,11 @@ impl<T> UnsettledDeliveries<T> {
         let last_number = self.number_of(last);
         let first_number = last_number.saturating_sub(u64::from(last.since(first)));
         self.entries.take_range(first_number, last_number, |number, it| each(id_of(number), it));
+    }
+
+    /// The deliveries with their ids, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (SerialNumber, &T)> {
+        self.entries.iter().map(|(number, delivery)| (id_of(number), delivery))
     }
 
     /// Settles the deliveries that `matches` chooses, in order.

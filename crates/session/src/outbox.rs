@@ -63,6 +63,13 @@ pub trait Sink {
         true
     }
 
+    /// Tells the client that it has held deliveries on this link for too long, which are back in their queue:
+    /// the link is given nothing before the client has settled them. False if the client cannot be told in
+    /// this way: its consumer ends.
+    fn timed_out(&mut self, _link: LinkId, _positions: &[Position]) -> bool {
+        false
+    }
+
     /// Appends anything else.
     fn event(&mut self, event: Event<'_>);
 

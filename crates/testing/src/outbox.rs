@@ -182,6 +182,10 @@ pub enum What {
         link: u64,
         credit: ConsumerCredit,
     },
+    TimedOut {
+        link: u64,
+        positions: Vec<Position>,
+    },
     Confirm {
         channel: u16,
         first: u64,
@@ -260,6 +264,8 @@ struct Flow {
     space: Space,
     full: Vec<LinkId>,
     unsettled: Unsettled,
+    /// The client is told to settle what it has held for too long.
+    settles_overdue: bool,
 }
 
 /// Unsettled messages of the client, for queues that keep no record of them.
@@ -341,6 +347,11 @@ impl Recorder {
     /// From now on the outbox has this space.
     pub fn set_space(&self, space: Space) {
         stdx::lock(&self.flow).space = space;
+    }
+
+    /// From now on the client is told to settle what it has held for too long: its consumers stay.
+    pub fn settle_overdue(&self) {
+        stdx::lock(&self.flow).settles_overdue = true;
     }
 
     /// Ends the recovery.
@@ -433,6 +444,13 @@ impl Sink for Locked<'_> {
 
     fn flowed(&mut self, link: LinkId, credit: ConsumerCredit) {
         self.recorder.note(What::Flowed { link: link.0, credit });
+    }
+
+    fn timed_out(&mut self, link: LinkId, positions: &[Position]) -> bool {
+        if self.flow.settles_overdue {
+            self.recorder.note(What::TimedOut { link: link.0, positions: positions.to_vec() });
+        }
+        self.flow.settles_overdue
     }
 
     fn readable(&mut self, link: LinkId) {

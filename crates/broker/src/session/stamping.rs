@@ -4,8 +4,8 @@ use amqp091::{ShortString, Value};
 use content::Services;
 use message::MessageRef;
 use session::{
-    ChannelId, ChunkDelivery, Confirmation, Delivery, Event, LinkId, ListedSession, Outbox,
-    Position, PublisherId, Room, Sink, StreamRefusal, UnsettledSince,
+    ChannelId, ChunkDelivery, Confirmation, ConsumerCredit, Delivery, Event, LinkId, ListedSession,
+    Outbox, Position, PublisherId, Room, Sink, StreamRefusal, UnsettledSince,
 };
 use std::sync::Arc;
 use std::task::Waker;
@@ -85,6 +85,18 @@ impl Sink for Stamping<'_> {
         let message = &MessageRef { properties: &properties, ..*delivery.message };
         let delivery = Delivery { message, ..delivery };
         self.sink.event(Event::Got { channel, link, delivery, no_ack, n_ready });
+    }
+
+    fn understands_cancels(&self) -> bool {
+        self.sink.understands_cancels()
+    }
+
+    fn timed_out(&mut self, link: LinkId, positions: &[Position]) -> bool {
+        self.sink.timed_out(link, positions)
+    }
+
+    fn flowed(&mut self, link: LinkId, credit: ConsumerCredit) {
+        self.sink.flowed(link, credit);
     }
 
     fn released(&mut self, channel: ChannelId) {

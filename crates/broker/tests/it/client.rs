@@ -97,6 +97,7 @@ fn line(what: &What) -> String {
             let ConsumerCredit { delivery_count, credit, available, .. } = credit;
             format!("credit {delivery_count}+{credit} of {available}{drained}")
         }
+        What::TimedOut { positions, .. } => format!("{} timed out", positions.len()),
         What::Consuming { .. } => "consuming".to_owned(),
         What::Cancelled { .. } => "cancelled".to_owned(),
         What::ConsumerCancelled { .. } => "consumer lost".to_owned(),
@@ -662,6 +663,11 @@ impl Client {
     /// From now on there is room for so many deliveries until the client reads.
     pub(crate) fn make_room(&self, n: usize) {
         self.recorder.set_space(Space::Deliveries(n));
+    }
+
+    /// From now on the client is told to settle what it has held for too long.
+    pub(crate) fn settle_overdue(&self) {
+        self.recorder.settle_overdue();
     }
 
     pub(crate) fn resume(&mut self) -> Vec<String> {

@@ -226,6 +226,32 @@ fn a_consumer_of_a_quorum_queue_is_cancelled_and_its_channel_stays() {
     assert_eq!(client.ask(Op::Detach { consumer_tag: short("tag") }), ["cancelled"]);
 }
 
+/// It is still sent those on which it has spent credit.
+#[test]
+fn a_consumer_that_settles_what_it_held_for_too_long_stays() {
+    let (broker, mut client) = quorum_node(80_000, &[]);
+    client.settle_overdue();
+    let link = client.consume_by_credit("q", "tag", false);
+    let mut other = Client::connect(&broker);
+    client.make_room(1);
+    client.flow(link, 0, 2, "");
+    other.publish("q", &["a", "b", "c"], Kind::Transient);
+    assert_eq!(client.heard(), ["deliver a"]);
+    pass(&broker, 1_000, 82_000);
+    assert_eq!(client.wait_for(Vec::new(), 1), ["2 timed out"]);
+    crate::client::wait_until("they come back", || other.ask_ready("q") == 3);
+    assert_eq!(client.resume(), ["deliver b"]);
+    client.fill_up(false);
+    client.resume();
+    assert_eq!(client.flow(link, 2, 2, ""), [""; 0], "nothing before it has settled");
+    assert_eq!(client.settle_newest(Outcome::Accepted), [""; 0], "nor before it has settled all");
+    assert_eq!(client.settle(1, Outcome::Accepted), ["deliver a again", "deliver b again"]);
+    assert_eq!(client.settle(2, Outcome::Accepted), [""; 0]);
+    assert_eq!(client.flow(link, 4, 1, ""), ["deliver c"]);
+    pass(&broker, 83_000, 100_000);
+    assert_eq!(kicked(&mut client), None);
+}
+
 /// Messages that it is given later than the one it forgot come back in their time as well.
 #[test]
 fn what_a_cancelled_consumer_still_holds_comes_back_and_its_channel_stays() {

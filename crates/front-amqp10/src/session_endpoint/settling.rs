@@ -2,7 +2,9 @@
 
 use super::{SessionEndpoint, SessionIo};
 use crate::fault::ProtocolFault;
+use crate::links::LinkState;
 use crate::outcomes::{DeliveryRange, put_settled};
+use crate::outgoing::UnsettledMessage;
 use crate::requests::LinkRequest;
 use amqp10::{
     Condition, DeliveryOutcome, DeliveryState, Disposition, MapRef, Modified, PassingState, Role,
@@ -101,6 +103,32 @@ impl SessionEndpoint {
         }
         Ok(())
     }
+}
+
+/// Tells the client of a session that it has held these deliveries of a link for too long, in the order of
+/// their positions. COMPAT: they are released, and stay to be settled, as with RabbitMQ. False if nothing is
+/// settled on the link.
+pub(crate) fn release_in_session(
+    session: &mut SessionEndpoint,
+    io: &mut SessionIo<'_>,
+    handle: u32,
+    positions: &[Position],
+) -> bool {
+    let sender = io.sender(session.channel);
+    let Some(LinkState::Outgoing(outgoing)) = session.link_mut(handle) else { return true };
+    let (link, is_settled) = (outgoing.link, outgoing.is_settled);
+    let is_overdue =
+        |it: &UnsettledMessage| it.link == link && positions.binary_search(&it.position).is_ok();
+    let overdue = session.unsettled.iter().filter(|(_, message)| is_overdue(message));
+    let mut ids = overdue.map(|(id, _)| id).peekable();
+    while let Some(first) = ids.next() {
+        let mut last = None;
+        while let Some(id) = ids.next_if(|id| *id == last.unwrap_or(first).plus(1)) {
+            last = Some(id);
+        }
+        session.waiting.release(&sender, handle, DeliveryRange { first, last }, io.out);
+    }
+    !is_settled
 }
 
 /// The broker's word for an outcome, without the changes that go along.

@@ -6,7 +6,7 @@ use amqp10::{
     Open, PassingState, Performative, ReceiverSettleMode, Rejected, Role, SenderSettleMode,
     SourceTerminus, Symbol, TransactionalState, ValueRef, put_map,
 };
-use front_amqp10::{AttachedLink, ConnectionSettings, SentMessage};
+use front_amqp10::{AttachedLink, ConnectionSettings, SentMessage, release_overdue};
 use session::{ConsumerCredit, LinkId, Position};
 
 fn attached() -> Talk {
@@ -300,6 +300,22 @@ fn an_outcome_that_is_not_known_detaches_the_link() {
 }
 
 #[test]
+fn deliveries_held_for_too_long_are_released_and_stay_to_be_settled() {
+    let mut talk = attached();
+    [3, 4, 5, 6, 9].into_iter().for_each(|n| deliver(&mut talk, n, b"m"));
+    talk.says(&disposition(1, 1, Some(DeliveryState::ACCEPTED)));
+    talk.hears();
+    talk.takes_asked();
+    let positions = [3, 4, 5, 6].map(Position);
+    assert!(release_overdue(&mut talk.front, key(0), &positions));
+    let released =
+        ["disposition Sender 0..=0 false Released", "disposition Sender 2..=3 false Released"];
+    assert_eq!(talk.hears(), released);
+    talk.says(&disposition(0, 4, Some(DeliveryState::RELEASED)));
+    assert_eq!(talk.takes_asked().len(), 4);
+}
+
+#[test]
 fn settled_links_remember_nothing() {
     let attach = Attach { snd_settle_mode: SenderSettleMode::Settled, ..consumer(0) };
     let mut talk = attached_with(attach, begin());
@@ -307,6 +323,7 @@ fn settled_links_remember_nothing() {
     assert_eq!(talk.hears(), ["transfer 0 0 settled 1"]);
     talk.says(&disposition(0, 0, Some(DeliveryState::ACCEPTED)));
     assert_eq!(talk.takes_asked(), [""; 0]);
+    assert!(!release_overdue(&mut talk.front, key(0), &[Position(1)]), "it settles nothing");
 }
 
 #[test]
@@ -336,6 +353,19 @@ fn a_closed_window_holds_back_its_session_in_order() {
     talk.says(&Performative::Flow(Flow { incoming_window: 1, ..flow(2, 0) }));
     assert_eq!(talk.hears(), ["transfer 0 2 5"]);
     assert_eq!(talk.front.n_waiting_bytes(), 0);
+}
+
+#[test]
+fn a_release_waits_behind_its_transfer() {
+    let mut talk = attached_with(consumer(0), Begin { incoming_window: 2, ..begin() });
+    (0..5).for_each(|n| deliver(&mut talk, n, b"m"));
+    assert_eq!(talk.hears(), ["transfer 0 0 1", "transfer 0 1 1"]);
+    assert!(release_overdue(&mut talk.front, key(0), &[0, 2, 3].map(Position)));
+    assert_eq!(talk.hears(), ["disposition Sender 0..=0 false Released"]);
+    talk.says(&Performative::Flow(Flow { incoming_window: 2, ..flow(2, 0) }));
+    assert_eq!(talk.hears(), ["transfer 0 2 1", "transfer 0 3 1"]);
+    talk.says(&Performative::Flow(Flow { incoming_window: 2, ..flow(4, 0) }));
+    assert_eq!(talk.hears(), ["transfer 0 4 1", "disposition Sender 2..=3 false Released"]);
 }
 
 #[test]

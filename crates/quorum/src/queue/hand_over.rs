@@ -10,7 +10,7 @@ use delivery::{COUNTS_BYTES_MAX, ConsumerChannel, add_counts, own_timeout_ms};
 use message::MessageRef;
 use queue::machine::{
     Answer, Assigned, Attach as Terms, Command, Get as Take, Items, LinkFacts, MessageNotes,
-    NumberRange, Outcome,
+    NumberRange, Outcome, TimedOut,
 };
 use queue::{AckMode, CreditMode, DeliveryCounts, LinkCredit, Return};
 use queue_type::{Attach, AttachRefused, Count, Given, Got, Taker};
@@ -205,14 +205,18 @@ impl Turn<'_> {
         }
     }
 
-    /// A consumer has held messages for too long: its client is told that it is cancelled, or loses its
-    /// channel if that is beyond it. COMPAT: RabbitMQ gives a consumer that it has cancelled in this way
-    /// deliveries again once it has acknowledged; clients do not expect that.
-    pub(crate) fn end_overdue(&mut self, consumer: u64) {
-        let mut is_told = false;
+    /// A consumer has held messages for too long: its client is told to settle them, or that the consumer is
+    /// cancelled, or loses its channel if that is beyond it. One that is told to settle is still sent those
+    /// that wait here: it has spent credit on them. COMPAT: RabbitMQ gives a consumer that it has cancelled
+    /// in this way deliveries again once it has acknowledged; clients do not expect that.
+    pub(crate) fn tell_overdue(&mut self, overdue: &[TimedOut]) {
+        let Some(TimedOut { consumer, .. }) = overdue.first().copied() else { return };
+        let positions: Vec<Position> = overdue.iter().map(|it| Position(it.number)).collect();
+        let (mut is_kept, mut is_told) = (false, false);
         if let Some(feed) = self.state.members.feed_mut(consumer) {
             self.wakes.extend(feed.channel.outbox.batch(&mut |sink: &mut dyn Sink| {
-                is_told = sink.understands_cancels();
+                is_kept = sink.timed_out(feed.channel.link, &positions);
+                is_told = !is_kept && sink.understands_cancels();
                 if is_told {
                     sink.event(feed.channel.cancelled());
                 }
@@ -221,7 +225,7 @@ impl Turn<'_> {
         if is_told {
             self.stop_feeding(std::iter::once(consumer));
             self.state.members.note_timeout_known(consumer);
-        } else {
+        } else if !is_kept {
             self.state.members.note_overdue(consumer);
         }
     }

@@ -140,7 +140,7 @@ impl<'t> Turn<'t> {
         self.hand_over();
         let timed_out = std::mem::take(&mut self.work.effects.timed_out);
         for run in timed_out.chunk_by(|a, b| a.consumer == b.consumer) {
-            run.iter().take(1).for_each(|it| self.end_overdue(it.consumer));
+            self.tell_overdue(run);
         }
         let active = std::mem::take(&mut self.work.effects.active);
         active.iter().for_each(|it| self.tell_active(it.consumer));

@@ -61,7 +61,7 @@ impl PlainQueues {
             }
             What::ConnectionClosed => self.answer(client, &Expect::ConnectionClosed),
             What::ChannelOpened => self.answer(client, &Expect::ChannelOpened),
-            What::Flowed { .. } => fail("nobody has link credit"),
+            What::Flowed { .. } | What::TimedOut { .. } => fail("nobody has link credit"),
             What::Link(_) | What::Refused { .. } | What::Management(_) | What::Stream(_) => {
                 fail("there are no streams")
             }

@@ -89,6 +89,7 @@ impl World {
             | What::Deleted(_)
             | What::Returned(..)
             | What::Flowed { .. }
+            | What::TimedOut { .. }
             | What::Link(_)
             | What::Refused { .. }
             | What::Management(_)

@@ -2,7 +2,7 @@
 
 use crate::site::Site;
 use amqp10::{Flow, Performative, ProtocolLayer, Role, Section, SenderSettleMode, ValueRef};
-use amqp091::method::{BasicGet, ExchangeDeclare, QueueDeclare};
+use amqp091::method::{BasicGet, ExchangeDeclare, QueueDeclare, QueueDelete};
 use amqp091::{PropertiesRef, ShortString, Table, TableRef, Value};
 use broker::Count;
 use front_amqp091::Settings;
@@ -204,6 +204,7 @@ async fn links_are_refused_alone() {
     let mut peer = Peer::begun(site.address, GUEST, "/");
     for (role, address, condition) in [
         (Role::Receiver, "/queues/none", "amqp:not-found"),
+        (Role::Sender, "/queues/none", "amqp:not-found"),
         (Role::Sender, "/exchanges/none/key", "amqp:not-found"),
         (Role::Sender, "nothing", "amqp:invalid-field"),
     ] {
@@ -213,10 +214,15 @@ async fn links_are_refused_alone() {
         let handle = u32::from(role == Role::Receiver);
         peer.says(&Performative::Detach(amqp10::Detach { handle, closed: true, error: None }));
     }
-    peer.attaches(Role::Sender, "/queues/none");
+    let mut old = Client::guest(site.address);
+    old.declare("brief");
+    peer.attaches(Role::Sender, "/queues/brief");
     assert_eq!(peer.hears(), "attach Receiver");
+    let delete = QueueDelete { queue: b"brief", ..QueueDelete::default() };
+    assert_eq!(old.ask(1, delete), "queue.delete-ok");
     peer.transfers(0, false, b"lost");
     assert_eq!(peer.hears(), "settled 0..=0 accepted false");
+    assert_eq!(peer.hears(), "detach amqp:not-found");
 }
 
 /// Messages that name their nodes: the broker knows which of them there are.

@@ -271,14 +271,7 @@ impl Client {
     }
 
     pub(crate) fn ask(&mut self, op: Op) -> Vec<String> {
-        let control = Control {
-            channel: ChannelId(1),
-            origin: MethodTag(7),
-            nowait: false,
-            refusal: session::RefusalScope::Channel,
-            op,
-        };
-        self.submit(&[], vec![Request::Control(Box::new(control))])
+        self.submit(&[], vec![control(op)])
     }
 
     pub(crate) fn declare(&mut self, queue: &str, durable: bool) -> Vec<String> {
@@ -642,16 +635,8 @@ impl Client {
     /// Asks for something and settles all it holds, in one go.
     pub(crate) fn ask_and_settle(&mut self, op: Op) -> Vec<String> {
         let held = std::mem::take(&mut self.told().unsettled);
-        let control = Control {
-            channel: ChannelId(1),
-            origin: MethodTag(7),
-            nowait: false,
-            refusal: session::RefusalScope::Channel,
-            op,
-        };
         let settles = self.settlements(held, Outcome::Accepted).map(Request::Settle);
-        let control = Request::Control(Box::new(control));
-        let requests = std::iter::once(control).chain(settles).collect();
+        let requests = std::iter::once(control(op)).chain(settles).collect();
         self.submit(&[], requests)
     }
 
@@ -734,4 +719,15 @@ fn declaration(
         auto_delete: false,
         arguments: table(arguments),
     }
+}
+
+/// A request on channel 1 that wants an answer.
+fn control(op: Op) -> Request {
+    Request::Control(Box::new(Control {
+        channel: ChannelId(1),
+        origin: MethodTag(7),
+        nowait: false,
+        refusal: session::RefusalScope::Channel,
+        op,
+    }))
 }

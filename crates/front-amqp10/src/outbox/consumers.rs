@@ -22,7 +22,11 @@ impl ConsumerLink {
 
 /// The links on which the client consumes.
 #[derive(Debug, Default)]
-pub(crate) struct ConsumerLinks(BTreeMap<LinkId, ConsumerLink>, Option<MadeNode>);
+pub(crate) struct ConsumerLinks {
+    links: BTreeMap<LinkId, ConsumerLink>,
+    /// The queue that was made for the link which is attached next, or refused.
+    made: Option<MadeNode>,
+}
 
 /// A queue that was made for a link which is about to be attached.
 #[derive(Debug)]
@@ -33,49 +37,49 @@ pub(crate) struct MadeNode {
 
 impl ConsumerLinks {
     pub(crate) fn get(&self, link: LinkId) -> Option<&ConsumerLink> {
-        self.0.get(&link)
+        self.links.get(&link)
     }
 
     pub(crate) fn get_mut(&mut self, link: LinkId) -> Option<&mut ConsumerLink> {
-        self.0.get_mut(&link)
+        self.links.get_mut(&link)
     }
 
     /// Notes that a queue was made for the link that is attached next, or refused.
     pub(crate) fn node_made(&mut self, node: MadeNode) {
-        self.1 = Some(node);
+        self.made = Some(node);
     }
 
     /// The queue that was made for a link.
     pub(crate) fn take_node(&mut self, key: LinkHandle) -> Option<ShortString> {
-        Some(self.1.take_if(|node| node.key == key)?.queue)
+        Some(self.made.take_if(|node| node.key == key)?.queue)
     }
 
     pub(crate) fn add(&mut self, link: LinkId, consumer: ConsumerLink) {
-        self.0.insert(link, consumer);
+        self.links.insert(link, consumer);
     }
 
     pub(crate) fn remove(&mut self, link: LinkId) -> Option<ConsumerLink> {
-        self.0.remove(&link)
+        self.links.remove(&link)
     }
 
     /// Removes the links of a session.
     pub(crate) fn forget_channel(&mut self, channel: ChannelId) {
-        self.0.retain(|_, consumer| consumer.key.channel != channel);
+        self.links.retain(|_, consumer| consumer.key.channel != channel);
     }
 
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        self.links.clear();
     }
 
     /// Notes that no link waits for room any more.
     pub(crate) fn resume(&mut self) {
-        self.0.values_mut().for_each(|consumer| consumer.is_paused = false);
+        self.links.values_mut().for_each(|consumer| consumer.is_paused = false);
     }
 
     pub(crate) fn waiting_for_windows(
         &mut self,
     ) -> impl Iterator<Item = (LinkId, &mut ConsumerLink)> {
-        let all = self.0.iter_mut().map(|(link, consumer)| (*link, consumer));
+        let all = self.links.iter_mut().map(|(link, consumer)| (*link, consumer));
         all.filter(|(_, consumer)| consumer.waits_for_window)
     }
 }

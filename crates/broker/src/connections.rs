@@ -92,6 +92,12 @@ impl Identity {
     pub fn is_of_streams(&self) -> bool {
         self.protocol == "stream"
     }
+
+    /// Whether windows of the client's own protocol hold its publishers back during an alarm, so that it is
+    /// read on.
+    pub fn has_windows(&self) -> bool {
+        self.protocol == "{1,0}"
+    }
 }
 
 /// A connection, shared between its task and listings.
@@ -126,6 +132,8 @@ struct Interrupts {
     overdue: BTreeMap<ChannelId, u64>,
     /// Whether the permissions of the connection's user have changed.
     rights_changed: bool,
+    /// Whether alarms came on or went that the client is to be told of.
+    alarms_changed: bool,
     /// Consumers that an operator cancels.
     cancelled: BTreeSet<(ChannelId, ShortString)>,
 }
@@ -143,6 +151,9 @@ impl Interrupts {
         }
         if let Some((channel, consumer_tag)) = self.cancelled.pop_first() {
             return Some(Interrupt::CancelConsumer(channel, consumer_tag));
+        }
+        if std::mem::take(&mut self.alarms_changed) {
+            return Some(Interrupt::TellAlarms);
         }
         std::mem::take(&mut self.rights_changed).then_some(Interrupt::ReviewRights)
     }
@@ -177,6 +188,8 @@ pub enum Interrupt {
     FailOverdue,
     /// Publishers and subscriptions that the user may not have any more are taken away.
     ReviewRights,
+    /// The client is told whether an alarm is on.
+    TellAlarms,
     /// A consumer gets no more; what it holds stays its channel's.
     CancelConsumer(ChannelId, ShortString),
 }
@@ -601,6 +614,13 @@ impl Connections {
     pub(crate) fn review_rights(&self, user: &str) {
         for connection in self.list().iter().filter(|one| one.identity.user == user) {
             connection.interrupt(|it| it.rights_changed = true);
+        }
+    }
+
+    /// Has clients told of the alarms that are held back by windows, whether they publish or not.
+    pub(crate) fn tell_alarms(&self) {
+        for connection in self.list().iter().filter(|one| one.identity.has_windows()) {
+            connection.interrupt(|it| it.alarms_changed = true);
         }
     }
 

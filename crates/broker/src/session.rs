@@ -33,8 +33,8 @@ mod turn;
 use crate::broker::Broker;
 use crate::connections::{Connection, Identity, Interrupt};
 use access::Access;
-use blocked::BlockedRequests;
 pub use blocked::Hold;
+use blocked::{BlockedRequests, tell_alarms};
 use channels::Channels;
 use client::Client;
 use confirm::ConfirmQueue;
@@ -116,8 +116,12 @@ impl Session {
         let turn = Turn::new(outbox, Arc::clone(&broker.classic.services));
         let access = Access::new(broker, connection, view);
         let publishing = Publishing::new(&access);
+        let client = Client { access, channels: Channels::default(), turn, confirms };
+        if client.access.connection.identity.has_windows() {
+            tell_alarms(&client);
+        }
         Ok(Self {
-            client: Client { access, channels: Channels::default(), turn, confirms },
+            client,
             publishing,
             links: Links::default(),
             settling: Settling::default(),
@@ -333,6 +337,11 @@ impl Session {
             Interrupt::ReviewRights => {
                 self.client.access.refresh();
                 self.streams.review_rights(&self.client);
+                true
+            }
+            Interrupt::TellAlarms => {
+                tell_alarms(&self.client);
+                self.wake();
                 true
             }
             Interrupt::CancelConsumer(channel, consumer_tag) => {

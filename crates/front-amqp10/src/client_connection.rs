@@ -254,7 +254,17 @@ impl ClientConnection {
             LinkRequest::Modify { channel, modification } => {
                 requests.push(control(channel, Op::Modify(modification)));
             }
-            LinkRequest::Manage(call) => requests.extend(locked.manage(&call)),
+            LinkRequest::Manage(call) => {
+                let request = locked.manage(&call);
+                let renews = request.as_ref().is_some_and(renews_token);
+                requests.extend(request);
+                if renews {
+                    let targets = locked.server.sessions.publish_targets();
+                    requests.extend(targets.map(|(channel, targets)| {
+                        control(channel, Op::Link(LinkOp::ReviewRights(targets)))
+                    }));
+                }
+            }
             LinkRequest::EndResponses(link) => {
                 locked.responses.forget_link(link);
                 locked.respond_to_refused();
@@ -275,6 +285,11 @@ impl ClientConnection {
             }
         }
     }
+}
+
+/// Whether a request puts a token, with which the rights of all links are looked at anew.
+fn renews_token(request: &Request) -> bool {
+    matches!(request, Request::Control(control) if matches!(control.op, Op::UpdateSecret { .. }))
 }
 
 /// The broker's part of an attach.

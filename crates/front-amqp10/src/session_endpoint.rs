@@ -21,7 +21,7 @@ use amqp10::{
     Begin, Condition, Detach, Flow, MapRef, Performative, SerialNumber, Transfer, ValueRef,
 };
 use listing::LinkNames;
-pub(crate) use listing::listed;
+pub(crate) use listing::{listed, publish_targets};
 use session::{ChannelId, ConsumerCredit, CreditRequest, LinkId};
 pub(crate) use settling::release_in_session;
 

@@ -5,10 +5,10 @@ use crate::incoming::{IncomingLimits, Payload};
 use crate::life::ConnectionLife;
 use crate::links::{error_of, forget_partials};
 use crate::requests::LinkRequest;
-use crate::session_endpoint::{SessionEndpoint, SessionIo, listed};
+use crate::session_endpoint::{SessionEndpoint, SessionIo, listed, publish_targets};
 use crate::settings::LINK_PAIR;
 use amqp10::{Begin, Condition, End, Performative};
-use session::{ChannelId, ListedSession};
+use session::{ChannelId, ListedSession, PublishTarget};
 
 /// The session of a channel.
 #[derive(Debug, Default)]
@@ -174,6 +174,13 @@ impl SessionTable {
     /// Appends the outcomes of publishes that were gathered.
     pub(crate) fn tell_outcomes(&mut self, out: &mut Vec<u8>) {
         self.running().for_each(|session| session.tell_outcomes(out));
+    }
+
+    /// The targets of the links on which clients publish, by session.
+    pub(crate) fn publish_targets(
+        &mut self,
+    ) -> impl Iterator<Item = (ChannelId, Vec<PublishTarget>)> {
+        self.running().map(|session| publish_targets(session))
     }
 
     /// Whether outcomes of publishes are to be told.

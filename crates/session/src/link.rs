@@ -19,6 +19,9 @@ pub enum LinkOp {
         /// The consumer's tag.
         consumer_tag: ShortString,
     },
+    /// Refuse the channel what its client may not do any more: to publish to these targets, and to consume as
+    /// it does; not answered.
+    ReviewRights(Vec<PublishTarget>),
     /// End a consumer and give back what it holds; not answered.
     DetachConsumer(LinkId),
 }

@@ -170,6 +170,9 @@ impl Peer {
             error.map_or(String::new(), |error| format!(" {}", error.condition.0))
         };
         match performative {
+            Performative::Flow(it) if it.handle.is_none() => {
+                format!("flow window {}", it.incoming_window)
+            }
             Performative::Flow(it) => format!(
                 "flow {}+{} of {}{}",
                 it.delivery_count.map_or(0, SerialNumber::bits),

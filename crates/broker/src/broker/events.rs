@@ -174,6 +174,7 @@ impl Broker {
     pub fn set_alarm(&self, alarm: Alarm, on: bool) -> bool {
         let is_changed = self.alarms.set(alarm, on);
         if is_changed {
+            self.connections.tell_alarms();
             self.alarms.note_since(alarm, self.classic.storage().time.unix_ms());
             let event = if on { "alarm.set" } else { "alarm.cleared" };
             let resource = match alarm {

@@ -46,6 +46,15 @@ impl BlockedRequests {
     }
 }
 
+/// Tells a client that is held back by windows whether an alarm is on. COMPAT: as with RabbitMQ it is read on,
+/// also when it publishes.
+pub(super) fn tell_alarms(client: &Client) {
+    let reason = client.access.broker.alarms.reason();
+    client.turn.tell(|sink| {
+        sink.event(reason.map_or(Event::Unblocked, |reason| Event::Blocked { reason }));
+    });
+}
+
 /// A reason not to read a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {

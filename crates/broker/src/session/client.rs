@@ -117,7 +117,7 @@ impl Client {
     pub(super) fn is_stopped(&self, request: &Request) -> bool {
         let alarms = &self.access.broker.alarms;
         match request {
-            Request::Publish(_) => alarms.any(),
+            Request::Publish(_) => alarms.any() && !self.access.connection.identity.has_windows(),
             Request::Append(_) => alarms.stops_streams(),
             Request::Settle(_) | Request::Credit(_) | Request::Flow(_) | Request::Control(_) => {
                 false

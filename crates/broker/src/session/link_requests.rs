@@ -8,7 +8,7 @@ use super::{Handled, access, direct_reply_to};
 use meta::{ConfirmOn, ExchangeKind, Name, Permission, Resource};
 use queue::CreditMode;
 use session::{
-    Attachment, Control, Error, ErrorKind, Event, LinkEvent, LinkId, LinkOp, Publish,
+    Attachment, ChannelId, Control, Error, ErrorKind, Event, LinkEvent, LinkId, LinkOp, Publish,
     PublishTarget, QueueDeclaration, ReadInput, ShortString, Table,
 };
 
@@ -36,12 +36,31 @@ impl LinkRequests<'_> {
             }
             LinkOp::AttachTemporary(consume) => self.attach_temporary(control, consume).await,
             LinkOp::AttachReplies { consumer_tag } => self.attach_replies(control, consumer_tag),
+            LinkOp::ReviewRights(targets) => self.review_rights(control.channel, targets),
             LinkOp::DetachConsumer(link) => {
                 self.client.end_replies(control.channel, |it| it.link == *link);
                 self.end_link(*link).await;
                 Ok(Handled::Answered)
             }
         }
+    }
+
+    /// Whether the client may still do what the links of a channel do.
+    fn review_rights(
+        &self,
+        channel: ChannelId,
+        targets: &[PublishTarget],
+    ) -> Result<Handled, Error> {
+        let access = &self.client.access;
+        let lost = |refused: Error| (refused.kind == ErrorKind::AccessRefused).then_some(refused);
+        let unpublishable = || {
+            targets.iter().find_map(|target| check_target(self.client, target).err().and_then(lost))
+        };
+        let consumed = self.links.iter().filter(|(_, link)| link.channel() == channel);
+        let mut unreadable = consumed.filter_map(|(_, link)| {
+            access.require_on_queue(Permission::Read, &link.def().name).err()
+        });
+        unreadable.next().or_else(unpublishable).map_or(Ok(Handled::Answered), Err)
     }
 
     async fn attach_consumer(

@@ -4,7 +4,7 @@ use super::SessionEndpoint;
 use crate::address::SourceAddress;
 use crate::links::LinkState;
 use amqp10::{Attach, LinkTarget, Role, SourceTerminus, ValueRef};
-use session::{ChannelId, ListedLink, ListedSession, ShortString};
+use session::{ChannelId, ListedLink, ListedSession, PublishTarget, ShortString};
 use std::collections::BTreeMap;
 
 /// Bytes of filters that are kept for listings; larger ones are not shown.
@@ -117,4 +117,18 @@ pub(crate) fn listed(session: &SessionEndpoint) -> ListedSession {
         incoming,
         outgoing,
     }
+}
+
+/// The channel of a session, and the targets of its links on which the client publishes.
+pub(crate) fn publish_targets(session: &SessionEndpoint) -> (ChannelId, Vec<PublishTarget>) {
+    let targets = session.links.iter().filter_map(|state| match state {
+        LinkState::Incoming(link) => link.target.clone(),
+        LinkState::Free
+        | LinkState::Attaching(_)
+        | LinkState::Outgoing(_)
+        | LinkState::Requests(_)
+        | LinkState::Responses(_)
+        | LinkState::Detached => None,
+    });
+    (ChannelId(session.channel), targets.collect())
 }

@@ -4,7 +4,7 @@ use crate::site::Site;
 use amqp10::{Flow, Performative, ProtocolLayer, Role, Section, SenderSettleMode, ValueRef};
 use amqp091::method::{BasicGet, ExchangeDeclare, QueueDeclare, QueueDelete};
 use amqp091::{PropertiesRef, ShortString, Table, TableRef, Value};
-use broker::Count;
+use broker::{Alarm, Count};
 use front_amqp091::Settings;
 use meta::QueueKind;
 use std::io::Read as _;
@@ -346,4 +346,31 @@ async fn streams_are_consumed_by_credit() {
         assert_eq!(peer.hears_any(), "transfer 2 c");
         assert_eq!(peer.hears_any(), "flow 11+0 of 0 drained");
     }
+}
+
+/// An alarm closes the windows of all sessions, those that publish and those that begin later, and nothing
+/// else: a client that has not heard of it yet is borne, and consumers go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn alarms_close_windows_and_consumers_go_on() {
+    let site = site();
+    let mut old = Client::guest(site.address);
+    declare(&mut old, "q", "classic");
+    let mut peer = Peer::begun(site.address, GUEST, "/");
+    peer.attaches(Role::Sender, "/queues/q");
+    assert_eq!(peer.hears(), "attach Receiver");
+    assert_eq!(peer.hears_any(), "flow 0+170 of 0");
+    peer.attaches(Role::Receiver, "/queues/q");
+    assert_eq!(peer.hears(), "attach Sender");
+    site.broker.set_alarm(Alarm::Memory, true);
+    assert_eq!(peer.hears_any(), "flow window 0");
+    let mut late = Peer::begun(site.address, GUEST, "/");
+    for n in 0..2 {
+        peer.transfers(n, false, b"during it");
+        assert_eq!(peer.hears(), format!("settled {n}..={n} accepted true"));
+        peer.gives_credit(n, 1);
+        assert_eq!(peer.hears(), format!("transfer {n} during it"));
+    }
+    site.broker.set_alarm(Alarm::Memory, false);
+    assert_eq!(peer.hears_any(), "flow window 400");
+    assert_eq!(late.hears_any(), "flow window 400");
 }

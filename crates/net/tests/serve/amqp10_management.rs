@@ -262,3 +262,30 @@ async fn a_permission_that_is_missing_ends_the_session() {
     assert_eq!(manager.peer.hears(), "end amqp:unauthorized-access");
     assert!(site.broker.view().queue("/", "yours").is_none());
 }
+
+/// A new token has the rights of all links looked at, whether they do anything or not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_ends_sessions_whose_links_are_not_permitted_any_more() {
+    let site = site();
+    let mut manager = Manager::attached(&site);
+    let mut idle = Attach { handle: 5, ..publisher(5, "/exchanges/amq.topic/orders.new") };
+    idle.name = "idle";
+    manager.peer.says(&Performative::Attach(Box::new(idle)));
+    assert_eq!(manager.peer.hears(), "attach Receiver");
+    let token = || {
+        let mut token = Vec::new();
+        ValueRef::Binary(b"token").encode(&mut token);
+        token
+    };
+    assert_eq!(manager.asks("PUT", "/auth/tokens", &token()), "204 ");
+    let command = meta::Command::SetTopicPermissions {
+        vhost: "/".into(),
+        user: "guest".into(),
+        exchange: "amq.topic".into(),
+        write: "^invoices".to_owned(),
+        read: ".*".to_owned(),
+    };
+    site.broker.apply_definition(command).await.unwrap();
+    assert_eq!(manager.asks("PUT", "/auth/tokens", &token()), "204 ");
+    assert_eq!(manager.peer.hears(), "end amqp:unauthorized-access");
+}

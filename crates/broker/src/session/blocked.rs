@@ -46,8 +46,8 @@ impl BlockedRequests {
     }
 }
 
-/// Tells a client that is held back by windows whether an alarm is on. COMPAT: as with RabbitMQ it is read on,
-/// also when it publishes.
+/// Tells a client that is held back by windows whether an alarm is on. COMPAT: as with RabbitMQ it is read
+/// on, also when it publishes.
 pub(super) fn tell_alarms(client: &Client) {
     let reason = client.access.broker.alarms.reason();
     client.turn.tell(|sink| {

@@ -124,7 +124,7 @@ impl ScriptedBroker {
                 let n = it.credit.min(3);
                 for position in 0..u64::from(n) {
                     let message = [7; 700];
-                    let delivery = SentMessage { position: Position(position), sections: &message };
+                    let delivery = SentMessage::in_sections(Position(position), &message);
                     front.deliver(key, delivery, more);
                 }
                 let delivery_count = it.delivery_count.wrapping_add(n);
@@ -143,7 +143,7 @@ impl ScriptedBroker {
             }
             LinkRequest::Detach { link, .. } => assert!(self.handle(link).is_some()),
             LinkRequest::Manage(call) => {
-                let response = SentMessage { position: Position(0), sections: &call.sections };
+                let response = SentMessage::in_sections(Position(0), &call.sections);
                 front.deliver(call.responses, response, more);
             }
             LinkRequest::EndResponses(_) => {}

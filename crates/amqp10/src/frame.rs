@@ -15,7 +15,7 @@ pub const FRAME_HEADER_BYTES: u32 = 8;
 pub const FRAME_BYTES_MIN_MAX: u32 = 512;
 
 /// The smallest data offset, in units of four bytes: the header.
-const DATA_OFFSET_MIN: u8 = 2;
+pub(crate) const DATA_OFFSET_MIN: u8 = 2;
 
 /// The kinds of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,6 +143,15 @@ pub fn put_frame(
     let [c0, c1] = channel.to_be_bytes();
     out.extend_from_slice(&[0, 0, 0, 0, DATA_OFFSET_MIN, frame_type.code(), c0, c1]);
     body(out);
+    end_frame(out, at);
+}
+
+/// Says the size of the frame that begins at this byte, and is all there.
+///
+/// # Panics
+/// The frame has 4 GiB or more.
+#[inline]
+pub fn end_frame(out: &mut [u8], at: usize) {
     let size = u32::try_from(out.len() - at).expect("a frame is far smaller than 4 GiB");
     if let Some(slot) = out.get_mut(at..at + 4) {
         slot.copy_from_slice(&size.to_be_bytes());

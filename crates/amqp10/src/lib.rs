@@ -23,6 +23,7 @@ mod reader;
 mod sasl;
 mod serial;
 mod terminus;
+mod usual_forms;
 mod value;
 
 pub use condition::{AmqpError, Condition};
@@ -38,10 +39,10 @@ pub use field::{
 };
 pub use frame::{
     FRAME_BYTES_MIN_MAX, FRAME_HEADER_BYTES, FrameError, FrameRef, FrameType, decode_frame,
-    frame_size, put_empty_frame, put_frame,
+    end_frame, frame_size, put_empty_frame, put_frame,
 };
 pub use message::{
-    Body, Header, MessageRef, Section, Sections, put_application_properties,
+    Body, Header, MessageOutline, MessageRef, Section, Sections, put_application_properties,
     put_message_annotations, sole_data, split_message_annotations,
 };
 pub use message_head::{MessageHead, head_bytes};
@@ -56,4 +57,5 @@ pub use sasl::{
 };
 pub use serial::SerialNumber;
 pub use terminus::{Coordinator, LinkTarget, SourceTerminus, TargetTerminus};
+pub use usual_forms::WholeTransfer;
 pub use value::{ArrayRef, DEPTH_MAX, DescribedRef, Descriptor, ListRef, MapRef, ValueRef};

@@ -19,6 +19,8 @@ const MESSAGE_ANNOTATIONS: u64 = 0x72;
 const PROPERTIES: u64 = 0x73;
 const APPLICATION_PROPERTIES: u64 = 0x74;
 const DATA: u64 = 0x75;
+/// The descriptor of a `HEADER` section as one byte.
+const HEADER_SMALL: u8 = 0x70;
 /// The descriptor of a `MESSAGE_ANNOTATIONS` section as one byte.
 const MESSAGE_ANNOTATIONS_SMALL: u8 = 0x72;
 /// The descriptor of a `DATA` section as one byte.
@@ -80,6 +82,27 @@ impl Header {
         })
     }
 
+    /// Appends the section.
+    #[inline]
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let usual = Self { durable: self.durable, first_acquirer: true, ..Self::default() };
+        if let Some(durable) = self.durable
+            && *self == usual
+        {
+            let durable = if durable { code::TRUE } else { code::FALSE };
+            let list = [code::LIST8, 5, 4, durable, code::NULL, code::NULL, code::TRUE];
+            out.extend_from_slice(&[code::DESCRIBED, code::U64_SMALL, HEADER_SMALL]);
+            out.extend_from_slice(&list);
+        } else {
+            put_described(out, HEADER);
+            self.put_list(out);
+        }
+    }
+
+    fn put_list(&self, out: &mut Vec<u8>) {
+        put_list(out, |items| self.put(items));
+    }
+
     fn put(&self, items: &mut Items<'_>) {
         let fields = [
             self.durable.map(ValueRef::Bool),
@@ -126,7 +149,7 @@ impl<'a> Section<'a> {
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_described(out, self.descriptor());
         match *self {
-            Self::Header(header) => put_list(out, |items| header.put(items)),
+            Self::Header(header) => header.put_list(out),
             Self::Properties(properties) => put_list(out, |items| properties.put(items)),
             Self::DeliveryAnnotations(map)
             | Self::MessageAnnotations(map)
@@ -152,8 +175,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    fn from_value(descriptor: Descriptor<'_>, value: ValueRef<'a>) -> Result<Self, DecodeError> {
-        let Some(code) = section_code(descriptor) else { return Err(DecodeError::Section) };
+    fn from_value(code: u64, value: ValueRef<'a>) -> Result<Self, DecodeError> {
         Ok(match (code, value) {
             (HEADER, ValueRef::List(list)) => Self::Header(Header::from_list(list)?),
             (DELIVERY_ANNOTATIONS, ValueRef::Map(map)) => Self::DeliveryAnnotations(map),
@@ -206,17 +228,27 @@ impl<'a> Sections<'a> {
         self.0.0
     }
 
-    fn read(&mut self) -> Result<Section<'a>, DecodeError> {
+    /// The next section's number and value.
+    #[inline]
+    fn read(&mut self) -> Result<(u64, ValueRef<'a>), DecodeError> {
         // The form that nearly all peers write.
         if let [code::DESCRIBED, code::U64_SMALL, section, value @ ..] = self.0.0 {
             self.0 = ValueCursor(value);
+            if let [code::BINARY8, ..] = value
+                && *section == DATA_SMALL
+            {
+                self.0.u8()?;
+                return Ok((DATA, ValueRef::Binary(self.0.counted(Width::One)?)));
+            }
             let value = ValueRef::read_valid(&mut self.0, DEPTH_MAX - 1)?;
-            return Section::from_value(Descriptor::Code(u64::from(*section)), value);
+            let code = section_code(Descriptor::Code(u64::from(*section)));
+            return Ok((code.ok_or(DecodeError::Section)?, value));
         }
         let ValueRef::Described(described) = ValueRef::read_valid(&mut self.0, DEPTH_MAX)? else {
             return Err(DecodeError::Section);
         };
-        Section::from_value(described.descriptor, described.value())
+        let code = section_code(described.descriptor).ok_or(DecodeError::Section)?;
+        Ok((code, described.value()))
     }
 }
 
@@ -227,7 +259,7 @@ impl<'a> Iterator for Sections<'a> {
         if self.0.is_empty() {
             return None;
         }
-        let section = self.read();
+        let section = self.read().and_then(|(code, value)| Section::from_value(code, value));
         if section.is_err() {
             self.0 = ValueCursor(&[]);
         }
@@ -256,8 +288,10 @@ pub fn sole_data(sections: &[u8]) -> Option<&[u8]> {
 /// validated.
 #[must_use]
 pub fn split_message_annotations(sections: &[u8]) -> (MapRef<'_>, &[u8]) {
-    if let [code::DESCRIBED, code::U64_SMALL, MESSAGE_ANNOTATIONS_SMALL, map, rest @ ..] = sections
-    {
+    if let [code::DESCRIBED, code::U64_SMALL, section, map, rest @ ..] = sections {
+        if *section != MESSAGE_ANNOTATIONS_SMALL {
+            return (MapRef::EMPTY, sections);
+        }
         let width = if *map == code::MAP8 { Width::One } else { Width::Four };
         let mut reader = ValueCursor(rest);
         if matches!(*map, code::MAP8 | code::MAP32)
@@ -335,14 +369,8 @@ impl<'a> MessageRef<'a> {
             let before = sections;
             let Some(section) = sections.next() else { return Ok(parsed) };
             let section = section?;
-            let code = section.descriptor();
-            let goes_on = code == last && matches!(code, DATA | SEQUENCE);
-            let is_second_body = (DATA..=VALUE).contains(&last) && (DATA..=VALUE).contains(&code);
-            if !goes_on && (code <= last || is_second_body) {
-                return Err(DecodeError::Section);
-            }
-            if !goes_on {
-                (last, body_begin) = (code, before);
+            if !goes_on(section.descriptor(), &mut last)? {
+                body_begin = before;
             }
             parsed.take(section, sections.0.read_since(body_begin.0));
         }
@@ -360,5 +388,88 @@ impl<'a> MessageRef<'a> {
             Section::Value(value) => self.body = Body::Value(value),
             Section::Footer(map) => self.footer = map,
         }
+    }
+}
+
+/// Whether a section is a further part of the body of which the `last` one was a part.
+///
+/// # Errors
+/// The section may not follow.
+#[inline]
+fn goes_on(code: u64, last: &mut u64) -> Result<bool, DecodeError> {
+    let before = std::mem::replace(last, code);
+    if code == before && matches!(code, DATA | SEQUENCE) {
+        return Ok(true);
+    }
+    let is_second_body = (DATA..=VALUE).contains(&before) && (DATA..=VALUE).contains(&code);
+    if code <= before || is_second_body { Err(DecodeError::Section) } else { Ok(false) }
+}
+
+/// The parts of a message that a broker looks at when it takes it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MessageOutline<'a> {
+    /// The header: how the message is to be delivered.
+    pub header: Header,
+    /// Annotations of the infrastructure.
+    pub message_annotations: MapRef<'a>,
+    /// The user who made the message.
+    pub user_id: Option<&'a [u8]>,
+    /// The address of the node that the message is destined to.
+    pub to: Option<ValueRef<'a>>,
+    /// Milliseconds since 1970.
+    pub creation_time_ms: Option<i64>,
+    /// Whether the message has a body, which may be empty.
+    pub has_body: bool,
+    /// The bytes of the header and of the annotations of the hop before, which stand in front.
+    pub hop_bytes: usize,
+}
+
+impl<'a> MessageOutline<'a> {
+    /// Looks into an encoded message after validating all of it.
+    ///
+    /// # Errors
+    /// As [`MessageRef::parse`].
+    #[inline]
+    pub fn parse(message: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut outline = Self {
+            header: Header::default(),
+            message_annotations: MapRef::EMPTY,
+            user_id: None,
+            to: None,
+            creation_time_ms: None,
+            has_body: false,
+            hop_bytes: 0,
+        };
+        let (mut sections, mut last) = (Sections::new(message), 0);
+        while !sections.0.is_empty() {
+            let (code, value) = sections.read()?;
+            outline.take(code, value)?;
+            goes_on(code, &mut last)?;
+            if matches!(code, HEADER | DELIVERY_ANNOTATIONS) {
+                outline.hop_bytes = message.len() - sections.rest().len();
+            }
+        }
+        Ok(outline)
+    }
+
+    #[inline]
+    fn take(&mut self, code: u64, value: ValueRef<'a>) -> Result<(), DecodeError> {
+        match (code, value) {
+            (DATA, ValueRef::Binary(_)) | (SEQUENCE, ValueRef::List(_)) | (VALUE, _) => {
+                self.has_body = true;
+            }
+            (HEADER, ValueRef::List(list)) => self.header = Header::from_list(list)?,
+            (MESSAGE_ANNOTATIONS, ValueRef::Map(map)) => self.message_annotations = map,
+            (PROPERTIES, ValueRef::List(list)) => self.take_properties(list)?,
+            (DELIVERY_ANNOTATIONS | APPLICATION_PROPERTIES | FOOTER, ValueRef::Map(_)) => {}
+            _ => return Err(DecodeError::FieldType),
+        }
+        Ok(())
+    }
+
+    fn take_properties(&mut self, list: ListRef<'a>) -> Result<(), DecodeError> {
+        let Properties { user_id, to, creation_time_ms, .. } = Properties::from_list(list)?;
+        (self.user_id, self.to, self.creation_time_ms) = (user_id, to, creation_time_ms);
+        Ok(())
     }
 }

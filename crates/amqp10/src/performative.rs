@@ -1,15 +1,13 @@
 //! Performatives: what the frames of connections, sessions and links say (part 2, 2.7).
 
-use crate::composite::{any_composite, composites, read_descriptor};
+use crate::composite::{any_composite, composites};
 use crate::condition::AmqpError;
 use crate::delivery_state::DeliveryState;
-use crate::error::DecodeError;
 use crate::field::{DeliveryTag, ReceiverSettleMode, Role, SenderSettleMode, Symbols};
 use crate::frame::{FrameType, put_frame};
-use crate::reader::ValueCursor;
 use crate::serial::SerialNumber;
 use crate::terminus::{LinkTarget, SourceTerminus};
-use crate::value::{DEPTH_MAX, MapRef};
+use crate::value::MapRef;
 
 composites! { 'a;
     /// Opens a connection: each peer's limits.
@@ -147,20 +145,7 @@ any_composite! {
     }
 }
 
-impl<'a> Performative<'a> {
-    /// The performative at the front of a frame's body, and the payload behind it. Everything in it is
-    /// checked; only `Open`, `Begin` and `Attach` allocate.
-    ///
-    /// # Errors
-    /// The first thing that is wrong.
-    #[inline]
-    pub fn decode(body: &'a [u8]) -> Result<(Self, &'a [u8]), DecodeError> {
-        let mut cursor = ValueCursor(body);
-        let descriptor = read_descriptor(&mut cursor)?;
-        let performative = Self::read_of(descriptor, &mut cursor, DEPTH_MAX);
-        Ok((performative.ok_or(DecodeError::UnknownPerformative)??, cursor.0))
-    }
-
+impl Performative<'_> {
     /// Appends the performative as a frame without payload.
     pub fn encode_frame(&self, channel: u16, out: &mut Vec<u8>) {
         put_frame(out, FrameType::Amqp, channel, |out| self.encode(out));

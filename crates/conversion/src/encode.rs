@@ -1,6 +1,6 @@
 //! From AMQP 0-9-1 to AMQP 1.0.
 
-use crate::annotations::{self, put_envelope, put_text};
+use crate::annotations::{self, put_envelope, put_envelope_alone, put_text};
 use crate::deaths;
 use crate::ids::{id_of, reply_address};
 use crate::sections::put_received;
@@ -45,6 +45,9 @@ impl DeliveryAttempt {
 pub fn to_amqp10(message: &MessageRef<'_>, attempt: DeliveryAttempt, out: &mut Vec<u8>) {
     out.reserve(message.size_bytes() + SPARE_BYTES);
     let source = PropertiesRef::trusted(message.properties);
+    if source.is_bare() {
+        return put_bare(message, source, attempt, out);
+    }
     let header = Header {
         // A queue may keep more than its messages ask for.
         durable: Some(source.delivery_mode() == Some(DELIVERY_MODE_PERSISTENT)),
@@ -53,9 +56,28 @@ pub fn to_amqp10(message: &MessageRef<'_>, attempt: DeliveryAttempt, out: &mut V
         first_acquirer: attempt.first_acquirer,
         delivery_count: attempt.delivery_count,
     };
-    Section::Header(header).encode(out);
+    header.encode(out);
     match message.form {
         BodyForm::Plain => put_plain(message, source, out),
+        BodyForm::Amqp10 => put_received(message, source, out),
+    }
+}
+
+/// Appends a message whose properties are a delivery mode at most, as those of most messages are.
+#[inline]
+fn put_bare(
+    message: &MessageRef<'_>,
+    source: PropertiesRef<'_>,
+    DeliveryAttempt { first_acquirer, delivery_count }: DeliveryAttempt,
+    out: &mut Vec<u8>,
+) {
+    let durable = Some(source.delivery_mode() == Some(DELIVERY_MODE_PERSISTENT));
+    Header { durable, first_acquirer, delivery_count, ..Header::default() }.encode(out);
+    match message.form {
+        BodyForm::Plain => {
+            put_envelope_alone(message, out);
+            Section::Data(message.body.bytes()).encode(out);
+        }
         BodyForm::Amqp10 => put_received(message, source, out),
     }
 }

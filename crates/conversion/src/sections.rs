@@ -1,10 +1,10 @@
 //! Bodies that are sections of AMQP 1.0: how they are received, and how clients of AMQP 1.0 get them.
 
-use crate::annotations::{self, put_envelope, short, text};
+use crate::annotations::{self, put_envelope, put_envelope_alone, short, text};
 use crate::deaths;
 use crate::ids::{NO_TEXT, decimal};
 use crate::values::{put_amqp10, put_entry, put_key, seconds};
-use amqp10::{Body, DecodeError, Items, MapRef, Section, Sections, ValueRef};
+use amqp10::{DecodeError, Header, Items, MapRef, MessageOutline, Section, Sections, ValueRef};
 use amqp091::content::PropertiesWriter;
 use amqp091::spec::DELIVERY_MODE_PERSISTENT;
 use amqp091::{PropertiesRef, TableRef};
@@ -80,12 +80,61 @@ pub fn receive<'a>(
     sections: &'a [u8],
     index: &mut Vec<u8>,
 ) -> Result<ReceivedSections<'a>, ReceiveError> {
-    let message = amqp10::MessageRef::parse(sections).map_err(ReceiveError::Malformed)?;
-    if matches!(message.body, Body::Data([])) {
+    let message = MessageOutline::parse(sections).map_err(ReceiveError::Malformed)?;
+    if !message.has_body {
         return Err(ReceiveError::NoBody);
     }
-    let (header, annotations) = (message.header.unwrap_or_default(), message.message_annotations);
-    let properties = message.properties.unwrap_or_default();
+    let durable = message.header.durable.map(|durable| match durable {
+        true => DELIVERY_MODE_PERSISTENT,
+        false => DELIVERY_MODE_TRANSIENT,
+    });
+    let indexed = if is_bare(&message) {
+        let mut writer = PropertiesWriter::new(index);
+        writer.delivery_mode(durable);
+        writer.finish();
+        Indexed { is_clean: true, inspect: false }
+    } else {
+        put_index(&message, durable, index)?
+    };
+    Ok(ReceivedSections {
+        body: match indexed.is_clean {
+            true => ReceivedBody::From(message.hop_bytes),
+            false => ReceivedBody::Rewritten(without_written(
+                sections.get(message.hop_bytes..).unwrap_or_default(),
+            )),
+        },
+        persistent: durable == Some(DELIVERY_MODE_PERSISTENT),
+        inspect: indexed.inspect,
+        to: message.to,
+    })
+}
+
+/// Whether an index says nothing of a message but its delivery mode.
+#[inline]
+fn is_bare(message: &MessageOutline<'_>) -> bool {
+    let Header { priority, ttl_ms, .. } = message.header;
+    message.message_annotations.is_empty()
+        && message.user_id.is_none()
+        && message.creation_time_ms.is_none()
+        && priority.is_none()
+        && ttl_ms.is_none()
+}
+
+/// An index that was appended.
+struct Indexed {
+    /// Whether no annotation of the message is to go.
+    is_clean: bool,
+    /// Whether it has anything that routing or the queue must look at.
+    inspect: bool,
+}
+
+/// Appends the index of a message that has more than a delivery mode.
+fn put_index(
+    message: &MessageOutline<'_>,
+    durable: Option<u8>,
+    index: &mut Vec<u8>,
+) -> Result<Indexed, ReceiveError> {
+    let MessageOutline { header, message_annotations: annotations, user_id, .. } = *message;
     let begin = index.len();
     let mut writer = PropertiesWriter::new(index);
     let mut is_clean = Ok(true);
@@ -93,30 +142,18 @@ pub fn receive<'a>(
         writer.headers(|out| is_clean = put_indexed(out, annotations));
     }
     let is_clean = is_clean?;
-    writer.delivery_mode(header.durable.map(|durable| match durable {
-        true => DELIVERY_MODE_PERSISTENT,
-        false => DELIVERY_MODE_TRANSIENT,
-    }));
+    writer.delivery_mode(durable);
     writer.priority(header.priority);
     let mut room = NO_TEXT;
     writer.expiration(header.ttl_ms.map(|ttl_ms| decimal(ttl_ms.into(), &mut room)));
-    writer.timestamp(properties.creation_time_ms.map(seconds));
-    writer.user_id(properties.user_id);
+    writer.timestamp(message.creation_time_ms.map(seconds));
+    writer.user_id(user_id);
     writer.finish();
-    let is_inspected = header.priority.is_some()
+    let inspect = header.priority.is_some()
         || header.ttl_ms.is_some()
-        || properties.user_id.is_some()
+        || user_id.is_some()
         || View::of(index.get(begin..).unwrap_or_default()).headers().is_some();
-    let body = behind_header(sections);
-    Ok(ReceivedSections {
-        body: match is_clean {
-            true => ReceivedBody::From(sections.len() - body.len()),
-            false => ReceivedBody::Rewritten(without_written(body)),
-        },
-        persistent: header.durable == Some(true),
-        inspect: is_inspected,
-        to: properties.to,
-    })
+    Ok(Indexed { is_clean, inspect })
 }
 
 /// Appends the headers that annotations become; whether none of the annotations is to go.
@@ -175,6 +212,10 @@ fn put_those(items: &mut Items<'_>, map: MapRef<'_>, is_one: impl Fn(&str) -> bo
 /// Appends the sections behind the header: annotations of the broker, then what was received.
 pub(crate) fn put_received(message: &MessageRef<'_>, index: PropertiesRef<'_>, out: &mut Vec<u8>) {
     let (received, rest) = amqp10::split_message_annotations(message.body.bytes());
+    if index.is_bare() && received.is_empty() {
+        put_envelope_alone(message, out);
+        return out.extend_from_slice(rest);
+    }
     let headers = index.headers().unwrap_or(TableRef::EMPTY);
     let own = || headers.iter().filter_map(|(name, value)| Some((annotation_of(name)?, value)));
     amqp10::put_message_annotations(out, |items| {

@@ -9,8 +9,12 @@ use bytes::Bytes;
 use session::{Content, LinkId, ListedLink, OwnedContent, PublishTarget, ShortString, Span};
 use std::borrow::Cow;
 
-/// The deliveries that a publisher may send before it gets more credit. COMPAT: RabbitMQ's.
+/// The deliveries that a publisher may send at first before it gets more credit. COMPAT: RabbitMQ's.
 pub const LINK_CREDIT: u32 = 170;
+
+/// The credit of a publisher that used up half of what it had within two reads, again and again: with less
+/// its credit is what limits each read.
+pub const LINK_CREDIT_MAX: u32 = 16 * LINK_CREDIT;
 
 /// The memory of deliveries of a connection that have not arrived as a whole.
 pub const UNFINISHED_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -73,6 +77,8 @@ pub(crate) struct IncomingLink {
     credit: u32,
     /// The credit when it is full.
     credit_max: u32,
+    /// The read of the connection in which the credit was renewed last.
+    renewed_in: u64,
     /// Publishes that the broker has not answered.
     n_unanswered: u32,
     partial: Option<PartialDelivery>,
@@ -118,6 +124,7 @@ impl IncomingLink {
             delivery_count,
             credit: LINK_CREDIT,
             credit_max: LINK_CREDIT,
+            renewed_in: 0,
             n_unanswered: 0,
             partial: None,
         }
@@ -272,20 +279,26 @@ impl IncomingLink {
         is_queue.then_some(routing_key)
     }
 
-    /// Notes that the broker has answered a publish.
-    pub(crate) const fn answered(&mut self) {
-        self.n_unanswered = self.n_unanswered.saturating_sub(1);
+    /// Notes that the broker has answered so many publishes.
+    pub(crate) const fn answered(&mut self, n: u32) {
+        self.n_unanswered = self.n_unanswered.saturating_sub(n);
     }
 
-    /// Gives the publisher its full credit again if half of it is used up and few publishes are unanswered.
-    /// True if the client is to be told.
+    /// Gives the publisher its full credit again if half of it is used up and few publishes are unanswered:
+    /// more than before if that comes right after the last time. `n_reads` counts the connection's reads.
+    /// Returns the credit when it is full if the client is to be told.
     #[inline]
-    pub(crate) const fn renew_credit(&mut self) -> bool {
-        let is_due = self.credit <= self.credit_max / 2 && self.n_unanswered < self.credit_max;
-        if is_due {
-            self.credit = self.credit_max;
+    pub(crate) fn renew_credit(&mut self, n_reads: u64) -> Option<u32> {
+        if self.credit > self.credit_max / 2 || self.n_unanswered >= self.credit_max {
+            return None;
         }
-        is_due
+        let is_soon = n_reads <= self.renewed_in + 1;
+        if is_soon && (LINK_CREDIT..LINK_CREDIT_MAX).contains(&self.credit_max) {
+            self.credit_max *= 2;
+        }
+        self.renewed_in = n_reads;
+        self.credit = self.credit_max;
+        Some(self.credit_max)
     }
 
     /// Fills in the link's part of what listings show.

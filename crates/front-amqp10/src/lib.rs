@@ -15,27 +15,29 @@ mod links;
 mod login;
 pub mod management;
 mod management_links;
-mod message_scratch;
 mod open;
 mod outbox;
 mod outcomes;
 mod outgoing;
+mod published_heads;
 mod requests;
 mod session_endpoint;
 mod session_table;
 mod settings;
 mod settlement;
+mod unanswered;
 mod windows;
 
 pub use address::{SourceAddress, TargetAddress};
 pub use client_connection::ClientConnection;
 pub use connection::{ServerConnection, listed_session, release_overdue};
 pub use fault::{FaultScope, ProtocolFault};
-pub use incoming::{LINK_CREDIT, UNFINISHED_BYTES_MAX};
+pub use incoming::{LINK_CREDIT, LINK_CREDIT_MAX, UNFINISHED_BYTES_MAX};
 pub use open::ClientOpen;
 pub use outbox::{ClientOutbox, LockedServer};
 pub use requests::{
-    AttachAsked, AttachResult, AttachedLink, LinkHandle, LinkRequest, ManagementCall, SentMessage,
+    AttachAsked, AttachResult, AttachedLink, LinkHandle, LinkRequest, ManagementCall, SentContent,
+    SentMessage,
 };
 pub use settings::{ANONYMOUS_RELAY, ConnectionSettings, LINK_PAIR};
 pub use settlement::{NumberedEntries, UnsettledDeliveries};

@@ -2,8 +2,8 @@
 
 use crate::fault::ProtocolFault;
 use crate::links::error_of;
-use crate::message_scratch::PublishedHeads;
 use crate::open::{ClientOpen, put_open};
+use crate::published_heads::PublishedHeads;
 use crate::requests::LinkRequest;
 use crate::settings::ConnectionSettings;
 use amqp10::{Close, FRAME_BYTES_MIN_MAX, Open, Performative};
@@ -53,6 +53,8 @@ pub(crate) struct ConnectionLife {
     pub(crate) close_mode: Option<CloseMode>,
     /// The reason, for the log, why the connection ended without a broker's doing.
     pub(crate) failure: Option<String>,
+    /// The number of reads of the socket.
+    pub(crate) n_reads: u64,
     /// The heads of what the read in progress, or the last one, has published.
     pub(crate) heads: PublishedHeads,
 }
@@ -67,6 +69,7 @@ impl ConnectionLife {
             out: Vec::new(),
             close_mode: None,
             failure: None,
+            n_reads: 0,
             heads: PublishedHeads::NONE,
         }
     }

@@ -6,8 +6,7 @@ mod events;
 mod responses;
 
 use crate::connection::{ServerConnection, listed_session, release_overdue};
-use crate::message_scratch::MessageScratch;
-use crate::requests::{LinkRequest, SentMessage};
+use crate::requests::{LinkRequest, SentContent, SentMessage};
 use amqp10::put_empty_frame;
 use consumers::ConsumerLinks;
 use edge::{Closing, OutboxBudget, OutboxState, Outgoing, Put, SharedOutbox, WriteBatch};
@@ -34,7 +33,6 @@ pub struct LockedServer {
     pub(crate) consumers: ConsumerLinks,
     /// Requests that follow from events, for the next read.
     pub(crate) follow_up: Vec<LinkRequest>,
-    pub(crate) scratch: MessageScratch,
     pub(crate) responses: PendingResponses,
 }
 
@@ -70,7 +68,6 @@ impl OutboxState for LockedServer {
     fn trim(&mut self) {
         self.out.trim();
         self.server.life.out.shrink_to_fit();
-        self.scratch.trim();
     }
 
     /// Returns no positions: queues that ask for them are not consumed over this protocol.
@@ -92,12 +89,18 @@ impl Sink for LockedServer {
         // Its consumer is lost, or its session is: the delivery goes back with what that held.
         let Some(consumer) = self.consumers.get(link) else { return Room::Full };
         let key = consumer.key;
-        self.flush();
-        let starts_at = self.out.end_of_bytes();
-        let Delivery { position, settled_by_write, .. } = delivery;
-        let message = SentMessage { position, sections: self.scratch.encode(&delivery) };
-        self.server.deliver(key, message, &mut self.follow_up);
-        self.flush();
+        let Self { out, server, .. } = self;
+        out.rope().bytes().append(&mut server.life.out);
+        let starts_at = out.end_of_bytes();
+        let Delivery { position, settled_by_write, message, redelivered, .. } = delivery;
+        let content = SentContent::Stored { message, redelivered };
+        // The frames are made where they are written from.
+        std::mem::swap(out.rope().bytes(), &mut server.life.out);
+        server.deliver(key, SentMessage { position, content }, &mut self.follow_up);
+        std::mem::swap(out.rope().bytes(), &mut server.life.out);
+        if server.life.is_closing() {
+            self.flush();
+        }
         if settled_by_write {
             let (channel, ends_at) = (broker_channel(key.channel).0, self.out.end_of_bytes());
             // Nobody asks for the numbers of deliveries.
@@ -150,7 +153,6 @@ impl LockedServer {
             server,
             consumers: ConsumerLinks::default(),
             follow_up: Vec::new(),
-            scratch: MessageScratch::default(),
             responses: PendingResponses::default(),
         }
     }

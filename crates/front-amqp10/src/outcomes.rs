@@ -29,16 +29,16 @@ pub(crate) struct DeliveryRange {
 pub(crate) struct OutcomeRuns(Vec<AnsweredRun>);
 
 impl OutcomeRuns {
-    /// Notes the outcome of a delivery.
+    /// Notes the outcome of `n` deliveries, from `id` on.
     #[inline]
-    pub(crate) fn add(&mut self, id: SerialNumber, is_accepted: bool) {
+    pub(crate) fn add(&mut self, id: SerialNumber, n: u32, is_accepted: bool) {
         if let Some(last) = self.0.last_mut()
             && last.is_accepted == is_accepted
             && last.first.plus(last.n_more).plus(1) == id
         {
-            last.n_more += 1;
+            last.n_more += n;
         } else {
-            self.0.push(AnsweredRun { first: id, n_more: 0, is_accepted });
+            self.0.push(AnsweredRun { first: id, n_more: n - 1, is_accepted });
         }
     }
 

@@ -1,10 +1,13 @@
 //! Links on which clients consume: deliveries cut into transfers, and their wait for the session's window.
 
+use crate::fault::ProtocolFault;
+use crate::incoming::check_message_size;
 use crate::outcomes::{DeliveryRange, put_released};
+use crate::requests::SentContent;
 use crate::windows::SessionWindows;
 use amqp10::{
     DeliveryTag, FRAME_HEADER_BYTES, Flow, FrameType, Performative, SerialNumber, Transfer,
-    put_frame,
+    WholeTransfer, end_frame, put_frame,
 };
 use session::{ConsumerCredit, LinkId, ListedLink, Position};
 use std::collections::{BTreeSet, VecDeque};
@@ -80,7 +83,23 @@ pub(crate) struct DeliveryHead {
     pub(crate) tag: Option<u32>,
 }
 
+/// A delivery that is to go out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OutgoingDelivery<'m> {
+    pub(crate) head: DeliveryHead,
+    pub(crate) content: SentContent<'m>,
+    /// The largest message that the client takes, in bytes.
+    pub(crate) message_bytes_max: u64,
+}
+
 impl DeliveryHead {
+    /// Begins the frame of a transfer that has all of the message.
+    #[inline]
+    fn begin_frame(&self, channel: u16, out: &mut Vec<u8>) {
+        let Self { handle, id: delivery_id, tag } = *self;
+        WholeTransfer { handle, delivery_id, tag }.begin_frame(channel, out);
+    }
+
     /// Appends a transfer with as much of `message` as fits, and returns how many bytes that is. The rest is
     /// to follow in other transfers.
     fn put_transfer(
@@ -178,24 +197,54 @@ impl WaitingOutputs {
     }
 
     /// Puts a delivery out, or what the window lets out of it; the rest waits.
+    ///
+    /// # Errors
+    /// The message is larger than the client takes.
     #[inline]
     pub(crate) fn deliver(
         &mut self,
         sender: &FrameSender,
         windows: &mut SessionWindows,
+        OutgoingDelivery { head, content, message_bytes_max }: OutgoingDelivery<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ProtocolFault> {
+        let frame_at = out.len();
+        head.begin_frame(sender.channel, out);
+        let message_at = out.len();
+        content.put(out);
+        let fits = out.len() - frame_at <= sender.frame_bytes_max as usize;
+        let checked = check_message_size(out.len() - message_at, message_bytes_max);
+        if checked.is_ok() && fits && self.waiting.is_empty() && windows.can_send() {
+            end_frame(out, frame_at);
+            windows.send_transfer();
+            return Ok(());
+        }
+        let message = out.split_off(message_at);
+        out.truncate(frame_at);
+        checked?;
+        self.deliver_in_parts(sender, windows, head, message, out);
+        Ok(())
+    }
+
+    /// Puts out what the window lets out of a delivery that is not whole in one frame.
+    #[cold]
+    fn deliver_in_parts(
+        &mut self,
+        sender: &FrameSender,
+        windows: &mut SessionWindows,
         head: DeliveryHead,
-        message: &[u8],
+        message: Vec<u8>,
         out: &mut Vec<u8>,
     ) {
         let mut n_sent = 0;
         if self.waiting.is_empty() {
-            n_sent = match send(sender, windows, head, SentPart { message, n_sent: 0 }, out) {
+            let part = SentPart { message: &message, n_sent: 0 };
+            n_sent = match send(sender, windows, head, part, out) {
                 SendProgress::Whole => return,
                 SendProgress::UpTo(n_sent) => n_sent,
             };
         }
         self.n_bytes += message.len();
-        let message = message.to_vec();
         self.waiting.push_back(WaitingOutput::Delivery { head, message, n_sent });
     }
 

@@ -2,6 +2,8 @@
 
 use crate::fault::ProtocolFault;
 use amqp10::{Attach, LinkTarget, MapRef, Performative, SourceTerminus};
+use conversion::{DeliveryAttempt, to_amqp10};
+use message::MessageRef;
 use session::{
     ChannelId, CreditRequest, LinkId, Modification, Position, Publish, PublishTarget, Settle,
 };
@@ -105,6 +107,53 @@ pub struct ManagementCall {
 pub struct SentMessage<'m> {
     /// The message's place in its queue; of no meaning for a response of the management node.
     pub position: Position,
-    /// The message's sections.
-    pub sections: &'m [u8],
+    /// The message.
+    pub content: SentContent<'m>,
+}
+
+/// A message's sections, or where they are made of.
+#[derive(Clone, Copy, Debug)]
+pub enum SentContent<'m> {
+    /// The sections.
+    Sections(&'m [u8]),
+    /// A message of a queue, and whether it was delivered before.
+    Stored {
+        /// The message.
+        message: &'m MessageRef<'m>,
+        /// Whether it was delivered before.
+        redelivered: bool,
+    },
+}
+
+impl<'m> SentMessage<'m> {
+    /// A message that is there in sections.
+    #[must_use]
+    pub const fn in_sections(position: Position, sections: &'m [u8]) -> Self {
+        Self { position, content: SentContent::Sections(sections) }
+    }
+}
+
+impl SentContent<'_> {
+    /// Appends the message's sections.
+    #[inline]
+    pub(crate) fn put(self, out: &mut Vec<u8>) {
+        match self {
+            Self::Sections(sections) => out.extend_from_slice(sections),
+            Self::Stored { message, redelivered: false } => {
+                to_amqp10(message, DeliveryAttempt::FIRST, out);
+            }
+            Self::Stored { message, redelivered: true } => {
+                to_amqp10(message, attempt_of(message), out);
+            }
+        }
+    }
+}
+
+/// The deliveries before this one of a message that comes again. COMPAT: as many have failed as its queue
+/// says by the header `x-delivery-count`.
+fn attempt_of(message: &MessageRef<'_>) -> DeliveryAttempt {
+    let headers = message.index().headers();
+    let n_failed = headers.and_then(|headers| headers.get(b"x-delivery-count")?.as_i64());
+    let delivery_count = n_failed.and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+    DeliveryAttempt { first_acquirer: false, delivery_count }
 }

@@ -6,16 +6,20 @@ mod publishing;
 mod settling;
 
 use crate::fault::{FaultScope, ProtocolFault};
-use crate::incoming::{IncomingLimits, KeptTag, Payload, ReceivedMessage, check_message_size};
+use crate::incoming::{IncomingLimits, KeptTag, Payload, ReceivedMessage};
 use crate::links::{EarlyDetach, EarlyFlow, LinkState, put_detach};
 use crate::management_links::{
     REQUEST_BYTES_MAX, RequestLink, ResponseLink, check_waiting, half_open,
 };
-use crate::message_scratch::PublishedHeads;
 use crate::outcomes::OutcomeRuns;
-use crate::outgoing::{DeliveryHead, FrameSender, UnsettledMessage, WaitingOutputs};
+use crate::outgoing::{
+    DeliveryHead, FrameSender, OutgoingDelivery, UnsettledMessage, WaitingOutputs,
+};
+use crate::published_heads::PublishedHeads;
 use crate::requests::{LinkHandle, LinkRequest, ManagementCall, SentMessage};
+use crate::settings::ConnectionSettings;
 use crate::settlement::{NumberedEntries, UnsettledDeliveries};
+use crate::unanswered::UnansweredPublishes;
 use crate::windows::SessionWindows;
 use amqp10::{
     Begin, Condition, Detach, Flow, MapRef, Performative, SerialNumber, Transfer, ValueRef,
@@ -32,8 +36,9 @@ pub(crate) struct SessionIo<'c> {
     pub(crate) requests: &'c mut Vec<LinkRequest>,
     /// The largest frame that the client takes, in bytes.
     pub(crate) frame_bytes_max: u32,
-    /// Whether requests to the management node are carried out.
-    pub(crate) has_management: bool,
+    /// The number of reads of the connection.
+    pub(crate) n_reads: u64,
+    pub(crate) settings: &'c ConnectionSettings,
     pub(crate) limits: IncomingLimits<'c>,
     /// The heads of what the read in progress publishes.
     pub(crate) heads: &'c mut PublishedHeads,
@@ -47,15 +52,6 @@ impl SessionIo<'_> {
     }
 }
 
-/// A publish that the broker has not answered.
-#[derive(Clone, Copy, Debug)]
-struct UnansweredPublish {
-    handle: u32,
-    link: LinkId,
-    /// The delivery's id; none if the client wants no answer.
-    id: Option<SerialNumber>,
-}
-
 /// A session of a connection.
 #[derive(Debug)]
 pub(crate) struct SessionEndpoint {
@@ -66,7 +62,7 @@ pub(crate) struct SessionEndpoint {
     pub(crate) links: Vec<LinkState>,
     unsettled: UnsettledDeliveries<UnsettledMessage>,
     n_published: u64,
-    unanswered: NumberedEntries<UnansweredPublish>,
+    unanswered: UnansweredPublishes,
     /// Names of unanswered deliveries whose client wants no answer, of links without a target.
     settled_tags: NumberedEntries<KeptTag>,
     pub(crate) outcomes: OutcomeRuns,
@@ -93,7 +89,7 @@ impl SessionEndpoint {
             links: Vec::new(),
             unsettled: UnsettledDeliveries::default(),
             n_published: 0,
-            unanswered: NumberedEntries::default(),
+            unanswered: UnansweredPublishes::default(),
             settled_tags: NumberedEntries::default(),
             outcomes: OutcomeRuns::default(),
             waiting: WaitingOutputs::default(),
@@ -167,7 +163,7 @@ impl SessionEndpoint {
             Ok(Some(ReceivedMessage { id, is_settled, content, .. })) => {
                 check_waiting(self.waiting.n_bytes())?;
                 if !is_settled {
-                    self.outcomes.add(id, true);
+                    self.outcomes.add(id, 1, true);
                 }
                 let key = LinkHandle { channel: ChannelId(self.channel), handle };
                 let call = management_call(&mut self.links, key, payload.whole(&content))?;
@@ -180,8 +176,9 @@ impl SessionEndpoint {
     }
 
     fn renew_credit(&mut self, io: &mut SessionIo<'_>, handle: u32) {
-        let of_session = self.windows.flow();
-        let link = match self.link_mut(handle) {
+        let Self { links, windows, channel, .. } = self;
+        let slot = usize::try_from(handle).ok().and_then(|index| links.get_mut(index));
+        let link = match slot {
             Some(LinkState::Incoming(link)) => &mut **link,
             Some(LinkState::Requests(link)) => &mut link.incoming,
             Some(
@@ -193,9 +190,10 @@ impl SessionEndpoint {
             )
             | None => return,
         };
-        if link.renew_credit() {
-            let flow = link.flow(handle, of_session);
-            Performative::Flow(flow).encode_frame(self.channel, io.out);
+        if let Some(credit) = link.renew_credit(io.n_reads) {
+            windows.make_room(credit);
+            let flow = link.flow(handle, windows.flow());
+            Performative::Flow(flow).encode_frame(*channel, io.out);
         }
     }
 
@@ -323,13 +321,14 @@ impl SessionEndpoint {
         &mut self,
         io: &mut SessionIo<'_>,
         handle: u32,
-        SentMessage { position, sections }: SentMessage<'_>,
+        SentMessage { position, content }: SentMessage<'_>,
     ) -> Result<(), ProtocolFault> {
         let sender = io.sender(self.channel);
         let n_waiting_bytes = self.waiting.n_bytes();
+        let message_bytes_max;
         let head = match self.link_mut(handle) {
             Some(LinkState::Outgoing(outgoing)) => {
-                check_message_size(sections.len(), outgoing.message_bytes_max)?;
+                message_bytes_max = outgoing.message_bytes_max;
                 let (link, tag) = (outgoing.link, outgoing.next_tag());
                 let id = match tag {
                     Some(_) => self.unsettled.next(UnsettledMessage { handle, link, position }),
@@ -339,10 +338,10 @@ impl SessionEndpoint {
             }
             Some(LinkState::Responses(responses)) => {
                 check_waiting(n_waiting_bytes)?;
-                check_message_size(sections.len(), responses.message_bytes_max)?;
+                message_bytes_max = responses.message_bytes_max;
                 let name = responses.name.clone();
                 if let Some((requests, link)) = requests_of(&mut self.links, &name) {
-                    link.incoming.answered();
+                    link.incoming.answered(1);
                     self.renew_credit(io, requests);
                 }
                 DeliveryHead { handle, id: self.unsettled.next_settled(), tag: None }
@@ -356,8 +355,8 @@ impl SessionEndpoint {
             )
             | None => return Ok(()),
         };
-        self.waiting.deliver(&sender, &mut self.windows, head, sections, io.out);
-        Ok(())
+        let delivery = OutgoingDelivery { head, content, message_bytes_max };
+        self.waiting.deliver(&sender, &mut self.windows, delivery, io.out)
     }
 
     /// Tells a consumer's credit, behind the deliveries that were made before.

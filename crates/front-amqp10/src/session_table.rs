@@ -6,7 +6,6 @@ use crate::life::ConnectionLife;
 use crate::links::{error_of, forget_partials};
 use crate::requests::LinkRequest;
 use crate::session_endpoint::{SessionEndpoint, SessionIo, listed, publish_targets};
-use crate::settings::LINK_PAIR;
 use amqp10::{Begin, Condition, End, Performative};
 use session::{ChannelId, ListedSession, PublishTarget};
 
@@ -114,11 +113,18 @@ impl SessionTable {
             message_bytes_max: life.settings.message_bytes_max,
             unfinished_bytes: &mut self.unfinished_bytes,
         };
-        let has_management = life.settings.capabilities.contains(&LINK_PAIR);
-        let ConnectionLife { out, heads, client, .. } = life;
+        let ConnectionLife { out, heads, client, n_reads, settings, .. } = life;
         let vhost = client.as_ref().map_or("", |client| &client.vhost);
-        let mut io =
-            SessionIo { out, requests, frame_bytes_max, has_management, limits, heads, vhost };
+        let mut io = SessionIo {
+            out,
+            requests,
+            frame_bytes_max,
+            n_reads: *n_reads,
+            settings,
+            limits,
+            heads,
+            vhost,
+        };
         Some(act(session, &mut io))
     }
 

@@ -39,6 +39,13 @@ pub struct ConnectionSettings {
     pub budget: Arc<OutboxBudget>,
 }
 
+impl ConnectionSettings {
+    /// Whether requests to the management node are carried out.
+    pub(crate) fn has_management(&self) -> bool {
+        self.capabilities.contains(&LINK_PAIR)
+    }
+}
+
 impl Default for ConnectionSettings {
     fn default() -> Self {
         Self {

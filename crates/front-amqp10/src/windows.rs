@@ -7,7 +7,7 @@ use crate::fault::ProtocolFault;
 use amqp10::{Begin, Condition, Flow, SerialNumber};
 use session::ListedWindows;
 
-/// The transfers that a client may send before the window is opened again. COMPAT: RabbitMQ's.
+/// The transfers that a client may send at first before the window is opened again. COMPAT: RabbitMQ's.
 pub const INCOMING_WINDOW: u32 = 400;
 
 /// The transfers beyond the window that a client is forgiven. COMPAT: RabbitMQ's.
@@ -26,6 +26,8 @@ pub struct SessionWindows {
     next_incoming_id: SerialNumber,
     /// The transfers that may still come.
     incoming_window: u32,
+    /// The window when it is open.
+    incoming_window_max: u32,
     /// The transfers that came although the window was used up.
     n_excess: u32,
     /// Whether the window stays closed for now.
@@ -45,6 +47,7 @@ impl SessionWindows {
         Self {
             next_incoming_id: begin.next_outgoing_id,
             incoming_window: if is_held { 0 } else { INCOMING_WINDOW },
+            incoming_window_max: INCOMING_WINDOW,
             n_excess: 0,
             is_held,
             next_outgoing_id: FIRST_OUTGOING_ID,
@@ -70,7 +73,7 @@ impl SessionWindows {
             ));
         }
         self.next_incoming_id = self.next_incoming_id.plus(1);
-        let opens = self.incoming_window <= INCOMING_WINDOW / 2 && !self.is_held;
+        let opens = self.incoming_window <= self.incoming_window_max / 2 && !self.is_held;
         if opens {
             self.open();
         }
@@ -89,8 +92,14 @@ impl SessionWindows {
         changes
     }
 
+    /// Lets the window have room for a link's credit twice, from when it is opened next on.
+    #[inline]
+    pub(crate) fn make_room(&mut self, link_credit: u32) {
+        self.incoming_window_max = self.incoming_window_max.max(2 * link_credit);
+    }
+
     const fn open(&mut self) {
-        self.incoming_window = INCOMING_WINDOW;
+        self.incoming_window = self.incoming_window_max;
         self.n_excess = 0;
     }
 

@@ -80,8 +80,7 @@ fn messages_allocate_nothing_in_steady_state() {
         requests.clear();
         front.read(bytes, &mut requests);
         for position in n * u64::from(BATCH)..(n + 1) * u64::from(BATCH) {
-            let delivery =
-                SentMessage { position: Position(position), sections: b"\x00\x53\x75\xa0\x01m" };
+            let delivery = SentMessage::in_sections(Position(position), b"\x00\x53\x75\xa0\x01m");
             front.deliver(consumer, delivery, &mut requests);
         }
         let first = n * u64::from(BATCH) + 1;

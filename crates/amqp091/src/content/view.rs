@@ -76,6 +76,13 @@ macro_rules! short_string_properties {
 }
 
 impl<'a> PropertiesRef<'a> {
+    /// Whether there is no property, but perhaps a delivery mode.
+    #[inline]
+    #[must_use]
+    pub const fn is_bare(&self) -> bool {
+        self.flags & !DELIVERY_MODE == 0
+    }
+
     /// No property at all.
     pub const EMPTY: PropertiesRef<'static> = PropertiesRef { raw: &[0, 0], flags: 0 };
 

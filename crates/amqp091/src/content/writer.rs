@@ -24,6 +24,7 @@ macro_rules! short_string_properties {
 
 impl<'o> PropertiesWriter<'o> {
     /// Appends to `out`.
+    #[inline]
     pub fn new(out: &'o mut Vec<u8>) -> Self {
         let flags_at = out.len();
         out.extend_from_slice(&[0; 2]);
@@ -46,6 +47,7 @@ impl<'o> PropertiesWriter<'o> {
     }
 
     /// Appends the delivery mode, if there is one.
+    #[inline]
     pub fn delivery_mode(&mut self, mode: Option<u8>) {
         if let Some(mode) = mode {
             self.value(view::DELIVERY_MODE).push(mode);
@@ -80,6 +82,7 @@ impl<'o> PropertiesWriter<'o> {
     }
 
     /// Writes the flags.
+    #[inline]
     pub fn finish(self) {
         if let Some(flags) = self.out.get_mut(self.flags_at..self.flags_at + 2) {
             flags.copy_from_slice(&self.flags.to_be_bytes());

@@ -1,8 +1,8 @@
 //! Values and messages there and back: by the specification, and of any bytes.
 
 use amqp10::{
-    Body, DEPTH_MAX, DecodeError, Group, Header, Items, MapRef, MessageRef, Properties, Section,
-    Sections, ValueRef, put_list, put_map,
+    Body, DEPTH_MAX, DecodeError, Group, Header, Items, MapRef, MessageOutline, MessageRef,
+    Properties, Section, Sections, ValueRef, put_list, put_map,
 };
 use proptest::prelude::*;
 
@@ -174,7 +174,34 @@ fn elements_without_bytes_are_counted_over_all_arrays_of_a_value() {
     let described = [&b"\x00\x53\x01"[..], &list].concat();
     assert_eq!(ValueRef::decode(&described), Err(DecodeError::TooManyElements));
     let annotations = [&b"\x00\x53\x72\xc1\x1b\x04\xa3\x01a"[..], nulls, b"\xa3\x01b", nulls];
-    assert_eq!(MessageRef::parse(&annotations.concat()), Err(DecodeError::TooManyElements));
+    assert_eq!(parse(&annotations.concat()), Err(DecodeError::TooManyElements));
+}
+
+/// The message; its outline says the same.
+fn parse(bytes: &[u8]) -> Result<MessageRef<'_>, DecodeError> {
+    let (message, outline) = (MessageRef::parse(bytes), MessageOutline::parse(bytes));
+    let outlined = message.map(|message| {
+        let properties = message.properties.unwrap_or_default();
+        MessageOutline {
+            header: message.header.unwrap_or_default(),
+            message_annotations: message.message_annotations,
+            user_id: properties.user_id,
+            to: properties.to,
+            creation_time_ms: properties.creation_time_ms,
+            has_body: message.body != Body::Data(&[]),
+            hop_bytes: outline.map_or(0, |outline| outline.hop_bytes),
+        }
+    });
+    assert_eq!(outline, outlined);
+    if let Ok(outline) = outline {
+        let is_of_hop = |section| {
+            matches!(section, Some(Ok(Section::Header(_) | Section::DeliveryAnnotations(_))))
+        };
+        let (of_hop, rest) = bytes.split_at(outline.hop_bytes);
+        assert!(Sections::new(of_hop).all(|section| is_of_hop(Some(section))));
+        assert!(!is_of_hop(Sections::new(rest).next()));
+    }
+    message
 }
 
 #[test]
@@ -182,7 +209,7 @@ fn a_message_has_its_sections() {
     // Header durable; a property "k"; two parts of a body.
     let bytes = b"\x00\x53\x70\xc0\x02\x01\x41\x00\x53\x74\xc1\x05\x02\xa1\x01k\x41\
                   \x00\x53\x75\xa0\x02ab\x00\x53\x75\xa0\x01c";
-    let message = MessageRef::parse(bytes).unwrap();
+    let message = parse(bytes).unwrap();
     assert_eq!(message.header, Some(Header { durable: Some(true), ..Header::default() }));
     assert_eq!(message.application_properties.get("k"), Some(ValueRef::Bool(true)));
     assert!(message.body.data().eq([&b"ab"[..], b"c"]));
@@ -191,12 +218,12 @@ fn a_message_has_its_sections() {
     Sections::new(bytes).for_each(|section| section.unwrap().encode(&mut again));
     assert_eq!(again, bytes);
     // By name.
-    let named = MessageRef::parse(b"\x00\xa3\x10amqp:data:binary\xa0\x01d").unwrap();
+    let named = parse(b"\x00\xa3\x10amqp:data:binary\xa0\x01d").unwrap();
     assert!(named.body.data().eq([&b"d"[..]]));
-    let value = MessageRef::parse(b"\x00\x53\x77\xa1\x01v").unwrap();
+    let value = parse(b"\x00\x53\x77\xa1\x01v").unwrap();
     assert_eq!(value.body, Body::Value(ValueRef::Str("v")));
     assert_eq!(value.body.data().count(), 0);
-    assert_eq!(MessageRef::parse(b"").unwrap().body, Body::Data(b""));
+    assert_eq!(parse(b"").unwrap().body, Body::Data(b""));
 }
 
 #[test]
@@ -212,7 +239,7 @@ fn sections_have_an_order() {
         (b"\x00\x53\x73\xc0\x02\x01\x41", DecodeError::FieldType),
     ];
     for (bytes, error) in cases {
-        assert_eq!(MessageRef::parse(bytes), Err(*error), "{bytes:x?}");
+        assert_eq!(parse(bytes), Err(*error), "{bytes:x?}");
     }
 }
 
@@ -229,12 +256,12 @@ fn properties_come_back() {
     };
     let mut out = Vec::new();
     Section::Properties(properties).encode(&mut out);
-    assert_eq!(MessageRef::parse(&out).unwrap().properties, Some(properties));
+    assert_eq!(parse(&out).unwrap().properties, Some(properties));
     let header =
         Header { priority: Some(9), ttl_ms: Some(5), delivery_count: 1, ..Header::default() };
     out.clear();
     Section::Header(header).encode(&mut out);
-    assert_eq!(MessageRef::parse(&out).unwrap().header, Some(header));
+    assert_eq!(parse(&out).unwrap().header, Some(header));
 }
 
 /// A value of any type, and of any nesting, as bytes.
@@ -309,7 +336,7 @@ proptest! {
             prop_assert_eq!((walk(value), n_again), (n_values, again.len()));
             prop_assert!(n_bytes <= bytes.len());
         }
-        if let Ok(message) = MessageRef::parse(&bytes) {
+        if let Ok(message) = parse(&bytes) {
             prop_assert!(message.body.data().map(<[u8]>::len).sum::<usize>() <= bytes.len());
         }
     }
@@ -328,7 +355,7 @@ proptest! {
         let map = if let ValueRef::Map(map) = value { map } else { MapRef::EMPTY };
         Section::ApplicationProperties(map).encode(&mut bytes);
         Section::Data(&body).encode(&mut bytes);
-        let whole = MessageRef::parse(&bytes).unwrap();
+        let whole = parse(&bytes).unwrap();
         prop_assert_eq!(whole.body.data().collect::<Vec<_>>(), [&body[..]]);
         let at = at.index(bytes.len());
         bytes[at] = to;

@@ -136,7 +136,7 @@ impl LockedServer {
             name: &self.server.life.settings.node_name,
         };
         response.pending.put(answer, &node, &mut sections);
-        let message = SentMessage { position: Position(0), sections: &sections };
+        let message = SentMessage::in_sections(Position(0), &sections);
         self.server.deliver(response.link, message, &mut self.follow_up);
     }
 

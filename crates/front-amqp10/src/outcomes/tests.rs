@@ -36,7 +36,7 @@ proptest! {
         let mut runs = OutcomeRuns::default();
         for n in order {
             if let Some(is_accepted) = answers[n as usize] {
-                runs.add(SerialNumber::new(first).plus(n), is_accepted);
+                runs.add(SerialNumber::new(first).plus(n), 1, is_accepted);
             }
         }
         let mut out = Vec::new();

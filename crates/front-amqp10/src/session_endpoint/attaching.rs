@@ -84,7 +84,7 @@ impl SessionEndpoint {
             Role::Receiver => responses_of(&mut self.links, attach.name).is_some(),
         };
         let twice = if is_twice { Err(paired_twice(attach)) } else { Ok(()) };
-        if let Err(fault) = check_pair(attach, io.has_management).and(twice) {
+        if let Err(fault) = check_pair(attach, io.settings.has_management()).and(twice) {
             return self.refuse(io, attach, &fault);
         }
         let attached = AttachedLink { link: NO_LINK, source: None, target: None, filters: None };

@@ -1,12 +1,13 @@
 //! Publishes on the links of a session, and their answers.
 
-use super::{SessionEndpoint, SessionIo, UnansweredPublish};
+use super::{SessionEndpoint, SessionIo};
 use crate::fault::{FaultScope, ProtocolFault};
 use crate::incoming::{IncomingLink, KeptTag, Payload, ReceivedMessage};
 use crate::links::{LinkState, error_of};
-use crate::message_scratch::PublishFault;
 use crate::outcomes::{DeliveryRange, put_refused, put_rejected, put_settled};
+use crate::published_heads::PublishFault;
 use crate::requests::LinkRequest;
+use crate::unanswered::PublishOrigin;
 use amqp10::{
     Condition, DeliveryState, Performative, Role, SerialNumber, Transfer, ValueRef, put_map,
 };
@@ -28,11 +29,11 @@ impl SessionEndpoint {
             return Ok(());
         };
         let ReceivedMessage { id, is_settled, content, tag } = message;
-        let (link, target) = (incoming.link, incoming.target.as_ref());
+        let link = incoming.link;
         let id = (!is_settled).then_some(id);
-        let is_named = target.is_none() && is_settled;
+        let is_named = incoming.target.is_none() && is_settled;
         let tag = is_named.then(|| tag.unwrap_or_else(|| KeptTag::of(transfer)));
-        let publish = match io.heads.publish(channel, content, payload, target) {
+        let publish = match io.heads.publish(channel, content, payload, incoming) {
             Ok(publish) => publish,
             Err(PublishFault::Malformed(fault)) => return Err(fault),
             Err(PublishFault::Misrouted(fault)) => {
@@ -40,7 +41,7 @@ impl SessionEndpoint {
             }
         };
         self.n_published += 1;
-        self.unanswered.push(self.n_published, UnansweredPublish { handle, link, id });
+        self.unanswered.push(self.n_published, PublishOrigin { handle, link, id });
         if let Some(tag) = tag {
             self.settled_tags.push(self.n_published, tag);
         }
@@ -56,10 +57,10 @@ impl SessionEndpoint {
         error: Error,
     ) -> Result<(), ProtocolFault> {
         let (mut refused, mut tag) = (None, None);
-        self.unanswered.take_range(number, number, |_, publish| refused = Some(publish));
+        self.unanswered.take_range(number, number, |publish, _| refused = Some(publish));
         self.settled_tags.take_range(number, number, |_, it| tag = Some(it));
         let Some(publish) = refused else { return Ok(()) };
-        let (channel, UnansweredPublish { handle, link, id }) = (self.channel, publish);
+        let (channel, PublishOrigin { handle, link, id }) = (self.channel, publish);
         let Some(LinkState::Incoming(incoming)) = self.link_mut(handle) else { return Ok(()) };
         if incoming.link != link {
             return Ok(());
@@ -86,34 +87,37 @@ impl SessionEndpoint {
         last: u64,
         answer: Confirmation<'_>,
     ) {
-        let (channel, of_session) = (self.channel, self.windows.flow());
-        let Self { links, unanswered, settled_tags, outcomes, .. } = self;
+        let channel = self.channel;
+        let Self { links, unanswered, settled_tags, outcomes, windows, .. } = self;
         if !settled_tags.is_empty() {
             settled_tags.take_range(first, last, |_, _| {});
         }
         let mut lost = None;
-        unanswered.take_range(first, last, |_, UnansweredPublish { handle, link, id }| {
+        unanswered.take_range(first, last, |PublishOrigin { handle, link, id }, n| {
             let slot = usize::try_from(handle).ok().and_then(|index| links.get_mut(index));
             let Some(LinkState::Incoming(incoming)) = slot else { return };
             if incoming.link != link {
                 return;
             }
-            incoming.answered();
+            incoming.answered(n);
             if answer == Confirmation::Unroutable && incoming.lost_queue().is_some() {
                 lost = Some(handle);
             }
             match (id, answer) {
                 (None, _) => {}
-                (Some(id), Confirmation::Accepted) => outcomes.add(id, true),
-                (Some(id), Confirmation::Unroutable) => outcomes.add(id, false),
+                (Some(id), Confirmation::Accepted) => outcomes.add(id, n, true),
+                (Some(id), Confirmation::Unroutable) => outcomes.add(id, n, false),
                 // A queue that is gone is a queue that the message was not routed to.
                 (Some(id), Confirmation::Refused(by)) if by.why == Refusal::Deleted => {
-                    outcomes.add(id, false);
+                    outcomes.add(id, n, false);
                 }
-                (Some(id), Confirmation::Refused(by)) => put_refused(channel, id, by, io.out),
+                (Some(id), Confirmation::Refused(by)) => {
+                    (0..n).for_each(|n| put_refused(channel, id.plus(n), by, io.out));
+                }
             }
-            if incoming.renew_credit() {
-                let flow = incoming.flow(handle, of_session);
+            if let Some(credit) = incoming.renew_credit(io.n_reads) {
+                windows.make_room(credit);
+                let flow = incoming.flow(handle, windows.flow());
                 Performative::Flow(flow).encode_frame(channel, io.out);
             }
         });
@@ -153,7 +157,7 @@ impl MisroutedPublish {
         out: &mut Vec<u8>,
     ) -> Result<(), ProtocolFault> {
         let Self { id, tag, fault } = self;
-        incoming.answered();
+        incoming.answered(1);
         match (incoming.target.is_none(), id) {
             (true, Some(id)) => {
                 put_rejected(channel, id, error_of(&fault), out);

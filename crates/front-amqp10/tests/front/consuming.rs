@@ -24,7 +24,7 @@ fn attached_with(attach: Attach<'_>, begin: Begin<'_>) -> Talk {
 fn deliver(talk: &mut Talk, position: u64, message: &[u8]) {
     talk.front.deliver(
         key(0),
-        SentMessage { position: Position(position), sections: message },
+        SentMessage::in_sections(Position(position), message),
         &mut Vec::new(),
     );
 }
@@ -226,7 +226,7 @@ fn changes_of_a_range_are_told_once_for_each_link() {
     talk.takes_asked();
     for (handle, position) in [(0, 1), (1, 1), (0, 2), (1, 2), (0, 3)] {
         let key = front_amqp10::LinkHandle { handle, ..key(0) };
-        let message = SentMessage { position: Position(position), sections: b"m" };
+        let message = SentMessage::in_sections(Position(position), b"m");
         talk.front.deliver(key, message, &mut Vec::new());
     }
     let opt = annotation(ValueRef::Symbol("x-opt"), ValueRef::Null);
@@ -342,11 +342,7 @@ fn a_closed_window_holds_back_its_session_in_order() {
     talk.says_on(1, &Performative::Attach(Box::new(consumer(0))));
     talk.hears();
     let other = front_amqp10::LinkHandle { channel: session::ChannelId(1), handle: 0 };
-    talk.front.deliver(
-        other,
-        SentMessage { position: Position(9), sections: b"other" },
-        &mut Vec::new(),
-    );
+    talk.front.deliver(other, SentMessage::in_sections(Position(9), b"other"), &mut Vec::new());
     assert_eq!(talk.hears(), ["transfer 0 0 5 on 1"]);
     talk.says(&Performative::Flow(Flow { incoming_window: 1, ..flow(1, 0) }));
     assert_eq!(talk.hears(), ["transfer 0 1 6", "flow 0+400 link 0 2+0 drain"]);
@@ -416,11 +412,7 @@ fn a_message_that_the_client_does_not_take_ends_its_session() {
     let attach = Attach { max_message_size: Some(100), ..consumer(0) };
     let mut talk = attached_with(attach, begin());
     let mut requests = Vec::new();
-    talk.front.deliver(
-        key(0),
-        SentMessage { position: Position(0), sections: &[0; 368] },
-        &mut requests,
-    );
+    talk.front.deliver(key(0), SentMessage::in_sections(Position(0), &[0; 368]), &mut requests);
     assert_eq!(
         talk.hears(),
         ["end amqp:link:message-size-exceeded \

@@ -14,11 +14,7 @@ fn dispositions_cost_by_what_is_unsettled() {
     let mut talk = Talk::begun();
     talk.says(&Performative::Attach(Box::new(consumer(0))));
     (0..3).for_each(|n| {
-        talk.front.deliver(
-            key(0),
-            SentMessage { position: Position(n), sections: b"m" },
-            &mut Vec::new(),
-        );
+        talk.front.deliver(key(0), SentMessage::in_sections(Position(n), b"m"), &mut Vec::new());
     });
     talk.takes_asked();
     for n in 0..20_000_u32 {
@@ -104,7 +100,7 @@ fn flows_that_wait_for_a_window_are_bounded() {
         talk.says(&Performative::Attach(Box::new(consumer(handle))));
         talk.front.deliver(
             key(handle),
-            SentMessage { position: Position(0), sections: b"m" },
+            SentMessage::in_sections(Position(0), b"m"),
             &mut Vec::new(),
         );
     }

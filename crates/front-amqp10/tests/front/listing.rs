@@ -77,7 +77,7 @@ fn a_consuming_link_is_listed_with_its_queue_and_its_credit() {
         ..flow(0, 0)
     }));
     let deliver = |talk: &mut Talk, position| {
-        let message = SentMessage { position: Position(position), sections: b"m" };
+        let message = SentMessage::in_sections(Position(position), b"m");
         talk.front.deliver(key(0), message, &mut Vec::new());
     };
     deliver(&mut talk, 1);

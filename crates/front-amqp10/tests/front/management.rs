@@ -66,7 +66,7 @@ fn asks(talk: &mut Talk, n: u32) {
 }
 
 fn responds(talk: &mut Talk, sections: &[u8]) {
-    let response = SentMessage { position: Position(0), sections };
+    let response = SentMessage::in_sections(Position(0), sections);
     talk.front.deliver(key(RESPONSES), response, &mut Vec::new());
 }
 

@@ -101,7 +101,7 @@ impl PipeClient {
     /// The broker hands what was published on to the consumer, answers it, and tells the consumer's credit.
     fn broker(&mut self) {
         for message in std::mem::take(&mut self.talk.published) {
-            let delivery = SentMessage { position: Position(self.n_delivered), sections: &message };
+            let delivery = SentMessage::in_sections(Position(self.n_delivered), &message);
             self.talk.front.deliver(key(CONSUMER), delivery, &mut Vec::new());
             self.n_delivered += 1;
             let n = self.n_delivered;

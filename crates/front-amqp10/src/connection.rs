@@ -84,7 +84,7 @@ impl ServerConnection {
                 break step;
             }
         };
-        // What is left of this one is no other read.
+        // The rest of a read that is gone on with is no other read.
         self.life.n_reads += u64::from(!matches!(step, Step::Again));
         Progress { consumed: reading.at, wanted: reading.wanted, step }
     }

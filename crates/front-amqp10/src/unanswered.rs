@@ -29,7 +29,7 @@ struct PublishRun {
     first: u64,
     origin: PublishOrigin,
     n_publishes: u32,
-    /// Those that are not answered, by bits.
+    /// The unanswered publishes, by bits.
     unanswered: u64,
 }
 

@@ -416,6 +416,8 @@ pub struct MessageOutline<'a> {
     pub user_id: Option<&'a [u8]>,
     /// The address of the node that the message is destined to.
     pub to: Option<ValueRef<'a>>,
+    /// A summary of content and purpose.
+    pub subject: Option<&'a str>,
     /// Milliseconds since 1970.
     pub creation_time_ms: Option<i64>,
     /// Whether the message has a body, which may be empty.
@@ -436,6 +438,7 @@ impl<'a> MessageOutline<'a> {
             message_annotations: MapRef::EMPTY,
             user_id: None,
             to: None,
+            subject: None,
             creation_time_ms: None,
             has_body: false,
             hop_bytes: 0,
@@ -468,8 +471,10 @@ impl<'a> MessageOutline<'a> {
     }
 
     fn take_properties(&mut self, list: ListRef<'a>) -> Result<(), DecodeError> {
-        let Properties { user_id, to, creation_time_ms, .. } = Properties::from_list(list)?;
-        (self.user_id, self.to, self.creation_time_ms) = (user_id, to, creation_time_ms);
+        let properties = Properties::from_list(list)?;
+        (self.user_id, self.to, self.subject) =
+            (properties.user_id, properties.to, properties.subject);
+        self.creation_time_ms = properties.creation_time_ms;
         Ok(())
     }
 }

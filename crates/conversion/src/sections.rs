@@ -31,6 +31,8 @@ pub struct ReceivedSections<'a> {
     pub inspect: bool,
     /// The address that the message itself states.
     pub to: Option<ValueRef<'a>>,
+    /// The message's subject.
+    pub subject: Option<&'a str>,
 }
 
 /// The body of a message that was received.
@@ -106,6 +108,7 @@ pub fn receive<'a>(
         persistent: durable == Some(DELIVERY_MODE_PERSISTENT),
         inspect: indexed.inspect,
         to: message.to,
+        subject: message.subject,
     })
 }
 

@@ -6,9 +6,16 @@
 //! to      = "/queues/" queue | "/exchanges/" exchange ["/" key]     of a message, if the target is null
 //! ```
 //!
-//! Version 1 (`/queue/q`, `/exchange/x/key`, `/topic/key`, `/amq/queue/q`, `q`) is refused, with the address
-//! of version 2 that says the same.
+//! Version 1 is refused, with the address of version 2 that says the same, unless the operator permits it:
+//!
+//! ```text
+//! source  = "/exchange/" exchange ["/" key] | "/topic/" key | "/queue/" queue | queue | "/amq/queue/" queue
+//! target  = source | "/queue"
+//! ```
 
+mod version1;
+
+use self::version1::{AddressV1, name_of};
 use crate::fault::ProtocolFault;
 use crate::management_links::MANAGEMENT;
 use amqp10::{
@@ -44,6 +51,15 @@ pub enum SourceAddress<'a> {
     Temporary,
     /// Direct replies, by a queue of the link's own that the broker names.
     Replies,
+    /// A queue that is declared unless it is there (version 1).
+    Declared(NodeName<'a>),
+    /// A queue that is declared and bound to an exchange (version 1).
+    Bound {
+        /// The exchange's name.
+        exchange: NodeName<'a>,
+        /// The routing key; empty by default.
+        routing_key: NodeName<'a>,
+    },
 }
 
 /// The node that messages of a link go to.
@@ -51,13 +67,15 @@ pub enum SourceAddress<'a> {
 pub enum TargetAddress<'a> {
     /// A queue that must exist, by the default exchange.
     Queue(NodeName<'a>),
-    /// An exchange other than the default one, with one key for all messages.
+    /// An exchange, with one key for all messages.
     Exchange {
         /// The exchange's name.
         exchange: NodeName<'a>,
-        /// The routing key; empty by default.
-        routing_key: NodeName<'a>,
+        /// The routing key; none for each message's subject (version 1).
+        routing_key: Option<NodeName<'a>>,
     },
+    /// A queue that is declared unless it is there, by the default exchange (version 1).
+    Declared(NodeName<'a>),
     /// Each message says where it goes to, in `to`.
     Anonymous,
     /// The management node.
@@ -65,11 +83,11 @@ pub enum TargetAddress<'a> {
 }
 
 impl<'a> SourceAddress<'a> {
-    /// The node of a source that a client attaches.
+    /// The node of a source that a client attaches; `version_1` says whether that version is permitted.
     ///
     /// # Errors
     /// The fault that refuses the link.
-    pub fn of_source(source: &SourceTerminus<'a>) -> Result<Self, ProtocolFault> {
+    pub fn of_source(source: &SourceTerminus<'a>, version_1: bool) -> Result<Self, ProtocolFault> {
         if source.dynamic {
             let asked = |name| source.capabilities.iter().any(|it| it == name);
             return match (asked(VOLATILE_QUEUE), asked(TEMPORARY_QUEUE)) {
@@ -84,21 +102,43 @@ impl<'a> SourceAddress<'a> {
                 let queue = address.strip_prefix(QUEUES).map(queue_named);
                 match queue {
                     Some(queue) => queue.map(Self::Queue).ok_or_else(|| refused_as_bad(address)),
-                    None => Err(refused_source(address)),
+                    None => Self::of_version_1(address, version_1),
                 }
             }
             Some(_) => Err(invalid("Attach refused: the source's address is not a string")),
             None => Err(invalid("Attach refused: the source has no address")),
         }
     }
+
+    fn of_version_1(address: &'a str, is_permitted: bool) -> Result<Self, ProtocolFault> {
+        if address.starts_with(EXCHANGES) {
+            let address = told(address);
+            return Err(invalid(format!(
+                "Attach refused: bad address '{address}': sources are queues, '/queues/QUEUE'"
+            )));
+        }
+        let old = AddressV1::parse(address).ok_or_else(|| refused_as_bad(address))?;
+        if !is_permitted {
+            return Err(refused_version_1(address, &instead_of_source(old)));
+        }
+        let node = match old {
+            AddressV1::Declared(queue) => short_name(queue).map(Self::Declared),
+            AddressV1::Queue(queue) => short_name(queue).map(Self::Queue),
+            AddressV1::Exchange("", _) => None,
+            AddressV1::Exchange(exchange, key) => short_name(exchange)
+                .zip(short_name(key.unwrap_or_default()))
+                .map(|(exchange, routing_key)| Self::Bound { exchange, routing_key }),
+        };
+        node.ok_or_else(|| refused_as_bad(address))
+    }
 }
 
 impl<'a> TargetAddress<'a> {
-    /// The node of a target that a client attaches.
+    /// The node of a target that a client attaches; `version_1` says whether that version is permitted.
     ///
     /// # Errors
     /// The fault that refuses the link.
-    pub fn of_target(target: &LinkTarget<'a>) -> Result<Self, ProtocolFault> {
+    pub fn of_target(target: &LinkTarget<'a>, version_1: bool) -> Result<Self, ProtocolFault> {
         let LinkTarget::Terminus(target) = target else {
             return Err(ProtocolFault::link(
                 Condition::NotImplemented,
@@ -111,14 +151,10 @@ impl<'a> TargetAddress<'a> {
         match target.address {
             None => Ok(Self::Anonymous),
             Some(ValueRef::Str(MANAGEMENT)) => Ok(Self::Management),
-            Some(ValueRef::Str(address)) => Self::parse(address).ok_or_else(|| {
-                let is_of_version_2 = [QUEUES, EXCHANGES].iter().any(|it| address.starts_with(it));
-                let version_1 = if is_of_version_2 { None } else { Version1::parse(address) };
-                version_1.map_or_else(
-                    || refused_as_bad(address),
-                    |old| old.refused(address, &old.as_target()),
-                )
-            }),
+            Some(ValueRef::Str(address)) => match Self::parse(address) {
+                Some(node) => Ok(node),
+                None => Self::of_version_1(address, version_1),
+            },
             Some(_) => Err(invalid("Attach refused: the target's address is not a string")),
         }
     }
@@ -127,9 +163,27 @@ impl<'a> TargetAddress<'a> {
         Some(match QuotedTarget::parse(address)? {
             QuotedTarget { exchange: "", routing_key } => Self::Queue(name(routing_key)?),
             QuotedTarget { exchange, routing_key } => {
-                Self::Exchange { exchange: name(exchange)?, routing_key: name(routing_key)? }
+                Self::Exchange { exchange: name(exchange)?, routing_key: Some(name(routing_key)?) }
             }
         })
+    }
+
+    fn of_version_1(address: &'a str, is_permitted: bool) -> Result<Self, ProtocolFault> {
+        let old = AddressV1::parse(address).ok_or_else(|| refused_as_bad(address))?;
+        if !is_permitted {
+            return Err(refused_version_1(address, &instead_of_target(old)));
+        }
+        let node = match old {
+            AddressV1::Declared(queue) => short_name(queue).map(Self::Declared),
+            AddressV1::Queue(queue) => short_name(queue).map(Self::Queue),
+            AddressV1::Exchange(exchange, None) => {
+                short_name(exchange).map(|exchange| Self::Exchange { exchange, routing_key: None })
+            }
+            AddressV1::Exchange(exchange, Some(key)) => short_name(exchange)
+                .zip(short_name(key))
+                .map(|(exchange, key)| Self::Exchange { exchange, routing_key: Some(key) }),
+        };
+        node.ok_or_else(|| refused_as_bad(address))
     }
 }
 
@@ -185,59 +239,32 @@ pub(crate) fn put_target_of_message(
     }
 }
 
-/// An address of version 1.
-enum Version1<'a> {
-    Queue(&'a str),
-    Exchange(&'a str, Option<&'a str>),
-    /// The default exchange, with each message's subject as key.
-    BySubject,
+/// The words that say what to write instead of an address of version 1, in a target.
+fn instead_of_target(old: AddressV1<'_>) -> String {
+    match old {
+        AddressV1::Declared(queue) | AddressV1::Queue(queue) => quoted_address(QUEUES, &[queue]),
+        AddressV1::Exchange("", _) => {
+            "no address, and '/queues/QUEUE' in each message's property 'to'".to_owned()
+        }
+        AddressV1::Exchange(exchange, None) => quoted_address(EXCHANGES, &[exchange]),
+        AddressV1::Exchange(exchange, Some(key)) => quoted_address(EXCHANGES, &[exchange, key]),
+    }
 }
 
-impl<'a> Version1<'a> {
-    fn parse(address: &'a str) -> Option<Self> {
-        let queue = address.strip_prefix("/queue/");
-        let queue = queue.or_else(|| address.strip_prefix("/amq/queue/"));
-        if matches!(address, "" | "/queue") {
-            Some(Self::BySubject)
-        } else if let Some(queue) = queue.or_else(|| Some(address).filter(|it| !it.contains('/'))) {
-            Some(Self::Queue(queue))
-        } else if let Some(key) = address.strip_prefix("/topic/") {
-            Some(Self::Exchange("amq.topic", Some(key)))
-        } else {
-            let exchange = address.strip_prefix("/exchange/")?;
-            let parts = exchange.split_once('/').map(|(exchange, key)| (exchange, Some(key)));
-            let (exchange, key) = parts.unwrap_or((exchange, None));
-            Some(Self::Exchange(exchange, key))
+/// The words that say what to write instead of an address of version 1, in a source.
+fn instead_of_source(old: AddressV1<'_>) -> String {
+    match old {
+        AddressV1::Declared(queue) | AddressV1::Queue(queue) => quoted_address(QUEUES, &[queue]),
+        AddressV1::Exchange("", _) => "'/queues/QUEUE'".to_owned(),
+        AddressV1::Exchange(exchange, _) => {
+            format!("'/queues/QUEUE', with a queue that is bound to exchange '{exchange}'")
         }
     }
+}
 
-    /// The words that say what to write instead, in a target.
-    fn as_target(&self) -> String {
-        match self {
-            Self::Queue(queue) => quoted_address(QUEUES, &[queue]),
-            Self::Exchange(exchange, None) => quoted_address(EXCHANGES, &[exchange]),
-            Self::Exchange(exchange, Some(key)) => quoted_address(EXCHANGES, &[exchange, key]),
-            Self::BySubject => {
-                "no address, and '/queues/QUEUE' in each message's property 'to'".to_owned()
-            }
-        }
-    }
-
-    /// The words that say what to write instead, in a source.
-    fn as_source(&self) -> String {
-        match self {
-            Self::Queue(queue) => quoted_address(QUEUES, &[queue]),
-            Self::Exchange(exchange, _) => {
-                format!("'/queues/QUEUE', with a queue that is bound to exchange '{exchange}'")
-            }
-            Self::BySubject => "'/queues/QUEUE'".to_owned(),
-        }
-    }
-
-    fn refused(&self, address: &str, instead: &str) -> ProtocolFault {
-        let (address, instead) = (told(address), told(instead));
-        invalid(format!("Attach refused: {VERSION_1} Instead of '{address}' write {instead}."))
-    }
+fn refused_version_1(address: &str, instead: &str) -> ProtocolFault {
+    let (address, instead) = (told(address), told(instead));
+    invalid(format!("Attach refused: {VERSION_1} Instead of '{address}' write {instead}."))
 }
 
 /// The address of a queue.
@@ -251,22 +278,10 @@ fn quoted_address(prefix: &str, names: &[&str]) -> String {
     let mut address = format!("'{prefix}");
     for (n, name) in names.iter().enumerate() {
         address.push_str(if n > 0 { "/" } else { "" });
-        // COMPAT: in version 1 a slash alone is encoded.
-        put_percent_encoded(name.replace("%2F", "/").as_bytes(), &mut address);
+        put_percent_encoded(&name_of(name), &mut address);
     }
     address.push('\'');
     address
-}
-
-fn refused_source(address: &str) -> ProtocolFault {
-    if address.starts_with(EXCHANGES) {
-        let address = told(address);
-        return invalid(format!(
-            "Attach refused: bad address '{address}': sources are queues, '/queues/QUEUE'"
-        ));
-    }
-    let version_1 = Version1::parse(address);
-    version_1.map_or_else(|| refused_as_bad(address), |old| old.refused(address, &old.as_source()))
 }
 
 fn queue_named(quoted: &str) -> Option<NodeName<'_>> {
@@ -275,6 +290,11 @@ fn queue_named(quoted: &str) -> Option<NodeName<'_>> {
 
 fn name(quoted: &str) -> Option<NodeName<'_>> {
     percent_decoded(quoted).filter(|name| name.len() <= ShortString::LEN_MAX)
+}
+
+/// The name that stands in an address of version 1.
+fn short_name(quoted: &str) -> Option<NodeName<'_>> {
+    Some(name_of(quoted)).filter(|name| name.len() <= ShortString::LEN_MAX)
 }
 
 fn refused_as_bad(address: &str) -> ProtocolFault {

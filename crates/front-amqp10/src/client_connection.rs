@@ -1,7 +1,7 @@
 //! A client's connection as its task drives it: reads become requests to the broker, whose events come back
 //! through the [`ClientOutbox`]; what time brings about.
 
-use crate::address::SourceAddress;
+use crate::address::{SourceAddress, TargetAddress};
 use crate::connection::ServerConnection;
 use crate::fault::ProtocolFault;
 use crate::life::ConnectionPhase;
@@ -9,11 +9,14 @@ use crate::outbox::{ClientOutbox, LockedServer, attach_origin, broker_channel};
 use crate::published_heads::PublishedHeads;
 use crate::requests::{AttachAsked, LinkRequest};
 use crate::settings::ConnectionSettings;
-use amqp10::{Attach, Condition, Role, SenderSettleMode, ValueRef, put_map};
+use amqp10::{
+    Attach, Condition, LinkTarget, Role, SenderSettleMode, TerminusDurability, ValueRef, put_map,
+};
 use edge::{AuthFailure, Progress, Step, Tick, Timers};
 use session::{
-    Attachment, ChannelId, Control, CreditRequest, Error, LinkOp, LinkSource, Negotiated, Op,
-    Publish, RefusalScope, Request, Settle, ShortString, Table, Value,
+    Attachment, ChannelId, Control, CreditRequest, DeclaredNode, Error, LinkOp, LinkSource,
+    Negotiated, Op, Publish, PublishTarget, RefusalScope, Request, Settle, ShortString, Table,
+    Value,
 };
 use std::sync::Arc;
 use stdx::Now;
@@ -229,7 +232,8 @@ impl ClientConnection {
                 requests.push(control(channel, Op::OpenChannel));
                 requests.push(control(channel, Op::EnableConfirms));
             }
-            LinkRequest::Attach(asked) => match attach_op(&asked) {
+            LinkRequest::Attach(asked) => match attach_op(&asked, self.settings.permits_address_v1)
+            {
                 Ok(op) => requests.push(Request::Control(Box::new(Control {
                     channel: broker_channel(asked.key.channel),
                     origin: attach_origin(asked.key),
@@ -293,17 +297,39 @@ fn renews_token(request: &Request) -> bool {
 }
 
 /// The broker's part of an attach.
-fn attach_op(asked: &AttachAsked) -> Result<LinkOp, ProtocolFault> {
+fn attach_op(asked: &AttachAsked, version_1: bool) -> Result<LinkOp, ProtocolFault> {
     let attach = asked.attach().ok_or_else(|| ProtocolFault::link(Condition::DecodeError, ""))?;
     match attach.role {
-        Role::Sender => Ok(LinkOp::AttachPublisher(asked.target.clone())),
-        Role::Receiver => consumer_op(&attach),
+        Role::Sender => Ok(match declared_target(&attach) {
+            Some(node) => LinkOp::AttachDeclared(Box::new(node)),
+            None => LinkOp::AttachPublisher(asked.target.clone()),
+        }),
+        Role::Receiver => consumer_op(&attach, version_1),
     }
 }
 
-fn consumer_op(attach: &Attach<'_>) -> Result<LinkOp, ProtocolFault> {
+/// The queue that a publisher's target declares, if its address is one that does and was not refused.
+fn declared_target(attach: &Attach<'_>) -> Option<DeclaredNode> {
+    let Some(LinkTarget::Terminus(target)) = attach.target else { return None };
+    let address = TargetAddress::of_target(&LinkTarget::Terminus(target), true);
+    let Ok(TargetAddress::Declared(queue)) = address else { return None };
+    let durable = target.durable != TerminusDurability::None;
+    Some(DeclaredNode { queue: short(&queue).ok()?, durable, binding: None, consumer: None })
+}
+
+fn consumer_op(attach: &Attach<'_>, version_1: bool) -> Result<LinkOp, ProtocolFault> {
     let Some(source) = &attach.source else { return Err(not_implemented("no source")) };
-    match SourceAddress::of_source(source)? {
+    let node = |queue, binding| {
+        let durable = source.durable != TerminusDurability::None;
+        let consumer = Some(consumer_of(attach, ShortString::default()));
+        LinkOp::AttachDeclared(Box::new(DeclaredNode { queue, durable, binding, consumer }))
+    };
+    match SourceAddress::of_source(source, version_1)? {
+        SourceAddress::Declared(queue) => Ok(node(short(&queue)?, None)),
+        SourceAddress::Bound { exchange, routing_key } => {
+            let (exchange, routing_key) = (short(&exchange)?, Some(short(&routing_key)?));
+            Ok(node(ShortString::default(), Some(PublishTarget { exchange, routing_key })))
+        }
         SourceAddress::Queue(queue) => {
             Ok(LinkOp::AttachConsumer(consumer_of(attach, short(&queue)?)))
         }

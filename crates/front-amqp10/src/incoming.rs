@@ -275,8 +275,8 @@ impl IncomingLink {
     pub(crate) fn lost_queue(&self) -> Option<&ShortString> {
         let PublishTarget { exchange, routing_key } = self.target.as_ref()?;
         // Requesters go in the ordinary course of things.
-        let is_queue = exchange.is_empty() && !routing_key.as_bytes().starts_with(REPLIES);
-        is_queue.then_some(routing_key)
+        let queue = routing_key.as_ref().filter(|_| exchange.is_empty())?;
+        Some(queue).filter(|queue| !queue.as_bytes().starts_with(REPLIES))
     }
 
     /// Notes that the broker has answered so many publishes.

@@ -80,7 +80,7 @@ pub(crate) fn put_open(
             ("cluster_name", cluster_name),
             ("copyright", "Copyright (c) the Leveret authors"),
             ("information", "Licensed under the Apache License 2.0"),
-            ("leveret_version", &settings.version),
+            ("leveret_version", env!("CARGO_PKG_VERSION")),
             ("node", &settings.node_name),
             ("platform", "Leveret"),
             // COMPAT: clients look at product and version to know what they may use.

@@ -7,7 +7,9 @@ use amqp10::{Condition, ValueRef};
 use bytes::Bytes;
 use conversion::{ReceiveError, ReceivedBody, ReceivedSections, receive};
 use message::BodyForm;
-use session::{ChannelId, Content, HeadPlace, LinkId, OwnedContent, Publish, PublishTarget, Span};
+use session::{
+    ChannelId, Content, HeadPlace, LinkId, OwnedContent, Publish, PublishTarget, ShortString, Span,
+};
 
 /// Memory for heads that a connection keeps from read to read.
 const HEADS_BYTES_MAX: usize = 4 * 1024;
@@ -25,7 +27,7 @@ pub(crate) enum PublishFault {
 #[derive(Debug, Default)]
 pub(crate) struct PublishedHeads {
     bytes: Vec<u8>,
-    /// The link that published last to its own target, and where exchange and key of that are.
+    /// The link that published last to its own node, and where exchange and key of that are.
     last: Option<(LinkId, TargetSpans)>,
 }
 
@@ -63,11 +65,18 @@ impl PublishedHeads {
     ) -> Result<Publish, PublishFault> {
         let begin = self.bytes.len();
         let received = receive(payload.whole(&content), &mut self.bytes).map_err(refused)?;
-        let ReceivedSections { body, persistent, inspect, to } = received;
+        let ReceivedSections { body, persistent, inspect, to, subject } = received;
         let properties = span(begin, self.bytes.len());
         let TargetSpans { exchange, routing_key } = match (&incoming.target, self.last) {
             (Some(_), Some((link, spans))) if link == incoming.link => spans,
-            (Some(target), _) => self.put_target(incoming.link, target),
+            (Some(PublishTarget { exchange, routing_key: Some(key) }), _) => {
+                let spans = self.put_target(exchange, key.as_bytes());
+                self.last = Some((incoming.link, spans));
+                spans
+            }
+            (Some(PublishTarget { exchange, routing_key: None }), _) => {
+                self.put_target(exchange, key_of(subject).map_err(PublishFault::Misrouted)?)
+            }
             (None, _) => self.put_named(to).map_err(PublishFault::Misrouted)?,
         };
         Ok(Publish {
@@ -93,12 +102,9 @@ impl PublishedHeads {
         Ok(TargetSpans { exchange: span(begin, exchange_end), routing_key })
     }
 
-    /// Puts in the exchange and the key of a link, once for the messages that follow each other.
-    fn put_target(&mut self, link: LinkId, target: &PublishTarget) -> TargetSpans {
-        let exchange = self.put(target.exchange.as_bytes());
-        let spans = TargetSpans { exchange, routing_key: self.put(target.routing_key.as_bytes()) };
-        self.last = Some((link, spans));
-        spans
+    fn put_target(&mut self, exchange: &ShortString, routing_key: &[u8]) -> TargetSpans {
+        let exchange = self.put(exchange.as_bytes());
+        TargetSpans { exchange, routing_key: self.put(routing_key) }
     }
 
     fn put(&mut self, bytes: &[u8]) -> Span {
@@ -118,6 +124,14 @@ fn refused(error: ReceiveError) -> PublishFault {
             PublishFault::Misrouted(ProtocolFault::link(Condition::InvalidField, text))
         }
     }
+}
+
+/// The routing key that a message's subject is.
+fn key_of(subject: Option<&str>) -> Result<&[u8], ProtocolFault> {
+    let key = subject.unwrap_or_default().as_bytes();
+    let text = "the message's subject is too long for a routing key";
+    let fits = key.len() <= ShortString::LEN_MAX;
+    fits.then_some(key).ok_or_else(|| ProtocolFault::link(Condition::InvalidField, text))
 }
 
 /// The content of a publish: what was received, without what lies before the body that is kept.

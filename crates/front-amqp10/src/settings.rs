@@ -12,8 +12,6 @@ pub const ANONYMOUS_RELAY: &str = "ANONYMOUS-RELAY";
 /// Limits and names of every connection of a listener.
 #[derive(Clone, Debug)]
 pub struct ConnectionSettings {
-    /// Leveret's own version, told under `leveret_version`.
-    pub version: String,
     /// The node's name, and the cluster's while it has been given none.
     pub node_name: String,
     /// SASL mechanisms offered, in this order.
@@ -23,6 +21,8 @@ pub struct ConnectionSettings {
     pub capabilities: Vec<&'static str>,
     /// The virtual host of clients that name none.
     pub default_vhost: String,
+    /// Whether addresses may be of RabbitMQ's version 1, too.
+    pub permits_address_v1: bool,
     /// The largest frame in bytes.
     pub frame_bytes_max: u32,
     /// The largest message in bytes.
@@ -49,11 +49,11 @@ impl ConnectionSettings {
 impl Default for ConnectionSettings {
     fn default() -> Self {
         Self {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
             node_name: "leveret".to_owned(),
             mechanisms: vec![Mechanism::Plain, Mechanism::AmqPlain],
             capabilities: vec![ANONYMOUS_RELAY],
             default_vhost: "/".to_owned(),
+            permits_address_v1: false,
             frame_bytes_max: 131_072,
             message_bytes_max: 16 * 1024 * 1024,
             silence_ms_max: 60_000,

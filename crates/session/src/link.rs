@@ -22,6 +22,9 @@ pub enum LinkOp {
     /// Refuse the channel what its client may not do any more: to publish to these targets, and to consume as
     /// it does; not answered.
     ReviewRights(Vec<PublishTarget>),
+    /// Attach to a queue that is declared for it, unless it is there; answered as an attach of a consumer or a
+    /// publisher to it.
+    AttachDeclared(Box<DeclaredNode>),
     /// End a consumer and give back what it holds; not answered.
     DetachConsumer(LinkId),
 }
@@ -31,8 +34,21 @@ pub enum LinkOp {
 pub struct PublishTarget {
     /// The exchange; empty for the default exchange, which has the queue of the routing key.
     pub exchange: ShortString,
-    /// The routing key.
-    pub routing_key: ShortString,
+    /// The routing key; none if it is that which each publish says.
+    pub routing_key: Option<ShortString>,
+}
+
+/// A queue that is declared for a link: not exclusive, and it stays when the link goes.
+#[derive(Clone, Debug)]
+pub struct DeclaredNode {
+    /// The queue's name; the broker gives it one if this is empty.
+    pub queue: ShortString,
+    /// Whether the queue outlives a restart.
+    pub durable: bool,
+    /// The exchange and key that the queue is bound to.
+    pub binding: Option<PublishTarget>,
+    /// The consumer to attach, whose queue it is; none for a publisher.
+    pub consumer: Option<Attachment>,
 }
 
 /// An event of a link.

@@ -111,6 +111,15 @@ pub fn message_to(to: &str, body: &[u8]) -> Vec<u8> {
     out
 }
 
+/// A message with a subject.
+pub fn message_about(subject: &str, body: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let properties = Properties { subject: Some(subject), ..Properties::default() };
+    Section::Properties(properties).encode(&mut out);
+    Section::Data(body).encode(&mut out);
+    out
+}
+
 /// A transfer that is the whole of delivery `n` of a session.
 pub const fn transfer(handle: u32, n: u32) -> Transfer<'static> {
     Transfer {

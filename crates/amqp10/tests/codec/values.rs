@@ -187,6 +187,7 @@ fn parse(bytes: &[u8]) -> Result<MessageRef<'_>, DecodeError> {
             message_annotations: message.message_annotations,
             user_id: properties.user_id,
             to: properties.to,
+            subject: properties.subject,
             creation_time_ms: properties.creation_time_ms,
             has_body: message.body != Body::Data(&[]),
             hop_bytes: outline.map_or(0, |outline| outline.hop_bytes),

@@ -5,12 +5,14 @@ use super::definitions::DefinitionRequests;
 use super::links::{Links, give_back_link};
 use super::read_source::address_of;
 use super::{Handled, access, direct_reply_to};
-use meta::{ConfirmOn, ExchangeKind, Name, Permission, Resource};
+use meta::{Command, ConfirmOn, ExchangeDef, ExchangeKind, Name, Permission, Resource};
 use queue::CreditMode;
 use session::{
-    Attachment, ChannelId, Control, Error, ErrorKind, Event, LinkEvent, LinkId, LinkOp, Publish,
-    PublishTarget, QueueDeclaration, ReadInput, ShortString, Table,
+    Attachment, ChannelId, Control, DeclaredNode, Error, ErrorKind, Event, LinkEvent, LinkId,
+    LinkOp, Publish, PublishTarget, QueueBinding, QueueDeclaration, ReadInput, ShortString, Table,
+    Value,
 };
+use std::sync::Arc;
 
 /// The requests of a client's links.
 pub(super) struct LinkRequests<'s> {
@@ -21,19 +23,10 @@ pub(super) struct LinkRequests<'s> {
 impl LinkRequests<'_> {
     /// Carries out a request of a link.
     pub(super) async fn act(&mut self, control: &Control, op: &LinkOp) -> Result<Handled, Error> {
-        let origin = control.origin;
         match op {
             LinkOp::AttachConsumer(consume) => self.attach_consumer(control, consume).await,
-            LinkOp::AttachPublisher(target) => {
-                let checked = target.iter().try_for_each(|it| check_target(self.client, it));
-                checked.and_then(|()| {
-                    let link = self.links.next_id();
-                    self.links.has_publishers = true;
-                    self.client
-                        .turn
-                        .answer(Event::Link(LinkEvent::PublisherAttached { origin, link }))
-                })
-            }
+            LinkOp::AttachPublisher(target) => self.attach_publisher(control, target.as_ref()),
+            LinkOp::AttachDeclared(node) => self.attach_declared(control, node).await,
             LinkOp::AttachTemporary(consume) => self.attach_temporary(control, consume).await,
             LinkOp::AttachReplies { consumer_tag } => self.attach_replies(control, consumer_tag),
             LinkOp::ReviewRights(targets) => self.review_rights(control.channel, targets),
@@ -61,6 +54,77 @@ impl LinkRequests<'_> {
             access.require_on_queue(Permission::Read, &link.def().name).err()
         });
         unreadable.next().or_else(unpublishable).map_or(Ok(Handled::Answered), Err)
+    }
+
+    fn attach_publisher(
+        &mut self,
+        control: &Control,
+        target: Option<&PublishTarget>,
+    ) -> Result<Handled, Error> {
+        let origin = control.origin;
+        target.into_iter().try_for_each(|it| check_target(self.client, it))?;
+        let link = self.links.next_id();
+        self.links.has_publishers = true;
+        self.client.turn.answer(Event::Link(LinkEvent::PublisherAttached { origin, link }))
+    }
+
+    /// Attaches a link to a queue that is declared for it, unless it is there.
+    async fn attach_declared(
+        &mut self,
+        control: &Control,
+        node: &DeclaredNode,
+    ) -> Result<Handled, Error> {
+        let queue = self.declare(control.channel, node).await?;
+        match &node.consumer {
+            Some(consume) => {
+                self.attach_consumer(control, &Attachment { queue, ..consume.clone() }).await
+            }
+            None => {
+                let exchange = ShortString::default();
+                let target = PublishTarget { exchange, routing_key: Some(queue) };
+                self.attach_publisher(control, Some(&target))
+            }
+        }
+    }
+
+    /// Declares a link's queue and binds it; returns its name. COMPAT: as with RabbitMQ it is a classic queue,
+    /// whatever the default type is, and one that is there may be of any kind.
+    async fn declare(
+        &mut self,
+        channel: ChannelId,
+        node: &DeclaredNode,
+    ) -> Result<ShortString, Error> {
+        let name = access::text(&node.queue)?;
+        if let Some(PublishTarget { exchange, .. }) = &node.binding {
+            find_exchange(self.client, &access::text(exchange)?)?;
+        }
+        let is_there = !name.is_empty() && self.client.access.find_queue(&name).is_ok();
+        if is_there {
+            self.client.access.require_on_queue(Permission::Configure, &name)?;
+            return Ok(node.queue.clone());
+        }
+        let kind = (ShortString::from_static("x-queue-type"), Value::from("classic"));
+        let declare = QueueDeclaration {
+            queue: node.queue.clone(),
+            passive: false,
+            durable: node.durable,
+            exclusive: false,
+            auto_delete: false,
+            arguments: Table::from_iter([kind]),
+        };
+        let mut requests = DefinitionRequests(self.client);
+        let made = requests.declare_or_find(channel, &declare).await?;
+        let queue = ShortString::truncated(&made.name);
+        if let Some(PublishTarget { exchange, routing_key }) = &node.binding {
+            let binding = QueueBinding {
+                queue: queue.clone(),
+                exchange: exchange.clone(),
+                routing_key: routing_key.clone().unwrap_or_default(),
+                arguments: Table::new(),
+            };
+            requests.bind_queue(channel, &binding, "bind", Command::Bind).await?;
+        }
+        Ok(queue)
     }
 
     async fn attach_consumer(
@@ -193,15 +257,13 @@ fn check_target(
     client: &Client,
     PublishTarget { exchange, routing_key }: &PublishTarget,
 ) -> Result<(), Error> {
-    let (name, vhost) = (access::text(exchange)?, client.access.vhost());
+    let name = access::text(exchange)?;
     client.access.require_on_exchange(Permission::Write, &name)?;
-    let resource = Resource::exchange(&vhost, &name);
-    let Some(found) = client.access.view.meta.exchange(&vhost, &name) else {
-        return Err(Error::new(ErrorKind::NotFound, format!("no {resource}")));
-    };
+    let found = find_exchange(client, &name)?;
     if found.internal {
-        return Err(internal(&resource));
+        return Err(internal(&Resource::exchange(&client.access.vhost(), &name)));
     }
+    let Some(routing_key) = routing_key else { return Ok(()) };
     if name.is_empty() && !client.is_live_reply_queue(routing_key.as_bytes()) {
         client.access.find_queue(&access::text(routing_key)?)?;
     }
@@ -209,4 +271,11 @@ fn check_target(
         client.access.require_topic(Permission::Write, &name, routing_key.as_bytes())?;
     }
     Ok(())
+}
+
+fn find_exchange<'c>(client: &'c Client, name: &Name) -> Result<&'c Arc<ExchangeDef>, Error> {
+    let vhost = client.access.vhost();
+    client.access.view.meta.exchange(&vhost, name).ok_or_else(|| {
+        Error::new(ErrorKind::NotFound, format!("no {}", Resource::exchange(&vhost, name)))
+    })
 }

@@ -3,21 +3,29 @@ use amqp10::{MapRef, Symbol, Symbols, TargetTerminus, TerminusDurability};
 use proptest::prelude::*;
 
 fn source(address: &str) -> Result<SourceAddress<'_>, ProtocolFault> {
+    source_of(address, false)
+}
+
+fn source_of(address: &str, version_1: bool) -> Result<SourceAddress<'_>, ProtocolFault> {
     let address = Some(ValueRef::Str(address));
-    SourceAddress::of_source(&SourceTerminus { address, ..SourceTerminus::default() })
+    SourceAddress::of_source(&SourceTerminus { address, ..SourceTerminus::default() }, version_1)
 }
 
 fn target(address: Option<&str>) -> Result<TargetAddress<'_>, ProtocolFault> {
-    let address = address.map(ValueRef::Str);
-    TargetAddress::of_target(&LinkTarget::Terminus(TargetTerminus {
-        address,
+    target_of(address, false)
+}
+
+fn target_of(address: Option<&str>, version_1: bool) -> Result<TargetAddress<'_>, ProtocolFault> {
+    let target = LinkTarget::Terminus(TargetTerminus {
+        address: address.map(ValueRef::Str),
         durable: TerminusDurability::None,
         expiry_policy: Symbol("session-end"),
         timeout: 0,
         dynamic: false,
         dynamic_node_properties: MapRef::EMPTY,
         capabilities: Symbols::NONE,
-    }))
+    });
+    TargetAddress::of_target(&target, version_1)
 }
 
 fn queue(name: &str) -> TargetAddress<'_> {
@@ -25,8 +33,12 @@ fn queue(name: &str) -> TargetAddress<'_> {
 }
 
 fn exchange<'a>(exchange: &'a str, key: &'a str) -> TargetAddress<'a> {
-    let [exchange, routing_key] = [exchange, key].map(|name| Cow::Borrowed(name.as_bytes()));
-    TargetAddress::Exchange { exchange, routing_key }
+    let [exchange, routing_key] = [exchange, key].map(named);
+    TargetAddress::Exchange { exchange, routing_key: Some(routing_key) }
+}
+
+fn named(name: &str) -> NodeName<'_> {
+    Cow::Borrowed(name.as_bytes())
 }
 
 #[test]
@@ -69,10 +81,10 @@ fn bad_addresses_are_refused_in_words() {
     }
     let fault = source("/exchanges/x/key").unwrap_err();
     assert!(fault.text.ends_with("sources are queues, '/queues/QUEUE'"), "{}", fault.text);
-    let none = SourceAddress::of_source(&SourceTerminus::default()).unwrap_err();
+    let none = SourceAddress::of_source(&SourceTerminus::default(), true).unwrap_err();
     assert_eq!(none.text, "Attach refused: the source has no address");
     let dynamic = SourceTerminus { dynamic: true, ..SourceTerminus::default() };
-    let fault = SourceAddress::of_source(&dynamic).unwrap_err();
+    let fault = SourceAddress::of_source(&dynamic, true).unwrap_err();
     assert_eq!(fault.condition, Condition::NotImplemented);
 }
 
@@ -95,6 +107,44 @@ fn addresses_of_version_1_are_refused_with_what_to_write_instead() {
     let fault = source("/exchange/x/k").unwrap_err();
     let expected = "write '/queues/QUEUE', with a queue that is bound to exchange 'x'.";
     assert!(fault.text.ends_with(expected), "{}", fault.text);
+}
+
+#[test]
+fn addresses_of_version_1_where_they_are_permitted() {
+    let by_subject =
+        |exchange| TargetAddress::Exchange { exchange: named(exchange), routing_key: None };
+    let bound =
+        |exchange, key| SourceAddress::Bound { exchange: named(exchange), routing_key: named(key) };
+    for (address, as_target, as_source) in [
+        (
+            "/queue/a%2Fb%20",
+            TargetAddress::Declared(named("a/b%20")),
+            Some(SourceAddress::Declared(named("a/b%20"))),
+        ),
+        ("q", TargetAddress::Declared(named("q")), Some(SourceAddress::Declared(named("q")))),
+        ("/amq/queue/q", queue("q"), Some(SourceAddress::Queue(named("q")))),
+        ("/exchange/x/k", exchange("x", "k"), Some(bound("x", "k"))),
+        ("/exchange/x", by_subject("x"), Some(bound("x", ""))),
+        ("/exchange/x/", by_subject("x"), Some(bound("x", ""))),
+        ("/topic/a.#", exchange("amq.topic", "a.#"), Some(bound("amq.topic", "a.#"))),
+        ("/queue", by_subject(""), None),
+    ] {
+        assert_eq!(target_of(Some(address), true), Ok(as_target), "{address}");
+        assert_eq!(source_of(address, true).ok(), as_source, "{address}");
+    }
+    for bad in
+        ["", "/", "/queue/", "/queue/a/b", "/topic/a/b", "/exchange//k", "/exchange/x/a/b", "a/b"]
+    {
+        for version_1 in [false, true] {
+            let refused = refused_as_bad(bad);
+            assert_eq!(target_of(Some(bad), version_1), Err(refused.clone()), "{bad}");
+            assert_eq!(source_of(bad, version_1), Err(refused), "{bad}");
+        }
+    }
+    // Those of version 2 are the same.
+    assert_eq!(target_of(Some("/queues/q"), true), Ok(queue("q")));
+    assert_eq!(source_of("/queues/q", true), Ok(SourceAddress::Queue(named("q"))));
+    assert_eq!(target_of(None, true), Ok(TargetAddress::Anonymous));
 }
 
 #[test]

@@ -62,7 +62,7 @@ impl SessionEndpoint {
             self.attach_management(io, attach);
             return Ok(());
         }
-        let target = match publish_target(attach) {
+        let target = match publish_target(attach, io.settings.permits_address_v1) {
             Ok(target) => target,
             Err(fault) => {
                 self.refuse(io, attach, &fault);
@@ -207,14 +207,19 @@ impl SessionEndpoint {
 
 /// The exchange and key that a client attaches a publisher to; none for a consumer, and where each message
 /// says its own.
-fn publish_target(attach: &Attach<'_>) -> Result<Option<PublishTarget>, ProtocolFault> {
+fn publish_target(
+    attach: &Attach<'_>,
+    version_1: bool,
+) -> Result<Option<PublishTarget>, ProtocolFault> {
     let Some(target) = attach.target.as_ref().filter(|_| attach.role == Role::Sender) else {
         return Ok(None);
     };
-    let (exchange, routing_key) = match TargetAddress::of_target(target)? {
-        TargetAddress::Queue(queue) => (ShortString::default(), short(&queue)?),
+    let (exchange, routing_key) = match TargetAddress::of_target(target, version_1)? {
+        TargetAddress::Queue(queue) | TargetAddress::Declared(queue) => {
+            (ShortString::default(), Some(short(&queue)?))
+        }
         TargetAddress::Exchange { exchange, routing_key } => {
-            (short(&exchange)?, short(&routing_key)?)
+            (short(&exchange)?, routing_key.as_deref().map(short).transpose()?)
         }
         TargetAddress::Anonymous => return Ok(None),
         TargetAddress::Management => {

@@ -75,7 +75,8 @@ impl LinkName {
     fn queue(&self) -> Option<String> {
         let address = self.address.as_deref().map(ValueRef::Str);
         let source = SourceTerminus { address, ..SourceTerminus::default() };
-        let Ok(SourceAddress::Queue(queue)) = SourceAddress::of_source(&source) else {
+        let found = SourceAddress::of_source(&source, true);
+        let Ok(SourceAddress::Queue(queue) | SourceAddress::Declared(queue)) = found else {
             return None;
         };
         Some(String::from_utf8_lossy(&queue).into_owned())

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod amqp10;
 #[cfg(test)]
+mod amqp10_links;
+#[cfg(test)]
 mod amqp10_management;
 #[cfg(test)]
 mod gathering;

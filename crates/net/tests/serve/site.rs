@@ -4,6 +4,7 @@ use admission::{Admission, Descriptors};
 use amqp091::Method;
 use auth::{Authenticator, Rules};
 use broker::Broker;
+use front_amqp10::ConnectionSettings as AmqpSettings;
 use front_amqp091::Settings;
 use log::WalOptions;
 use net::{Clock, ListenAddress, Listener, Protocol, Server, ServerSettings, Service, Timers};
@@ -48,12 +49,24 @@ impl Site {
         front: Settings,
         change: impl FnOnce(&mut ServerSettings),
     ) -> Self {
+        Self::start_shared(tls, (front, of_amqp10()), change)
+    }
+
+    /// With settings of AMQP 1.0 other than those of most tests.
+    pub(crate) fn start_amqp10(change: impl FnOnce(&mut AmqpSettings)) -> Self {
+        let mut settings = of_amqp10();
+        change(&mut settings);
+        Self::start_shared(None, (Settings::default(), settings), |_| {})
+    }
+
+    fn start_shared(
+        tls: Option<Arc<tls::Context>>,
+        (front, other): (Settings, AmqpSettings),
+        change: impl FnOnce(&mut ServerSettings),
+    ) -> Self {
         let nodes = NODES.read().unwrap_or_else(PoisonError::into_inner);
-        let other = Some(Protocol::Amqp10(Arc::new(front_amqp10::ConnectionSettings {
-            capabilities: vec![front_amqp10::LINK_PAIR],
-            ..front_amqp10::ConnectionSettings::default()
-        })));
-        let service = Service { protocol: Protocol::Amqp091(Arc::new(front)), other, tls };
+        let protocol = Protocol::Amqp091(Arc::new(front));
+        let service = Service { protocol, other: Some(Protocol::Amqp10(Arc::new(other))), tls };
         Self::start_in(Process::Shared { _nodes: nodes }, service, change)
     }
 
@@ -117,6 +130,11 @@ impl Site {
         };
         tokio::time::timeout(DEADLINE, empty).await.expect("connections are left behind");
     }
+}
+
+fn of_amqp10() -> AmqpSettings {
+    let capabilities = vec![front_amqp10::LINK_PAIR];
+    AmqpSettings { capabilities, ..AmqpSettings::default() }
 }
 
 /// The number up to which the next frame confirms.

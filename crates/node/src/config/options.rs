@@ -283,7 +283,8 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         }),
         "Permit a deprecated feature. `transient_nonexcl_queues` (queues neither durable nor exclusive) is \
          permitted unless `false`. With `global_qos = true`, `basic.qos` with `global` limits all consumers \
-         of a channel together, as up to RabbitMQ 4.2; otherwise each consumer. Other names only change \
+         of a channel together, as up to RabbitMQ 4.2; otherwise each consumer. With `amqp_address_v1 = \
+         true`, clients of AMQP 1.0 may also use addresses of RabbitMQ's version 1. Other names only change \
          the output of `leveret ctl list_deprecated_features`.",
     ),
     row(

@@ -308,6 +308,7 @@ pub(crate) fn amqp10_settings(
         mechanisms: others.mechanisms.clone(),
         capabilities: vec![front_amqp10::LINK_PAIR, front_amqp10::ANONYMOUS_RELAY],
         default_vhost: config.definitions.first_start.vhost.clone(),
+        permits_address_v1: config.limits.permits.get("amqp_address_v1") == Some(&true),
         frame_bytes_max: if limits.frame_max == 0 { u32::MAX } else { limits.frame_max },
         message_bytes_max: limits.max_message_size,
         silence_ms_max: u32::from(limits.heartbeat_s) * 1_000,
@@ -315,7 +316,6 @@ pub(crate) fn amqp10_settings(
         links_per_session_max: limits.links_max,
         handshake_timeout_ms: others.handshake_timeout_ms,
         budget: Arc::clone(&others.budget),
-        ..front_amqp10::ConnectionSettings::default()
     }
 }
 

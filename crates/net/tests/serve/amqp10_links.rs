@@ -1,0 +1,120 @@
+//! Links of AMQP 1.0: the nodes that they lead to, and why they end.
+
+use crate::site::Site;
+use amqp10::{Detach, LinkTarget, Performative, Role, TerminusDurability};
+use amqp091::method::QueueDeclare;
+use testing::amqp10_client::{self, message_about};
+use testing::amqp10_peer::Peer;
+use testing::client::Client;
+
+/// The login of the default user.
+const GUEST: &[u8] = b"\0guest\0guest";
+
+fn publishes_about(peer: &mut Peer, n: u32, subject: &str) {
+    let message = message_about(subject, b"m");
+    peer.transfers_sections(n, false, |out| out.extend_from_slice(&message));
+}
+
+/// Publishes to an address of version 1, a message with this subject.
+fn published_about(site: &Site, address: &str, subject: &str) -> String {
+    let mut peer = Peer::begun(site.address, GUEST, "/");
+    peer.attaches(Role::Sender, address);
+    assert_eq!(peer.hears(), "attach Receiver", "{address}");
+    publishes_about(&mut peer, 0, subject);
+    peer.hears()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn targets_of_version_1_declare_queues_and_take_subjects_as_keys() {
+    const ACCEPTED: &str = "settled 0..=0 accepted true";
+    let site = Site::start_amqp10(|settings| settings.permits_address_v1 = true);
+    let mut old = Client::guest(site.address);
+    let is_durable = |old: &mut Client, queue: &str| {
+        let queue = queue.as_bytes();
+        let as_is = QueueDeclare { queue, durable: true, ..QueueDeclare::default() };
+        old.ask(1, as_is) == "queue.declare-ok"
+    };
+    let mut durable = amqp10_client::publisher(0, "/queue/a%2Fb");
+    if let Some(LinkTarget::Terminus(target)) = &mut durable.target {
+        target.durable = TerminusDurability::UnsettledState;
+    }
+    let mut peer = Peer::begun(site.address, GUEST, "/");
+    peer.says(&Performative::Attach(Box::new(durable)));
+    assert_eq!(peer.hears(), "attach Receiver");
+    assert!(is_durable(&mut old, "a/b"));
+    // A queue that is there is taken as it is, and so by its bare name.
+    for address in ["/queue/a%2Fb", "a%2Fb", "/amq/queue/a%2Fb", "/queues/a%2Fb"] {
+        assert_eq!(published_about(&site, address, "any"), ACCEPTED);
+    }
+    assert_eq!(published_about(&site, "/queue", "a/b"), ACCEPTED);
+    assert_eq!(published_about(&site, "/queue", "none"), "settled 0..=0 accepted false");
+    assert_eq!(published_about(&site, "brief", "any"), ACCEPTED);
+    assert!(old.get("brief").is_some());
+    for (address, key) in [
+        ("/exchange/amq.topic", "by.subject"),
+        ("/exchange/amq.topic/by.address", "by.address"),
+        ("/topic/of.topic", "of.topic"),
+    ] {
+        let mut consumer = Peer::begun(site.address, GUEST, "/");
+        consumer.attaches(Role::Receiver, &format!("/topic/{key}"));
+        assert_eq!(consumer.hears(), "attach Sender");
+        consumer.gives_credit(0, 1);
+        assert_eq!(published_about(&site, address, "by.subject"), ACCEPTED);
+        assert_eq!(consumer.hears(), "transfer 0 m", "{address}");
+    }
+    for missing in ["/amq/queue/none", "/exchange/none", "/exchange/none/k"] {
+        let mut peer = Peer::begun(site.address, GUEST, "/");
+        peer.attaches(Role::Sender, missing);
+        assert_eq!([peer.hears(), peer.hears()], ["attach Receiver", "detach amqp:not-found"]);
+    }
+    let mut peer = Peer::begun(site.address, GUEST, "/");
+    peer.attaches(Role::Sender, "/queue");
+    assert_eq!(peer.hears(), "attach Receiver");
+    publishes_about(&mut peer, 0, &"k".repeat(256));
+    assert_eq!(peer.hears(), "settled 0..=0 accepted false");
+    assert_eq!(peer.hears(), "detach amqp:invalid-field");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sources_of_version_1_declare_queues_and_bind_them() {
+    let site = Site::start_amqp10(|settings| settings.permits_address_v1 = true);
+    let mut old = Client::guest(site.address);
+    let queues = || site.broker.view().meta.queues().iter().count();
+    for (n, (address, exchange, key)) in [
+        ("/exchange/amq.direct/k", "amq.direct", "k"),
+        ("/exchange/amq.fanout", "amq.fanout", "any"),
+        ("/topic/a.*", "amq.topic", "a.b"),
+        ("/queue/own", "", "own"),
+        ("own", "", "own"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut peer = Peer::begun(site.address, GUEST, "/");
+        peer.attaches(Role::Receiver, address);
+        assert_eq!(peer.hears(), "attach Sender", "{address}");
+        peer.gives_credit(0, 1);
+        old.put_content(exchange, key, 1, b"m");
+        old.flush();
+        assert_eq!(peer.hears(), "transfer 0 m", "{address}");
+        peer.accepts(0);
+        peer.says(&Performative::Detach(Detach { handle: 1, closed: true, error: None }));
+        assert_eq!(peer.hears(), "detach");
+        // The queue stays.
+        assert_eq!(queues(), (n + 1).min(4));
+    }
+    for (address, condition) in [
+        ("/exchange/none/k", "amqp:not-found"),
+        ("/amq/queue/none", "amqp:not-found"),
+        ("/queue", "amqp:invalid-field"),
+        ("/exchanges/amq.direct", "amqp:invalid-field"),
+    ] {
+        let mut peer = Peer::begun(site.address, GUEST, "/");
+        peer.attaches(Role::Receiver, address);
+        assert_eq!(
+            [peer.hears(), peer.hears()],
+            ["attach Sender".to_owned(), format!("detach {condition}")]
+        );
+        assert_eq!(queues(), 4, "{address}");
+    }
+}

@@ -7,7 +7,9 @@ use session::{Error, ErrorKind, MethodTag};
 pub(crate) const fn reply_code(kind: ErrorKind) -> ReplyCode {
     match kind {
         ErrorKind::ContentTooLarge => ReplyCode::ContentTooLarge,
-        ErrorKind::AccessRefused | ErrorKind::InternalExchange => ReplyCode::AccessRefused,
+        ErrorKind::AccessRefused | ErrorKind::ExclusiveUse | ErrorKind::InternalExchange => {
+            ReplyCode::AccessRefused
+        }
         ErrorKind::NotFound => ReplyCode::NotFound,
         ErrorKind::ResourceLocked => ReplyCode::ResourceLocked,
         ErrorKind::PreconditionFailed | ErrorKind::ForeignUserId | ErrorKind::QueueLimit => {
@@ -85,6 +87,7 @@ mod tests {
             (ErrorKind::ResourceLocked, 405),
             (ErrorKind::PreconditionFailed, 406),
             (ErrorKind::InternalExchange, 403),
+            (ErrorKind::ExclusiveUse, 403),
             (ErrorKind::ForeignUserId, 406),
             (ErrorKind::QueueLimit, 406),
             (ErrorKind::VhostNotFound, 530),

@@ -54,7 +54,7 @@ impl ProtocolFault {
             ErrorKind::NotImplementedByMode => (Condition::NotImplemented, FaultScope::Link),
             ErrorKind::ResourceLocked => (Condition::ResourceLocked, FaultScope::Link),
             ErrorKind::PreconditionFailed => (Condition::PreconditionFailed, FaultScope::Link),
-            ErrorKind::InternalExchange | ErrorKind::ForeignUserId => {
+            ErrorKind::ExclusiveUse | ErrorKind::InternalExchange | ErrorKind::ForeignUserId => {
                 (Condition::UnauthorizedAccess, FaultScope::Link)
             }
             ErrorKind::QueueLimit => (Condition::ResourceLimitExceeded, FaultScope::Link),

@@ -31,6 +31,7 @@ pub(crate) const fn close_code(kind: ErrorKind) -> Option<ResponseCode> {
         | ErrorKind::ChannelError
         | ErrorKind::UnexpectedFrame => Some(ResponseCode::UNKNOWN_FRAME),
         ErrorKind::AccessRefused
+        | ErrorKind::ExclusiveUse
         | ErrorKind::NotAllowed
         | ErrorKind::VhostNotFound
         | ErrorKind::VhostRefused

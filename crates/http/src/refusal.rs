@@ -189,6 +189,7 @@ impl From<Error> for Refusal {
         match error.kind {
             ErrorKind::NotFound => Self::lacks(text),
             ErrorKind::AccessRefused
+            | ErrorKind::ExclusiveUse
             | ErrorKind::InternalExchange
             | ErrorKind::NotAllowed
             | ErrorKind::VhostNotFound

@@ -17,6 +17,8 @@ pub enum ErrorKind {
     ContentTooLarge,
     /// Access refused, closes the channel.
     AccessRefused,
+    /// Another consumer has the queue for itself, closes the channel.
+    ExclusiveUse,
     /// Not found, closes the channel.
     NotFound,
     /// Not implemented by the mode of a queue, closes the channel.
@@ -67,6 +69,7 @@ impl ErrorKind {
         match self {
             Self::ContentTooLarge
             | Self::AccessRefused
+            | Self::ExclusiveUse
             | Self::NotFound
             | Self::NotImplementedByMode
             | Self::ResourceLocked

@@ -256,7 +256,7 @@ fn refusal(refused: AttachRefused, queue: &QueueDef) -> Error {
     match refused {
         AttachRefused::Gone => Error::new(ErrorKind::NotFound, format!("no {resource}")),
         AttachRefused::ExclusiveUse => {
-            Error::new(ErrorKind::AccessRefused, format!("{resource} in exclusive use"))
+            Error::new(ErrorKind::ExclusiveUse, format!("{resource} in exclusive use"))
         }
         AttachRefused::Unfit(text) => Error::new(ErrorKind::PreconditionFailed, text),
         AttachRefused::Locked(text) => Error::new(ErrorKind::ResourceLocked, text),

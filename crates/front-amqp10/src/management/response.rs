@@ -129,6 +129,7 @@ impl PendingResponse {
             ErrorKind::PreconditionFailed => self.of_precondition,
             ErrorKind::InternalError | ErrorKind::ResourceError => ManagementStatus::Unavailable,
             ErrorKind::ContentTooLarge
+            | ErrorKind::ExclusiveUse
             | ErrorKind::NotImplementedByMode
             | ErrorKind::ResourceLocked
             | ErrorKind::ConnectionForced

@@ -217,7 +217,7 @@ impl PlainQueues {
             Err(kind) => Expect::ChannelFails(kind),
             Ok(()) if is_reused => Expect::ConnectionFails(ErrorKind::NotAllowed),
             Ok(()) if in_exclusive_use || (exclusive && others) => {
-                Expect::ChannelFails(ErrorKind::AccessRefused)
+                Expect::ChannelFails(ErrorKind::ExclusiveUse)
             }
             Ok(()) => Expect::Consuming,
         };

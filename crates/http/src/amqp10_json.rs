@@ -3,6 +3,7 @@
 use amqp10::{DescribedRef, Descriptor, Header, MapRef, Properties, Section, Sections, ValueRef};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use message::MessageRef;
 use serde_json::{Map, Value, json};
 
 /// A value. Bytes that are no text come in base64, decimal numbers as their bytes do.
@@ -59,9 +60,20 @@ pub(crate) fn filters(encoded: &[u8]) -> Value {
     filters.iter().map(filter).collect()
 }
 
+/// The sections of a message of AMQP 1.0 as [`sections`] shows them. One that streams have converted has its
+/// body's sections.
+pub(crate) fn sections_of(message: &MessageRef<'_>, with_body: bool) -> Option<Value> {
+    let is_converted = || {
+        let properties = message.index().to_properties().unwrap_or_default();
+        properties.kind.is_some_and(|kind| kind.as_bytes() == b"amqp-1.0")
+    };
+    let has_sections = !message.form.is_plain() || is_converted();
+    has_sections.then(|| sections(message.body.bytes(), with_body))?
+}
+
 /// The sections of a message as an object, but for opaque bodies; of other bodies if `with_body`. Nothing if
 /// these are no sections.
-pub(crate) fn sections(encoded: &[u8], with_body: bool) -> Option<Value> {
+fn sections(encoded: &[u8], with_body: bool) -> Option<Value> {
     let mut shown = Map::new();
     let mut put = |name: &str, of: Value| shown.insert(name.to_owned(), of);
     let mut sequences = Vec::new();

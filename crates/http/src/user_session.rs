@@ -8,7 +8,6 @@ use crate::refusal::Refusal;
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use broker::{Identity, Login, Session};
-use conversion::to_amqp091;
 use message::OwnedMessage;
 use session::{
     ChannelId, Confirmation, Content, Control, Delivery, Error, Event, HeadPlace, LinkId,
@@ -266,7 +265,7 @@ impl Sink for Letters {
                 position: delivery.position,
                 redelivered: delivery.redelivered,
                 n_ready,
-                message: OwnedMessage::new(&to_amqp091(delivery.message, &mut Vec::new())),
+                message: OwnedMessage::new(delivery.message),
             })),
             Event::Returned { .. } => {
                 self.was_returned = true;

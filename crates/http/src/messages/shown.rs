@@ -93,17 +93,13 @@ pub(super) fn new_message(message: &MessageRef<'_>, shown: Shown) -> Vec<u8> {
 }
 
 /// Puts in the sections of a message of AMQP 1.0, but for a body of which not all is to be shown, unless the
-/// message is to be imported somewhere. One that streams have converted has its body's sections.
+/// message is to be imported somewhere.
 fn put_sections(message: &MessageRef<'_>, shown: Shown, head: &mut Map<String, Value>) {
-    let is_converted = || {
-        let properties = message.index().to_properties().unwrap_or_default();
-        properties.kind.is_some_and(|kind| kind.as_bytes() == b"amqp-1.0")
-    };
-    if shown.payload_bytes == usize::MAX || (message.form.is_plain() && !is_converted()) {
+    if shown.payload_bytes == usize::MAX {
         return;
     }
     let with_body = !shown.headers_only && message.body.len() <= shown.payload_bytes;
-    if let Some(sections) = amqp10_json::sections(message.body.bytes(), with_body) {
+    if let Some(sections) = amqp10_json::sections_of(message, with_body) {
         head.insert("sections".to_owned(), sections);
     }
 }

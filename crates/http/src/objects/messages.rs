@@ -1,5 +1,7 @@
 //! Messages: published to an exchange, fetched from a queue. Properties and bodies as JSON has them.
 
+use super::put_field;
+use crate::amqp10_json;
 use crate::call::{Answer, Call, Outcome as Answered, parsed};
 use crate::list;
 use crate::properties;
@@ -9,6 +11,7 @@ use crate::user_session::{Got, Told, UserSession, unexpected};
 use axum::body::Bytes;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use conversion::to_amqp091;
 use message::Properties;
 use meta::definitions::table_from_json;
 use serde_json::{Map, Value, json};
@@ -255,11 +258,12 @@ fn put_columns(call: &Call, got: &Got, shown: &Shown, out: &mut Vec<u8>) -> Resu
 
 /// Appends a message.
 fn put_row(got: &Got, shown: &Shown, out: &mut Vec<u8>) {
-    let message = got.message.message();
+    let (original, mut converted) = (got.message.message(), Vec::new());
+    let message = to_amqp091(&original, &mut converted);
     let body = message.body.bytes();
     let start = body.get(..shown.bytes_max).unwrap_or(body);
     let properties = message.index().to_properties().unwrap_or_default();
-    let rest = json!({
+    let mut rest = json!({
         "payload_bytes": body.len(),
         "redelivered": got.redelivered,
         "exchange": String::from_utf8_lossy(message.exchange),
@@ -267,6 +271,9 @@ fn put_row(got: &Got, shown: &Shown, out: &mut Vec<u8>) {
         "message_count": got.n_ready,
         "properties": properties_json(&properties),
     });
+    if let Some(sections) = amqp10_json::sections_of(&original, start.len() == body.len()) {
+        put_field(&mut rest, "sections", sections);
+    }
     let text = std::str::from_utf8(start).ok().filter(|_| !shown.in_base64);
     put_with_payload(&rest, text, start, out);
     out.push(b'}');

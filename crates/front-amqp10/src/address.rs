@@ -37,6 +37,13 @@ pub(crate) const TEMPORARY_QUEUE: &str = "temporary-queue";
 const VERSION_1: &str = "RabbitMQ AMQP address version 1 is unsupported. \
                          Clients must use RabbitMQ AMQP address version 2.";
 
+/// Nodes of other brokers that clients' libraries attach to on their own: the ends of their addresses, and
+/// what is said of them.
+const FOREIGN_NODES: [(&str, &str); 2] = [
+    ("$cbs", "tokens are put to '/management', or given with the SASL login"),
+    ("$management", "the management node is '/management'"),
+];
+
 /// A name of a queue or an exchange, or a routing key: at most 255 bytes.
 type NodeName<'a> = Cow<'a, [u8]>;
 
@@ -98,13 +105,14 @@ impl<'a> SourceAddress<'a> {
         }
         match source.address {
             Some(ValueRef::Str(MANAGEMENT)) => Ok(Self::Management),
-            Some(ValueRef::Str(address)) => {
-                let queue = address.strip_prefix(QUEUES).map(queue_named);
-                match queue {
-                    Some(queue) => queue.map(Self::Queue).ok_or_else(|| refused_as_bad(address)),
-                    None => Self::of_version_1(address, version_1),
+            Some(ValueRef::Str(address)) => match address.strip_prefix(QUEUES) {
+                Some(quoted) => {
+                    queue_named(quoted).map(Self::Queue).ok_or_else(|| refused_as_bad(address))
                 }
-            }
+                None => {
+                    check_foreign(address).and_then(|()| Self::of_version_1(address, version_1))
+                }
+            },
             Some(_) => Err(invalid("Attach refused: the source's address is not a string")),
             None => Err(invalid("Attach refused: the source has no address")),
         }
@@ -153,7 +161,9 @@ impl<'a> TargetAddress<'a> {
             Some(ValueRef::Str(MANAGEMENT)) => Ok(Self::Management),
             Some(ValueRef::Str(address)) => match Self::parse(address) {
                 Some(node) => Ok(node),
-                None => Self::of_version_1(address, version_1),
+                None => {
+                    check_foreign(address).and_then(|()| Self::of_version_1(address, version_1))
+                }
             },
             Some(_) => Err(invalid("Attach refused: the target's address is not a string")),
         }
@@ -290,6 +300,17 @@ fn queue_named(quoted: &str) -> Option<NodeName<'_>> {
 
 fn name(quoted: &str) -> Option<NodeName<'_>> {
     percent_decoded(quoted).filter(|name| name.len() <= ShortString::LEN_MAX)
+}
+
+/// Refuses the nodes of Azure's brokers, which are no queues.
+fn check_foreign(address: &str) -> Result<(), ProtocolFault> {
+    let found = FOREIGN_NODES.iter().find(|(node, _)| {
+        address.strip_suffix(node).is_some_and(|entity| entity.is_empty() || entity.ends_with('/'))
+    });
+    found.map_or(Ok(()), |(node, instead)| {
+        let text = format!("Attach refused: '{node}' is not supported: {instead}");
+        Err(ProtocolFault::link(Condition::NotImplemented, text))
+    })
 }
 
 /// The name that stands in an address of version 1.

@@ -148,6 +148,24 @@ fn addresses_of_version_1_where_they_are_permitted() {
 }
 
 #[test]
+fn nodes_of_other_brokers_are_refused_in_words() {
+    for (address, words) in [
+        ("$cbs", "'$cbs' is not supported: tokens are put to '/management'"),
+        ("$management", "'$management' is not supported: the management node is '/management'"),
+        ("topic/$management", "'$management' is not supported"),
+    ] {
+        for version_1 in [false, true] {
+            let target = target_of(Some(address), version_1).unwrap_err();
+            let source = source_of(address, version_1).unwrap_err();
+            assert_eq!(source, target);
+            assert_eq!(source.condition, Condition::NotImplemented);
+            assert!(source.text.contains(words), "{}", source.text);
+        }
+    }
+    assert_eq!(source("/queues/$cbs"), Ok(SourceAddress::Queue(named("$cbs"))));
+}
+
+#[test]
 fn a_message_says_where_it_goes_to() {
     let of = |to| {
         let mut out = Vec::new();

@@ -398,9 +398,10 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         Kind::IntegerOrInfinity("milliseconds", |d, v| d.config.messages.consumer_timeout_ms = Some(v)),
         "Delivery acknowledgement timeout, after which the message is requeued. A quorum queue's consumer is \
          cancelled (`basic.cancel`); a classic queue's channel, or a client without consumer cancel \
-         notifications, is closed with 406. When unset: 1800000 for quorum queues, none for classic queues, \
-         as in RabbitMQ since 4.3. The argument `x-consumer-timeout` of a consumer or queue and the policy \
-         key `consumer-timeout` override it.",
+         notifications, is closed with 406. Over AMQP 1.0 a quorum queue's messages are `released`, and a \
+         classic queue's session is ended. When unset: 1800000 for quorum queues, none for classic queues, \
+         as in RabbitMQ since 4.3. The argument `x-consumer-timeout` of a consumer or queue (`rabbitmq:consumer-timeout` of a link) and the \
+         policy key `consumer-timeout` override it.",
     ),
     row(
         "rabbit.default_consumer_prefetch = 0",

@@ -6,7 +6,9 @@ use amqp10::{
     Transfer,
 };
 use bytes::Bytes;
-use session::{Content, LinkId, ListedLink, OwnedContent, PublishTarget, ShortString, Span};
+use session::{
+    Content, LinkId, ListedLink, OwnedContent, PublishTarget, REPLY_QUEUES, ShortString, Span,
+};
 use std::borrow::Cow;
 
 /// The deliveries that a publisher may send at first before it gets more credit. COMPAT: RabbitMQ's.
@@ -52,9 +54,6 @@ impl KeptTag {
         self.bytes.get(..self.n_bytes).unwrap_or_default()
     }
 }
-
-/// The beginning of the names of queues of direct replies.
-const REPLIES: &[u8] = b"amq.rabbitmq.reply-to.";
 
 /// A delivery of which a part has arrived.
 #[derive(Debug)]
@@ -276,7 +275,7 @@ impl IncomingLink {
         let PublishTarget { exchange, routing_key } = self.target.as_ref()?;
         // Requesters go in the ordinary course of things.
         let queue = routing_key.as_ref().filter(|_| exchange.is_empty())?;
-        Some(queue).filter(|queue| !queue.as_bytes().starts_with(REPLIES))
+        Some(queue).filter(|queue| !queue.as_bytes().starts_with(REPLY_QUEUES.as_bytes()))
     }
 
     /// Notes that the broker has answered so many publishes.

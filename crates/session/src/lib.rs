@@ -18,7 +18,7 @@ mod texts;
 pub use error::{Error, ErrorKind};
 pub use event::{Event, MethodTag, ReturnReason};
 pub use file_part::{FileBytes, FilePart};
-pub use link::{DeclaredNode, LinkEvent, LinkOp, PublishTarget};
+pub use link::{DeclaredNode, LinkEvent, LinkOp, PublishTarget, REPLY_QUEUES};
 pub use listed::{ListedLink, ListedSession, ListedWindows};
 pub use management::{
     BindingEnds, BindingReport, BindingTarget, ManagementEvent, ManagementOp, QueueReport,

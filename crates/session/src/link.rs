@@ -2,6 +2,9 @@
 
 use crate::{Attachment, ChannelId, Error, LinkId, MethodTag, ShortString};
 
+/// The beginning of the names of queues of direct replies.
+pub const REPLY_QUEUES: &str = "amq.rabbitmq.reply-to.";
+
 /// The operation on a link that a client asks for.
 #[derive(Debug)]
 pub enum LinkOp {

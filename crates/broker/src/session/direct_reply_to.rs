@@ -5,12 +5,11 @@ use super::client::Client;
 use crate::direct_reply_to::ReplyTarget;
 use bytes::Bytes;
 use queue::{CreditMode, DeliveryRoom};
-use session::{ChannelId, Error, ErrorKind, LinkId, ShortString};
+use session::{ChannelId, Error, ErrorKind, LinkId, REPLY_QUEUES, ShortString};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 pub(super) const QUEUE: &[u8] = b"amq.rabbitmq.reply-to";
-const PREFIX: &str = "amq.rabbitmq.reply-to.";
 
 /// Whether a queue name is the pseudo-queue.
 pub(super) fn is_reply_queue(queue: &[u8]) -> bool {
@@ -19,17 +18,17 @@ pub(super) fn is_reply_queue(queue: &[u8]) -> bool {
 
 /// Whether a message is a direct reply.
 pub(super) fn is_reply(exchange: &[u8], routing_key: &[u8]) -> bool {
-    exchange.is_empty() && routing_key.starts_with(PREFIX.as_bytes())
+    exchange.is_empty() && routing_key.starts_with(REPLY_QUEUES.as_bytes())
 }
 
 /// The token of a reply's routing key.
 pub(super) fn token_of(routing_key: &[u8]) -> Option<&str> {
-    std::str::from_utf8(routing_key.strip_prefix(PREFIX.as_bytes())?).ok()
+    std::str::from_utf8(routing_key.strip_prefix(REPLY_QUEUES.as_bytes())?).ok()
 }
 
 /// The name of the queue of a token.
 pub(super) fn queue_of(token: &str) -> ShortString {
-    ShortString::truncated(&format!("{PREFIX}{token}"))
+    ShortString::truncated(&format!("{REPLY_QUEUES}{token}"))
 }
 
 pub(super) fn refuse(text: &'static str) -> Error {

@@ -12,9 +12,10 @@ pub(crate) const fn reply_code(kind: ErrorKind) -> ReplyCode {
         }
         ErrorKind::NotFound => ReplyCode::NotFound,
         ErrorKind::ResourceLocked => ReplyCode::ResourceLocked,
-        ErrorKind::PreconditionFailed | ErrorKind::ForeignUserId | ErrorKind::QueueLimit => {
-            ReplyCode::PreconditionFailed
-        }
+        ErrorKind::PreconditionFailed
+        | ErrorKind::UnknownType
+        | ErrorKind::ForeignUserId
+        | ErrorKind::QueueLimit => ReplyCode::PreconditionFailed,
         ErrorKind::ConnectionForced => ReplyCode::ConnectionForced,
         ErrorKind::InvalidPath => ReplyCode::InvalidPath,
         ErrorKind::FrameError => ReplyCode::FrameError,
@@ -88,6 +89,7 @@ mod tests {
             (ErrorKind::PreconditionFailed, 406),
             (ErrorKind::InternalExchange, 403),
             (ErrorKind::ExclusiveUse, 403),
+            (ErrorKind::UnknownType, 406),
             (ErrorKind::ForeignUserId, 406),
             (ErrorKind::QueueLimit, 406),
             (ErrorKind::VhostNotFound, 530),

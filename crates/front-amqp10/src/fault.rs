@@ -53,7 +53,9 @@ impl ProtocolFault {
             ErrorKind::NotFound => (Condition::NotFound, FaultScope::Link),
             ErrorKind::NotImplementedByMode => (Condition::NotImplemented, FaultScope::Link),
             ErrorKind::ResourceLocked => (Condition::ResourceLocked, FaultScope::Link),
-            ErrorKind::PreconditionFailed => (Condition::PreconditionFailed, FaultScope::Link),
+            ErrorKind::PreconditionFailed | ErrorKind::UnknownType => {
+                (Condition::PreconditionFailed, FaultScope::Link)
+            }
             ErrorKind::ExclusiveUse | ErrorKind::InternalExchange | ErrorKind::ForeignUserId => {
                 (Condition::UnauthorizedAccess, FaultScope::Link)
             }

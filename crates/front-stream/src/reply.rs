@@ -37,6 +37,7 @@ pub(crate) const fn close_code(kind: ErrorKind) -> Option<ResponseCode> {
         | ErrorKind::VhostRefused
         | ErrorKind::LimitReached
         | ErrorKind::InternalExchange
+        | ErrorKind::UnknownType
         | ErrorKind::ForeignUserId
         | ErrorKind::QueueLimit
         | ErrorKind::InvalidPath

@@ -27,6 +27,8 @@ pub enum ErrorKind {
     ResourceLocked,
     /// Precondition failed, closes the channel.
     PreconditionFailed,
+    /// There are no exchanges of the type, closes the channel.
+    UnknownType,
     /// A publish to an internal exchange, closes the channel.
     InternalExchange,
     /// A message that claims to be of another user, closes the channel.
@@ -74,6 +76,7 @@ impl ErrorKind {
             | Self::NotImplementedByMode
             | Self::ResourceLocked
             | Self::PreconditionFailed
+            | Self::UnknownType
             | Self::InternalExchange
             | Self::ForeignUserId
             | Self::QueueLimit => false,

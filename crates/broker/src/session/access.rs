@@ -167,6 +167,9 @@ pub(crate) fn refused(error: &MetaError) -> Error {
         MetaKind::PreconditionFailed if matches!(error, MetaError::QueueLimit { .. }) => {
             ErrorKind::QueueLimit
         }
+        MetaKind::PreconditionFailed if matches!(error, MetaError::UnknownExchangeType(_)) => {
+            ErrorKind::UnknownType
+        }
         MetaKind::AlreadyExists
         | MetaKind::PreconditionFailed
         | MetaKind::InUse

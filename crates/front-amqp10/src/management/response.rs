@@ -123,13 +123,11 @@ impl PendingResponse {
             ErrorKind::QueueLimit => ManagementStatus::Forbidden,
             ErrorKind::AccessRefused => return Err(ProtocolFault::of_refusal(error)),
             ErrorKind::NotFound => self.of_not_found,
-            ErrorKind::PreconditionFailed if error.text.starts_with("unknown exchange type") => {
-                ManagementStatus::BadRequest
-            }
             ErrorKind::PreconditionFailed => self.of_precondition,
             ErrorKind::InternalError | ErrorKind::ResourceError => ManagementStatus::Unavailable,
             ErrorKind::ContentTooLarge
             | ErrorKind::ExclusiveUse
+            | ErrorKind::UnknownType
             | ErrorKind::NotImplementedByMode
             | ErrorKind::ResourceLocked
             | ErrorKind::ConnectionForced

@@ -166,7 +166,12 @@ impl LinkRequests<'_> {
         let queue = ShortString::truncated(&made.name);
         let node = LinkEvent::NodeMade { origin: control.origin, queue: queue.clone() };
         self.client.turn.tell(|sink| sink.event(Event::Link(node.clone())));
-        self.attach_consumer(control, &Attachment { queue, ..consume.clone() }).await
+        let attached =
+            self.attach_consumer(control, &Attachment { queue, ..consume.clone() }).await;
+        if let Some(queue) = made.queue.filter(|_| attached.is_err()) {
+            self.client.access.broker.changes().drop_queue(queue.id()).await;
+        }
+        attached
     }
 
     fn attach_replies(

@@ -91,6 +91,7 @@ impl LockedServer {
 
     /// An attach is refused. COMPAT: a permission that is missing ends the session.
     fn attach_refused(&mut self, key: LinkHandle, error: Error) {
+        drop(self.consumers.take_node(key));
         let is_forbidden = error.kind == ErrorKind::AccessRefused;
         let scope = if is_forbidden { FaultScope::Session } else { FaultScope::Link };
         let refused = Err(ProtocolFault { scope, ..ProtocolFault::of_refusal(error) });

@@ -94,8 +94,9 @@ pub fn take_amqp10<'a>(
     if !is_known {
         let Some(found) = Stored::read(stored) else { return convert(stored, origin, buffer) };
         buffer.index(&found, origin.offset);
+        buffer.head.skipped = stored.len() - behind_header(stored).len();
     }
-    let sections = behind_header(stored);
+    let sections = stored.get(buffer.head.skipped..).unwrap_or_default();
     let message = buffer.head.message(sections, origin, &mut buffer.out);
     MessageRef { form: BodyForm::Amqp10, ..message }
 }

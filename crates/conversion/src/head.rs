@@ -27,6 +27,8 @@ pub(crate) struct LastHead {
     /// The place of the offset in the properties.
     offset_at: usize,
     persistent: bool,
+    /// The bytes of the sections that do not go to clients of AMQP 1.0.
+    pub(crate) skipped: usize,
 }
 
 /// A message but for its body.

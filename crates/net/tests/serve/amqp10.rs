@@ -19,7 +19,7 @@ fn site() -> Site {
     Site::start_with(Settings::default(), |_| {})
 }
 
-fn declare(client: &mut Client, queue: &str, kind: &str) {
+pub(crate) fn declare(client: &mut Client, queue: &str, kind: &str) {
     let mut arguments = Table::new();
     arguments.push(ShortString::from_static("x-queue-type"), Value::from(kind));
     let arguments = arguments.to_bytes();

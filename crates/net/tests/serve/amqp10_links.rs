@@ -1,8 +1,11 @@
 //! Links of AMQP 1.0: the nodes that they lead to, and why they end.
 
+use crate::amqp10::declare;
 use crate::site::Site;
-use amqp10::{Detach, LinkTarget, Performative, Role, TerminusDurability};
-use amqp091::method::QueueDeclare;
+use amqp10::{
+    Detach, LinkTarget, Performative, Role, SourceTerminus, Symbols, TerminusDurability, ValueRef,
+};
+use amqp091::method::{BasicConsume, QueueDeclare};
 use testing::amqp10_client::{self, message_about};
 use testing::amqp10_peer::Peer;
 use testing::client::Client;
@@ -117,4 +120,82 @@ async fn sources_of_version_1_declare_queues_and_bind_them() {
         );
         assert_eq!(queues(), 4, "{address}");
     }
+}
+
+/// Queues that somebody has for himself end the link that asks for them, and nothing else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn queues_of_others_end_the_link_alone() {
+    let site = Site::start_amqp10(|_| {});
+    let mut old = Client::guest(site.address);
+    old.declare("in-use");
+    let consume = BasicConsume { queue: b"in-use", exclusive: true, ..BasicConsume::default() };
+    assert_eq!(old.ask(1, consume), "basic.consume-ok");
+    let declare = QueueDeclare { queue: b"owned", exclusive: true, ..QueueDeclare::default() };
+    assert_eq!(old.ask(1, declare), "queue.declare-ok");
+    let mut peer = Peer::begun(site.address, GUEST, "/");
+    for (queue, condition) in
+        [("in-use", "amqp:unauthorized-access"), ("owned", "amqp:resource-locked")]
+    {
+        peer.attaches(Role::Receiver, &format!("/queues/{queue}"));
+        assert_eq!(peer.hears(), "attach Sender");
+        assert_eq!(peer.hears(), format!("detach {condition}"));
+        peer.says(&Performative::Detach(Detach { handle: 1, closed: true, error: None }));
+    }
+    peer.attaches(Role::Sender, "/queues/in-use");
+    assert_eq!(peer.hears(), "attach Receiver");
+}
+
+/// A message that is larger than a side takes ends the session, and stays where it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_that_are_too_large_end_the_session() {
+    const TOO_LARGE: &str = "end amqp:link:message-size-exceeded";
+    let site = Site::start_amqp10(|settings| settings.message_bytes_max = 200);
+    let mut old = Client::guest(site.address);
+    for kind in ["classic", "quorum", "stream"] {
+        declare(&mut old, kind, kind);
+        for (max_message_size, heard) in [(100, TOO_LARGE), (1_000, "transfer"), (0, "transfer")] {
+            let mut peer = Peer::begun(site.address, GUEST, "/");
+            let address = format!("/queues/{kind}");
+            let mut attach = amqp10_client::consumer(1, &address);
+            attach.max_message_size = Some(max_message_size);
+            peer.says(&Performative::Attach(Box::new(attach)));
+            assert_eq!(peer.hears(), "attach Sender");
+            peer.gives_credit(0, 1);
+            old.put_publish(kind, true, &[b'm'; 100]);
+            old.flush();
+            let told = peer.hears();
+            assert!(told.starts_with(heard), "{kind} {max_message_size}: {told}");
+        }
+    }
+    let mut peer = Peer::begun(site.address, GUEST, "/");
+    peer.attaches(Role::Sender, "/queues/classic");
+    assert_eq!(peer.hears(), "attach Receiver");
+    peer.transfers(0, false, &[b'm'; 190]);
+    assert_eq!(peer.hears(), "settled 0..=0 accepted true");
+    peer.transfers(1, false, &[b'm'; 200]);
+    assert_eq!(peer.hears(), TOO_LARGE);
+}
+
+/// A queue that was made for a link goes if the link is refused, and nothing of it stays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_temporary_queue_goes_with_a_refused_link() {
+    let site = Site::start_amqp10(|_| {});
+    let mut peer = Peer::begun(site.address, GUEST, "/");
+    let mut properties = Vec::new();
+    amqp10::put_map(&mut properties, |items| {
+        items.put_symbol("rabbitmq:priority", ValueRef::Str("high"));
+    });
+    let mut attach = amqp10_client::consumer(1, "");
+    attach.source = Some(SourceTerminus {
+        dynamic: true,
+        capabilities: Symbols::One("temporary-queue"),
+        ..SourceTerminus::default()
+    });
+    if let Ok((ValueRef::Map(properties), _)) = ValueRef::decode(&properties) {
+        attach.properties = properties;
+    }
+    peer.says(&Performative::Attach(Box::new(attach)));
+    assert_eq!(peer.hears(), "attach Sender");
+    assert_eq!(peer.hears(), "detach amqp:precondition-failed");
+    assert_eq!(site.broker.view().meta.queues().iter().count(), 0);
 }

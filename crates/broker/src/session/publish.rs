@@ -110,14 +110,18 @@ impl Publishing {
             return self.prepare_inspected(client, numbered, message_of(publish, input));
         }
         match self.router.find_route(&client.access, exchange, routing_key) {
-            Ok(route) => self.gather_remembered(client, numbered, input, route),
+            // Application properties are headers, and not in the index.
+            Ok(route) if publish.form.is_plain() || !self.router.is_by_headers(route) => {
+                self.gather_remembered(client, numbered, input, route);
+            }
             Err(Uncacheable::Refused(error)) => return Err(error),
-            Err(Uncacheable::ByMessage) => {
+            Ok(_) | Err(Uncacheable::ByMessage) => {
                 let message = message_of(publish, input);
                 let keys = [message.routing_key];
                 let mut converted = Vec::new();
                 let whole = to_amqp091(&message, &mut converted).index();
                 let seen = self.router.seen_by_exchanges(&keys, whole);
+                let seen = Message { headers: whole.headers(), ..seen };
                 self.router.route_alone(client, &mut self.batch, publish, message.exchange, &seen);
                 self.gather_alone(client, numbered, message, MessageOverrides::default());
             }

@@ -65,6 +65,11 @@ impl Router {
         self.routes.get_mut(route)
     }
 
+    /// Whether messages on a remembered route that have headers may go elsewhere.
+    pub(super) fn is_by_headers(&mut self, route: usize) -> bool {
+        self.remembered(route).is_some_and(|it| it.route.by_headers)
+    }
+
     /// The index of the route for an exchange and key, if messages have one in common.
     #[inline]
     pub(super) fn find_route(

@@ -89,6 +89,18 @@ pub(crate) fn publish(
     client.heard()
 }
 
+/// A message that has an application property only, and a body.
+fn plain_sections(colour: &str) -> Vec<u8> {
+    use amqp10::{Section, ValueRef};
+    let mut out = Vec::new();
+    amqp10::put_application_properties(&mut out, |items| {
+        items.put(ValueRef::Str("colour"));
+        items.put(ValueRef::Str(colour));
+    });
+    Section::Data(b"body").encode(&mut out);
+    out
+}
+
 /// A durable message with annotations, an application property and that body.
 fn sections(delay_ms: u32, colour: &str, body: &[u8]) -> Vec<u8> {
     use amqp10::{Header, Section, ValueRef};
@@ -149,11 +161,16 @@ fn headers_exchanges_see_application_properties() {
         let arguments = table(&[("colour", text(colour))]);
         assert_eq!(client.bind_with("amq.headers", colour, "", arguments), ["done"]);
     }
-    let sent = sections(0, "blue", b"body");
-    publish(&mut client, "amq.headers", "", &sent);
-    assert_eq!(client.get("red"), ["get empty"]);
-    assert!(client.get("blue")[0].starts_with("got "));
-    assert!(is_last(&client, &sent));
+    client.declare_exchange("hash", "x-consistent-hash", &[("hash-header", text("colour"))]);
+    client.bind("hash", "red", "1");
+    for sent in [sections(0, "blue", b"body"), plain_sections("blue")] {
+        publish(&mut client, "amq.headers", "", &sent);
+        assert_eq!(client.get("red"), ["get empty"]);
+        assert!(client.get("blue")[0].starts_with("got "));
+        assert!(is_last(&client, &sent));
+        publish(&mut client, "hash", "", &sent);
+        assert!(client.get("red")[0].starts_with("got "));
+    }
     // A dead letter too.
     client.declare_with("dying", false, &[("x-dead-letter-exchange", text("amq.headers"))]);
     let sent = sections(0, "red", b"body");

@@ -179,7 +179,7 @@ const scenarios = {
     const lost = once(sender.link, 'sender_error');
     equal((await sender.send(messages(1, 2)))[0].outcome, 'released', 'outcome');
     await lost;
-    equal(failure(sender.link)[0], 'amqp:not-found', 'the publisher learns that its queue is gone');
+    equal(failure(sender.link)[0], 'amqp:resource-deleted', 'the publisher learns that its queue is gone');
     const missing = await refused(connection, (it) => it.open_sender(queue), 'sender_error');
     equal(missing[0], 'amqp:not-found', 'condition');
     await amqp091.closesChannel(await amqp091.connect(ctx), 404, 'NOT_FOUND', (it) => it.checkQueue(queue.slice(8)), { prefix: true });

@@ -135,7 +135,7 @@ fn lose_queue(session: &mut SessionEndpoint, io: &mut SessionIo<'_>, handle: u32
     let Some(queue) = incoming.lost_queue() else { return };
     let text = format!("no queue '{}' in vhost '{}'", queue.to_text(), io.vhost);
     // A fault of a link ends nothing else.
-    drop(session.fail_link(io, handle, ProtocolFault::link(Condition::NotFound, text)));
+    drop(session.fail_link(io, handle, ProtocolFault::link(Condition::ResourceDeleted, text)));
 }
 
 /// A message that leads nowhere.

@@ -222,7 +222,7 @@ async fn links_are_refused_alone() {
     assert_eq!(old.ask(1, delete), "queue.delete-ok");
     peer.transfers(0, false, b"lost");
     assert_eq!(peer.hears(), "settled 0..=0 accepted false");
-    assert_eq!(peer.hears(), "detach amqp:not-found");
+    assert_eq!(peer.hears(), "detach amqp:resource-deleted");
 }
 
 /// Messages that name their nodes: the broker knows which of them there are.

@@ -8,7 +8,9 @@ use front_amqp10::{
     SentMessage, ServerConnection, UNFINISHED_BYTES_MAX,
 };
 use message::Refusal;
-use session::{ChannelId, Confirmation, ConsumerCredit, Content, LinkId, Position, RefusedBy};
+use session::{
+    ChannelId, Confirmation, ConsumerCredit, Content, Error, ErrorKind, LinkId, Position, RefusedBy,
+};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -146,7 +148,12 @@ impl ScriptedBroker {
                 let response = SentMessage::in_sections(Position(0), &call.sections);
                 front.deliver(call.responses, response, more);
             }
-            LinkRequest::EndResponses(_) => {}
+            LinkRequest::Discharge { session, number, commits, .. } => {
+                let result =
+                    if commits { Ok(()) } else { Err(Error::new(ErrorKind::NotFound, "no")) };
+                front.discharged(session, number, result, more);
+            }
+            LinkRequest::EndResponses(_) | LinkRequest::BeginTransactions(_) => {}
             LinkRequest::BeginSession(channel) => {
                 assert_eq!(self.n_published[usize::from(channel.0)], 0);
             }

@@ -8,6 +8,7 @@
 mod code;
 mod composite;
 mod condition;
+mod coordination;
 mod delivery_state;
 mod encode;
 mod error;
@@ -27,6 +28,7 @@ mod usual_forms;
 mod value;
 
 pub use condition::{AmqpError, Condition};
+pub use coordination::{CoordinatorRequest, Declare, Discharge};
 pub use delivery_state::{
     Accepted, Declared, DeliveryOutcome, DeliveryState, Modified, PassingState, Received, Rejected,
     Released, TransactionalState,

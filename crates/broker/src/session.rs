@@ -49,7 +49,7 @@ use session::{
 use settling::Settling;
 use std::sync::Arc;
 use streams::Streams;
-use transactions::Transactions;
+use transactions::{Transactions, undone};
 use turn::Turn;
 
 /// Steps of a slice (`broker::slices`) that it costs to release an empty channel.
@@ -457,6 +457,10 @@ impl Session {
         self.client.access.broker.connections.end_channel(self.connection(), id);
         self.client.confirms.forget(id);
         self.transactions.forget(&closed);
+        if let Some(tx) = &closed.tx {
+            self.settling.append(&mut undone(tx, &self.links, id));
+            self.settling.flush_many(&mut self.client, &mut self.links).await;
+        }
         self.links.release(&mut self.client, id, &closed).await;
         if let Some(spans) = self.client.access.broker.timers.tracing.spans() {
             spans.forget(self.connection().id, Some(id));

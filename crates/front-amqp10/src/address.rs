@@ -148,10 +148,7 @@ impl<'a> TargetAddress<'a> {
     /// The fault that refuses the link.
     pub fn of_target(target: &LinkTarget<'a>, version_1: bool) -> Result<Self, ProtocolFault> {
         let LinkTarget::Terminus(target) = target else {
-            return Err(ProtocolFault::link(
-                Condition::NotImplemented,
-                "Transactions not supported",
-            ));
+            return Err(invalid("Attach refused: the target is a coordinator"));
         };
         if target.dynamic {
             return Err(not_dynamic("target"));

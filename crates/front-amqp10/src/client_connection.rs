@@ -9,14 +9,15 @@ use crate::outbox::{ClientOutbox, LockedServer, attach_origin, broker_channel};
 use crate::published_heads::PublishedHeads;
 use crate::requests::{AttachAsked, LinkRequest};
 use crate::settings::ConnectionSettings;
+use crate::transactions::discharge_origin;
 use amqp10::{
     Attach, Condition, LinkTarget, Role, SenderSettleMode, TerminusDurability, ValueRef, put_map,
 };
 use edge::{AuthFailure, Progress, Step, Tick, Timers};
 use session::{
     Attachment, ChannelId, Control, CreditRequest, DeclaredNode, Error, LinkOp, LinkSource,
-    Negotiated, Op, Publish, PublishTarget, RefusalScope, Request, Settle, ShortString, Table,
-    Value,
+    MethodTag, Negotiated, Op, Publish, PublishTarget, RefusalScope, Request, Settle, ShortString,
+    Table, Value,
 };
 use std::sync::Arc;
 use stdx::Now;
@@ -234,13 +235,10 @@ impl ClientConnection {
             }
             LinkRequest::Attach(asked) => match attach_op(&asked, self.settings.permits_address_v1)
             {
-                Ok(op) => requests.push(Request::Control(Box::new(Control {
-                    channel: broker_channel(asked.key.channel),
-                    origin: attach_origin(asked.key),
-                    nowait: false,
-                    refusal: RefusalScope::Request,
-                    op: Op::Link(op),
-                }))),
+                Ok(op) => {
+                    let origin = attach_origin(asked.key);
+                    requests.push(answered_control(asked.key.channel, origin, Op::Link(op)));
+                }
                 Err(fault) => {
                     let LockedServer { server, follow_up, .. } = locked;
                     server.attached(asked.key, Err(fault), follow_up);
@@ -259,12 +257,11 @@ impl ClientConnection {
                 requests.push(control(channel, Op::Modify(modification)));
             }
             LinkRequest::Manage(call) => {
-                let request = locked.manage(&call);
-                let renews = request.as_ref().is_some_and(renews_token);
-                requests.extend(request);
-                if renews {
+                if let Some(request) = locked.manage(&call) {
+                    let renews = renews_token(&request);
+                    requests.push(request);
                     let targets = locked.server.sessions.publish_targets();
-                    requests.extend(targets.map(|(channel, targets)| {
+                    requests.extend(targets.filter(|_| renews).map(|(channel, targets)| {
                         control(channel, Op::Link(LinkOp::ReviewRights(targets)))
                     }));
                 }
@@ -276,6 +273,14 @@ impl ClientConnection {
             LinkRequest::Credit(credit) => {
                 let channel = broker_channel(credit.channel);
                 requests.push(Request::Flow(CreditRequest { channel, ..credit }));
+            }
+            LinkRequest::BeginTransactions(channel) => {
+                requests.push(control(channel, Op::OpenChannel));
+                requests.push(control(channel, Op::EnableTransactions));
+            }
+            LinkRequest::Discharge { session, channel, number, commits } => {
+                let op = if commits { Op::Commit } else { Op::RollBack };
+                requests.push(answered_control(channel, discharge_origin(session, number), op));
             }
             LinkRequest::EndSession(channel) => {
                 locked.consumers.forget_channel(channel);
@@ -389,14 +394,15 @@ fn consumer_of(attach: &Attach<'_>, queue: ShortString) -> Attachment {
 }
 
 fn control(channel: ChannelId, op: Op) -> Request {
-    let (channel, origin) = (broker_channel(channel), session::MethodTag::default());
-    Request::Control(Box::new(Control {
-        channel,
-        origin,
-        nowait: true,
-        refusal: RefusalScope::Channel,
-        op,
-    }))
+    let (channel, origin) = (broker_channel(channel), MethodTag::default());
+    let refusal = RefusalScope::Channel;
+    Request::Control(Box::new(Control { channel, origin, nowait: true, refusal, op }))
+}
+
+/// A request that is answered or refused under a name, and whose refusal ends nothing else.
+fn answered_control(channel: ChannelId, origin: MethodTag, op: Op) -> Request {
+    let (channel, refusal) = (broker_channel(channel), RefusalScope::Request);
+    Request::Control(Box::new(Control { channel, origin, nowait: false, refusal, op }))
 }
 
 fn settled(settle: Settle) -> Request {

@@ -6,7 +6,7 @@ use crate::life::{ConnectionLife, ConnectionPhase, InputReading};
 use crate::login::SaslLogin;
 use crate::open::ClientOpen;
 use crate::requests::{AttachResult, LinkHandle, LinkRequest, SentMessage};
-use crate::session_endpoint::release_in_session;
+use crate::session_endpoint::{discharged, release_in_session};
 use crate::session_table::{FrameBody, SessionTable};
 use crate::settings::ConnectionSettings;
 use amqp10::{Close, Condition, FrameRef, FrameType, Performative, decode_frame};
@@ -302,6 +302,23 @@ impl ServerConnection {
             FaultScope::Session | FaultScope::Connection => {
                 sessions.fail(life, channel, fault, &mut requests);
             }
+        }
+    }
+
+    /// The broker's answer to the end of a transaction of a session.
+    pub fn discharged(
+        &mut self,
+        session: ChannelId,
+        number: u32,
+        result: Result<(), Error>,
+        requests: &mut Vec<LinkRequest>,
+    ) {
+        let Self { life, sessions, .. } = self;
+        let channel = session.0;
+        let done = sessions
+            .with(life, channel, requests, |session, io| discharged(session, io, number, result));
+        if let Some(Err(fault)) = done {
+            sessions.fail(life, channel, &fault, requests);
         }
     }
 

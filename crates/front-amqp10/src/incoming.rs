@@ -2,8 +2,8 @@
 
 use crate::fault::ProtocolFault;
 use amqp10::{
-    Condition, DELIVERY_TAG_BYTES_MAX, Flow, ReceiverSettleMode, SenderSettleMode, SerialNumber,
-    Transfer,
+    Condition, DELIVERY_TAG_BYTES_MAX, DeliveryState, Flow, PassingState, ReceiverSettleMode,
+    SenderSettleMode, SerialNumber, Transfer,
 };
 use bytes::Bytes;
 use session::{
@@ -32,6 +32,8 @@ pub(crate) struct ReceivedMessage {
     pub(crate) content: Content,
     /// The client's name for a delivery that came in several transfers on a link without a target.
     pub(crate) tag: Option<KeptTag>,
+    /// Whether the message is part of a transaction.
+    pub(crate) is_transactional: bool,
 }
 
 /// A client's name for a delivery.
@@ -62,6 +64,7 @@ struct PartialDelivery {
     is_settled: bool,
     message: Vec<u8>,
     tag: Option<KeptTag>,
+    is_transactional: bool,
 }
 
 /// A link on which a client publishes.
@@ -154,6 +157,7 @@ impl IncomingLink {
             return Err(invalid("the first transfer of a delivery has no delivery-id"));
         };
         let is_settled = transfer.settled.unwrap_or(false);
+        let is_transactional = is_of_transaction(transfer);
         self.check_first(transfer, is_settled)?;
         self.credit -= 1;
         self.delivery_count = self.delivery_count.plus(1);
@@ -163,12 +167,13 @@ impl IncomingLink {
         check_message_size(payload.bytes.len(), limits.message_bytes_max)?;
         if transfer.more {
             let tag = self.target.is_none().then(|| KeptTag::of(transfer));
-            self.partial = Some(PartialDelivery { id, is_settled, message: Vec::new(), tag });
+            let message = Vec::new();
+            self.partial = Some(PartialDelivery { id, is_settled, message, tag, is_transactional });
             return self.append(payload, limits).map(|()| None);
         }
         self.n_unanswered += 1;
         let content = Content::Inline(payload.span);
-        Ok(Some(ReceivedMessage { id, is_settled, content, tag: None }))
+        Ok(Some(ReceivedMessage { id, is_settled, content, tag: None, is_transactional }))
     }
 
     fn check_first(&self, transfer: &Transfer<'_>, is_settled: bool) -> Result<(), ProtocolFault> {
@@ -219,6 +224,7 @@ impl IncomingLink {
             }
             Some(_) | None => {}
         }
+        partial.is_transactional |= is_of_transaction(transfer);
         if transfer.aborted {
             self.forget_partial(limits.unfinished_bytes);
             return Ok(None);
@@ -251,11 +257,13 @@ impl IncomingLink {
     }
 
     fn finish(&mut self, unfinished_bytes: &mut usize) -> Option<ReceivedMessage> {
-        let PartialDelivery { id, is_settled, message, tag } = self.partial.take()?;
+        let PartialDelivery { id, is_settled, message, tag, is_transactional } =
+            self.partial.take()?;
         *unfinished_bytes -= message.len();
         self.n_unanswered += 1;
         let owned = OwnedContent { head: Bytes::new(), body: Bytes::from(message) };
-        Some(ReceivedMessage { id, is_settled, content: Content::Owned(Box::new(owned)), tag })
+        let content = Content::Owned(Box::new(owned));
+        Some(ReceivedMessage { id, is_settled, content, tag, is_transactional })
     }
 
     /// Drops what has arrived of a delivery.
@@ -321,6 +329,10 @@ impl IncomingLink {
             ..of_session
         }
     }
+}
+
+const fn is_of_transaction(transfer: &Transfer<'_>) -> bool {
+    matches!(transfer.state, Some(DeliveryState::Passing(PassingState::Transactional(_))))
 }
 
 fn check_receiver_mode(transfer: &Transfer<'_>, is_settled: bool) -> Result<(), ProtocolFault> {

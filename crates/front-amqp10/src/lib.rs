@@ -25,6 +25,7 @@ mod session_endpoint;
 mod session_table;
 mod settings;
 mod settlement;
+mod transactions;
 mod unanswered;
 mod windows;
 

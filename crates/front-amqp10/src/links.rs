@@ -6,7 +6,7 @@ use crate::management_links::{RequestLink, ResponseLink};
 use crate::outgoing::OutgoingLink;
 use crate::requests::{AttachAsked, AttachedLink};
 use amqp10::{
-    AmqpError, Attach, Condition, DeliveryState, Detach, Flow, LinkTarget, MapRef, Performative,
+    AmqpError, Attach, Condition, DeliveryState, Detach, Flow, MapRef, Performative,
     ReceiverSettleMode, Role, SenderSettleMode, SerialNumber, SourceTerminus, Symbol, Symbols,
     ValueRef,
 };
@@ -26,6 +26,8 @@ pub(crate) enum LinkState {
     Incoming(Box<IncomingLink>),
     /// The client consumes on the link.
     Outgoing(OutgoingLink),
+    /// The client controls the session's transactions.
+    Coordinator(Box<IncomingLink>),
     /// The client makes requests to the management node.
     Requests(Box<RequestLink>),
     /// The management node responds.
@@ -38,7 +40,9 @@ pub(crate) enum LinkState {
 pub(crate) fn forget_partials(links: &mut [LinkState], unfinished_bytes: &mut usize) {
     for state in links {
         match state {
-            LinkState::Incoming(link) => link.forget_partial(unfinished_bytes),
+            LinkState::Incoming(link) | LinkState::Coordinator(link) => {
+                link.forget_partial(unfinished_bytes);
+            }
             LinkState::Requests(link) => link.incoming.forget_partial(unfinished_bytes),
             LinkState::Free
             | LinkState::Attaching(_)
@@ -100,9 +104,6 @@ pub(crate) fn check_attach(attach: &Attach<'_>) -> Result<(), ProtocolFault> {
     let refuse = |condition, text: &'static str| Err(ProtocolFault::link(condition, text));
     if !attach.unsettled.is_empty() || attach.incomplete_unsettled {
         return refuse(Condition::NotImplemented, "Link recovery not supported");
-    }
-    if matches!(attach.target, Some(LinkTarget::Coordinator(_))) {
-        return refuse(Condition::NotImplemented, "Transactions not supported");
     }
     if let Some(unknown) = unknown_outcome(attach) {
         let text = format!("Outcomes not supported: {unknown}");

@@ -49,7 +49,21 @@ pub enum LinkRequest {
     Manage(Box<ManagementCall>),
     /// The link on which responses of the management node go out is gone.
     EndResponses(LinkHandle),
-    /// The session has ended: its links are gone.
+    /// Begin to keep what transactions of a session do, on this channel, until [`LinkRequest::Discharge`].
+    BeginTransactions(ChannelId),
+    /// End a transaction; answered by `discharged`.
+    Discharge {
+        /// The session's channel.
+        session: ChannelId,
+        /// The channel of its transactions.
+        channel: ChannelId,
+        /// The number of the transaction.
+        number: u32,
+        /// Whether what it did is carried out.
+        commits: bool,
+    },
+    /// The session has ended: its links are gone. Or the coordinator of a session has: the open transaction
+    /// on this channel is rolled back.
     EndSession(ChannelId),
     /// The connection is closed: all of its sessions are gone.
     CloseConnection,

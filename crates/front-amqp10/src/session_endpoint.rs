@@ -1,6 +1,7 @@
 //! A session: its windows, its links, and the deliveries both ways that have not come to an end.
 
 mod attaching;
+mod coordinating;
 mod listing;
 mod publishing;
 mod settling;
@@ -19,11 +20,13 @@ use crate::published_heads::PublishedHeads;
 use crate::requests::{LinkHandle, LinkRequest, ManagementCall, SentMessage};
 use crate::settings::ConnectionSettings;
 use crate::settlement::{NumberedEntries, UnsettledDeliveries};
+use crate::transactions::SessionTransactions;
 use crate::unanswered::UnansweredPublishes;
 use crate::windows::SessionWindows;
 use amqp10::{
     Begin, Condition, Detach, Flow, MapRef, Performative, SerialNumber, Transfer, ValueRef,
 };
+pub(crate) use coordinating::discharged;
 use listing::LinkNames;
 pub(crate) use listing::{listed, publish_targets};
 use session::{ChannelId, ConsumerCredit, CreditRequest, LinkId};
@@ -42,6 +45,8 @@ pub(crate) struct SessionIo<'c> {
     pub(crate) limits: IncomingLimits<'c>,
     /// The heads of what the read in progress publishes.
     pub(crate) heads: &'c mut PublishedHeads,
+    /// The highest number of a session's channel.
+    pub(crate) channel_max: u16,
     /// The client's virtual host.
     pub(crate) vhost: &'c str,
 }
@@ -68,6 +73,8 @@ pub(crate) struct SessionEndpoint {
     pub(crate) outcomes: OutcomeRuns,
     pub(crate) waiting: WaitingOutputs,
     names: LinkNames,
+    /// The session's transactions, since it has had a coordinator.
+    pub(crate) transactions: Option<Box<SessionTransactions>>,
 }
 
 impl SessionEndpoint {
@@ -94,6 +101,7 @@ impl SessionEndpoint {
             outcomes: OutcomeRuns::default(),
             waiting: WaitingOutputs::default(),
             names: LinkNames::default(),
+            transactions: None,
         }
     }
 
@@ -139,6 +147,9 @@ impl SessionEndpoint {
         let handle = transfer.handle;
         let received = match self.link_mut(handle) {
             Some(LinkState::Incoming(_)) => self.publish(io, transfer, payload).map(|()| None),
+            Some(LinkState::Coordinator(_)) => {
+                coordinating::request(self, io, transfer, payload).map(|()| None)
+            }
             Some(LinkState::Detached) => return Ok(()),
             Some(LinkState::Attaching(attaching)) => {
                 let fault = ProtocolFault::link(Condition::TransferLimitExceeded, "");
@@ -179,7 +190,7 @@ impl SessionEndpoint {
         let Self { links, windows, channel, .. } = self;
         let slot = usize::try_from(handle).ok().and_then(|index| links.get_mut(index));
         let link = match slot {
-            Some(LinkState::Incoming(link)) => &mut **link,
+            Some(LinkState::Incoming(link) | LinkState::Coordinator(link)) => &mut **link,
             Some(LinkState::Requests(link)) => &mut link.incoming,
             Some(
                 LinkState::Free
@@ -227,6 +238,11 @@ impl SessionEndpoint {
                 link.incoming.forget_partial(io.limits.unfinished_bytes);
                 None
             }
+            LinkState::Coordinator(mut link) => {
+                link.forget_partial(io.limits.unfinished_bytes);
+                coordinating::end_coordinator(self, io);
+                None
+            }
             LinkState::Responses(link) => {
                 self.waiting.forget_link(handle);
                 if let Some((_, requests)) = requests_of(&mut self.links, &link.name) {
@@ -243,6 +259,7 @@ impl SessionEndpoint {
             LinkState::Outgoing(link) => {
                 self.waiting.forget_link(handle);
                 self.unsettled.settle_all(|unsettled| unsettled.handle == handle, |_| {});
+                coordinating::note_detached(self, link.link);
                 Some(link.link)
             }
         }
@@ -268,7 +285,9 @@ impl SessionEndpoint {
                 None
             }
             // The publisher tells what it has available.
-            Some(LinkState::Incoming(link)) => flow.echo.then(|| link.flow(handle, of_session)),
+            Some(LinkState::Incoming(link) | LinkState::Coordinator(link)) => {
+                flow.echo.then(|| link.flow(handle, of_session))
+            }
             Some(LinkState::Requests(link)) => {
                 flow.echo.then(|| link.incoming.flow(handle, of_session))
             }
@@ -305,6 +324,7 @@ impl SessionEndpoint {
             Some(
                 LinkState::Incoming(_)
                 | LinkState::Outgoing(_)
+                | LinkState::Coordinator(_)
                 | LinkState::Requests(_)
                 | LinkState::Responses(_),
             ) => {}
@@ -350,6 +370,7 @@ impl SessionEndpoint {
                 LinkState::Free
                 | LinkState::Attaching(_)
                 | LinkState::Incoming(_)
+                | LinkState::Coordinator(_)
                 | LinkState::Requests(_)
                 | LinkState::Detached,
             )

@@ -113,6 +113,7 @@ impl SessionTable {
             message_bytes_max: life.settings.message_bytes_max,
             unfinished_bytes: &mut self.unfinished_bytes,
         };
+        let channel_max = life.channel_max();
         let ConnectionLife { out, heads, client, n_reads, settings, .. } = life;
         let vhost = client.as_ref().map_or("", |client| &client.vhost);
         let mut io = SessionIo {
@@ -123,6 +124,7 @@ impl SessionTable {
             settings,
             limits,
             heads,
+            channel_max,
             vhost,
         };
         Some(act(session, &mut io))
@@ -162,6 +164,8 @@ impl SessionTable {
         forget_partials(&mut session.links, &mut self.unfinished_bytes);
         let end = End { error: fault.map(error_of) };
         Performative::End(end).encode_frame(channel, &mut life.out);
+        let transactions = session.transactions.filter(|it| it.handle.is_some());
+        requests.extend(transactions.map(|it| LinkRequest::EndSession(it.channel)));
         requests.push(LinkRequest::EndSession(ChannelId(channel)));
     }
 

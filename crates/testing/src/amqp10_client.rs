@@ -1,9 +1,10 @@
 //! Performatives of a client of AMQP 1.0, each whole and plain: a test changes what it is about.
 
 use amqp10::{
-    Attach, Begin, DeliveryTag, LinkTarget, MapRef, Open, Properties, ReceiverSettleMode, Role,
-    SaslInit, SaslPerformative, Section, SenderSettleMode, SerialNumber, SourceTerminus, Symbol,
-    Symbols, TargetTerminus, TerminusDurability, Transfer, ValueRef,
+    Attach, Begin, Coordinator, CoordinatorRequest, Declare, DeliveryOutcome, DeliveryState,
+    DeliveryTag, Discharge, LinkTarget, MapRef, Open, PassingState, Properties, ReceiverSettleMode,
+    Role, SaslInit, SaslPerformative, Section, SenderSettleMode, SerialNumber, SourceTerminus,
+    Symbol, Symbols, TargetTerminus, TerminusDurability, TransactionalState, Transfer, ValueRef,
 };
 
 /// The frame that begins a login.
@@ -93,6 +94,42 @@ pub fn consumer(handle: u32, address: &str) -> Attach<'_> {
     let source =
         SourceTerminus { address: Some(ValueRef::Str(address)), ..SourceTerminus::default() };
     Attach { source: Some(source), ..attach(handle, Role::Receiver) }
+}
+
+/// The attach of a link that controls transactions.
+pub fn controller(handle: u32) -> Attach<'static> {
+    let outcomes = Symbols::Listed(&["amqp:accepted:list", "amqp:rejected:list"]);
+    let capabilities = Symbols::One("amqp:local-transactions");
+    Attach {
+        source: Some(SourceTerminus { outcomes, ..SourceTerminus::default() }),
+        target: Some(LinkTarget::Coordinator(Coordinator { capabilities })),
+        initial_delivery_count: Some(SerialNumber::new(0)),
+        ..attach(handle, Role::Sender)
+    }
+}
+
+/// The message that asks for a transaction.
+pub fn declare() -> Vec<u8> {
+    request(CoordinatorRequest::Declare(Declare { global_id: None }))
+}
+
+/// The message that asks for the end of a transaction.
+pub fn discharge(txn_id: &[u8], fail: bool) -> Vec<u8> {
+    request(CoordinatorRequest::Discharge(Discharge { txn_id, fail }))
+}
+
+fn request(request: CoordinatorRequest<'_>) -> Vec<u8> {
+    let mut out = vec![0, 0x53, 0x77];
+    request.encode(&mut out);
+    out
+}
+
+/// The state of what is done in a transaction, with an outcome.
+pub const fn transactional<'a>(
+    txn_id: &'a [u8],
+    outcome: Option<DeliveryOutcome<'a>>,
+) -> DeliveryState<'a> {
+    DeliveryState::Passing(PassingState::Transactional(TransactionalState { txn_id, outcome }))
 }
 
 /// A message with an opaque body, and nothing else.

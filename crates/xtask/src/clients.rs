@@ -20,6 +20,7 @@ struct Pinned {
 
 /// Suites that pin nothing of their own run what the machine has, or what another suite pins.
 const PINNED: &[Pinned] = &[
+    Pinned { suite: "amqp10-jms", file: "pom.xml", names: &["qpid-jms-client"] },
     Pinned { suite: "amqp10-node", file: "package.json", names: &["rhea"] },
     Pinned { suite: "ansible", file: "requirements.txt", names: &["ansible-core", "pika"] },
     Pinned { suite: "browser", file: "package.json", names: &["axe-core", "playwright-core"] },

@@ -4,7 +4,7 @@ use crate::connections::ChannelCounters;
 use confirm::Publisher;
 use meta::QueueId;
 use queue_type::ChannelLimit;
-use session::{ChannelId, LinkId, Request, Settle, ShortString};
+use session::{ChannelId, Error, LinkId, Request, Settle, ShortString};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -58,6 +58,9 @@ pub(crate) struct Tx {
     pub(super) publishes: Vec<Request>,
     pub(super) publish_bytes: usize,
     pub(super) settles: Vec<Settle>,
+    /// The reason why the transaction cannot be committed: a publish that was refused, of which only the
+    /// commit of a client of links tells.
+    pub(super) refused: Option<Error>,
 }
 
 impl Tx {

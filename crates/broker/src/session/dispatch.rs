@@ -9,7 +9,7 @@ use super::{Handled, Session};
 use meta::Command;
 use session::{
     ChannelId, Control, Error, Event, ExchangeBinding, ExchangeDeclaration, Op, QueueBinding,
-    QueueDeclaration, ShortString,
+    QueueDeclaration, RefusalScope, ShortString,
 };
 
 impl Session {
@@ -74,16 +74,27 @@ impl Session {
             Op::ReleaseUnsettled => links.recover(client, channel, control.origin).await,
             Op::EnableConfirms => client.select_confirms(channel),
             Op::EnableTransactions => client.select_tx(channel),
-            Op::Commit => {
-                let Self { publishing, settling, transactions, .. } = self;
-                transactions.commit(client, publishing, links, settling, channel).await
-            }
+            Op::Commit => commit(self, control).await,
             Op::Link(op) => LinkRequests { client, links }.act(control, op).await,
             Op::Manage(op) => ManagementRequests(client).act(control, op).await,
             Op::Stream(op) => self.streams.act(client, links, control, op).await,
-            Op::RollBack => self.transactions.roll_back(client, channel).await,
+            Op::RollBack => {
+                self.transactions.roll_back(client, links, &mut self.settling, channel).await
+            }
         }
     }
+}
+
+/// Commits the transaction of a channel, or drops it where the channel outlives a refusal: the next one
+/// begins with nothing.
+async fn commit(session: &mut Session, control: &Control) -> Result<Handled, Error> {
+    let Session { client, links, publishing, settling, transactions, .. } = session;
+    let channel = control.channel;
+    let done = transactions.commit(client, publishing, links, settling, channel).await;
+    if done.is_err() && control.refusal == RefusalScope::Request {
+        transactions.roll_back(client, links, settling, channel).await?;
+    }
+    done
 }
 
 fn set_prefetch(

@@ -221,7 +221,7 @@ const fn ends_link_alone(kind: ErrorKind) -> bool {
     )
 }
 
-/// Tells the link of a publish that the publish is refused.
+/// Tells the link of a publish that the publish is refused; in a transaction its commit fails.
 ///
 /// # Errors
 /// The refusal that ends more than a link, or that no link is told of.
@@ -233,6 +233,13 @@ pub(super) fn refuse_publish(
     error: Error,
 ) -> Result<(), Error> {
     let channel = publish.channel;
+    if links.has_publishers
+        && ends_link_alone(error.kind)
+        && let Some(tx) = client.channels.get_mut(channel).and_then(|it| it.tx.as_mut())
+    {
+        tx.refused.get_or_insert(error);
+        return Ok(());
+    }
     let number = client.channels.get(channel).and_then(|channel| channel.last_sequence);
     let number = number.filter(|_| links.has_publishers && ends_link_alone(error.kind));
     let Some(number) = number else { return Err(error) };

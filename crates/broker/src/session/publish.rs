@@ -12,8 +12,8 @@ use super::routing::Router;
 use super::turn::Turn;
 use crate::options::Interceptors;
 use crate::publish::{
-    AnswerRun, Answers, Batch, Bodies, ConfirmAfter, MessageOverrides, PendingPublish, is_shared,
-    n_durable, shared_body,
+    AnswerRun, Answers, Batch, Bodies, ConfirmAfter, MessageOverrides, PendingPublish, Placed,
+    is_shared, n_durable, shared_body,
 };
 use bytes::Bytes;
 use confirm::DurabilityToken;
@@ -74,6 +74,16 @@ impl Publishing {
     /// Empties the batch, whether it is in its queues or not.
     pub(super) fn clear(&mut self) {
         self.batch.clear();
+    }
+
+    /// Whether a publish of the batch came to this end.
+    pub(super) fn is_any(&self, placed: Placed) -> bool {
+        self.batch.pending().iter().any(|publish| publish.placed == placed)
+    }
+
+    /// Whether no queue is to have the last publish of the batch.
+    pub(super) fn is_last_nowhere(&self) -> bool {
+        self.batch.pending().last().is_some_and(|publish| publish.placed == Placed::Nowhere)
     }
 
     /// Whether queues of the batch are still being read after a start.

@@ -7,10 +7,11 @@ use super::links::Links;
 use super::publish::Publishing;
 use super::read_source::message_of;
 use super::settling::Settling;
+use crate::publish::Placed;
 use bytes::BytesMut;
 use session::{
-    ChannelId, Content, Error, ErrorKind, HeadPlace, OwnedContent, Publish, ReadInput, Request,
-    Settle, Span,
+    ChannelId, Content, Error, ErrorKind, HeadPlace, Outcome, OwnedContent, Publish, ReadInput,
+    Request, Settle, Span,
 };
 use std::sync::atomic::Ordering;
 
@@ -92,6 +93,10 @@ impl Transactions {
 
     /// Commits a transaction: returns unroutable messages, puts the publishes into their queues, carries out
     /// the settlements, and answers when persistent messages are durable.
+    ///
+    /// # Errors
+    /// A publish is refused: the transaction stays as it is. For a client of links also that a queue has
+    /// refused one.
     pub(super) async fn commit(
         &mut self,
         client: &mut Client,
@@ -100,30 +105,19 @@ impl Transactions {
         settling: &mut Settling,
         channel: ChannelId,
     ) -> Result<Handled, Error> {
-        let tx = self.take(&mut client.channels, channel)?;
-        let mut n_places = 0;
-        publishing.reserve(tx.publishes.len());
-        for (index, request) in tx.publishes.iter().enumerate() {
-            if let Request::Publish(publish) = request
-                && let Err(error) = publishing.prepare(client, index, publish, ReadInput::NONE)
-            {
-                publishing.clear();
-                // Messages that the transaction has settled go back with the channel, which fails.
-                if let Some(channel) = client.channels.get_mut(channel) {
-                    self.uncommitted_bytes += tx.held_bytes();
-                    channel.tx = Some(tx);
-                }
-                return Err(error);
+        let mut tx = self.take(&mut client.channels, channel)?;
+        if let Err(error) = prepare(&mut tx, client, publishing, links).await {
+            publishing.clear();
+            // Messages that the transaction has settled go back with the channel, which fails.
+            if let Some(channel) = client.channels.get_mut(channel) {
+                self.uncommitted_bytes += tx.held_bytes();
+                channel.tx = Some(tx);
             }
-            n_places += client.turn.take_places();
-            if n_places > TX_PLACES_MAX {
-                publishing.clear();
-                return Err(too_large());
-            }
-            client.turn.did(1).await;
+            return Err(error);
         }
         publishing.until_loaded(&mut client.turn).await;
         let awaited = publishing.put_batch_in(client, &ReadInput::NONE, &tx.publishes).await;
+        let is_refused = links.has_publishers && publishing.is_any(Placed::Refused);
         publishing.clear();
         client.turn.drop_all(tx.publishes).await;
         let mut settles = tx.settles;
@@ -134,16 +128,21 @@ impl Transactions {
         }
         client.turn.before_waiting();
         awaited.durable(&client.access.broker.classic.storage().wal).await?;
-        Ok(Handled::Done)
+        if is_refused { Err(lost("a queue has refused a message")) } else { Ok(Handled::Done) }
     }
 
-    /// Rolls a transaction back. Messages whose acknowledgements are forgotten stay with the client.
+    /// Rolls a transaction back. Messages whose acknowledgements are forgotten stay with the client, unless
+    /// they were delivered on another channel: their client has done with them, and they go back.
     pub(super) async fn roll_back(
         &mut self,
         client: &mut Client,
+        links: &mut Links,
+        settling: &mut Settling,
         channel: ChannelId,
     ) -> Result<Handled, Error> {
         let tx = self.take(&mut client.channels, channel)?;
+        settling.append(&mut undone(&tx, links, channel));
+        settling.flush_many(client, links).await;
         client.turn.drop_all(tx.publishes).await;
         Ok(Handled::Done)
     }
@@ -156,6 +155,48 @@ impl Transactions {
         self.uncommitted_bytes = self.uncommitted_bytes.saturating_sub(tx.held_bytes());
         Ok(std::mem::take(tx))
     }
+}
+
+/// Checks and routes the publishes of a transaction.
+async fn prepare(
+    tx: &mut Tx,
+    client: &mut Client,
+    publishing: &mut Publishing,
+    links: &Links,
+) -> Result<(), Error> {
+    if let Some(error) = tx.refused.take() {
+        return Err(error);
+    }
+    let mut n_places = 0;
+    publishing.reserve(tx.publishes.len());
+    for (index, request) in tx.publishes.iter().enumerate() {
+        if let Request::Publish(publish) = request {
+            publishing.prepare(client, index, publish, ReadInput::NONE)?;
+            if links.has_publishers && publish.mandatory && publishing.is_last_nowhere() {
+                return Err(lost("no queue takes a message"));
+            }
+        }
+        n_places += client.turn.take_places();
+        if n_places > TX_PLACES_MAX {
+            return Err(too_large());
+        }
+        client.turn.did(1).await;
+    }
+    Ok(())
+}
+
+fn lost(text: &'static str) -> Error {
+    Error::new(ErrorKind::PreconditionFailed, text)
+}
+
+/// What becomes of messages that a transaction which does not commit has settled, of those that were
+/// delivered on other channels: they come again.
+pub(super) fn undone(tx: &Tx, links: &Links, channel: ChannelId) -> Vec<Settle> {
+    let of_others = tx.settles.iter().filter_map(|settle| {
+        let channel = links.get(settle.link)?.channel();
+        Some(Settle { channel, outcome: Outcome::Modified, ..*settle })
+    });
+    of_others.filter(|settle| settle.channel != channel).collect()
 }
 
 /// A copy of a publish that does not depend on the input it came in.

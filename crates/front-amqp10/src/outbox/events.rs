@@ -4,9 +4,11 @@ use super::LockedServer;
 use super::consumers::{ConsumerLink, MadeNode};
 use super::responses::is_of_management;
 use crate::address::{TEMPORARY_QUEUE, VOLATILE_QUEUE, queue_address};
+use crate::connection::ServerConnection;
 use crate::fault::{FaultScope, ProtocolFault};
 use crate::management::ManagementAnswer;
 use crate::requests::{AttachedLink, LinkHandle, LinkRequest};
+use crate::transactions::{discharged_by, session_of};
 use amqp10::{Condition, MapRef, SourceTerminus, Symbol, Symbols, ValueRef};
 use session::{ChannelId, Error, ErrorKind, Event, LinkEvent, LinkId, MethodTag, ShortString};
 
@@ -37,10 +39,7 @@ impl LockedServer {
             Event::ChannelClosed(channel) => self.forget_channel(channel),
             Event::ChannelFailed { channel, error, .. } => {
                 self.forget_channel(channel);
-                let key = LinkHandle { channel: session_channel(channel), handle: 0 };
-                let fault = ProtocolFault::of_refusal(error);
-                self.server
-                    .broker_ends(key, &ProtocolFault { scope: FaultScope::Session, ..fault });
+                self.channel_failed(session_channel(channel), error);
             }
             Event::ConnectionClosed => self.server.closed(),
             Event::ConnectionFailed { error, .. } => {
@@ -66,6 +65,16 @@ impl LockedServer {
             Event::Link(LinkEvent::PublishRefused { channel, number, error }) => {
                 let Self { server, follow_up, .. } = self;
                 server.refuse_publish(session_channel(channel), number, error, follow_up);
+            }
+            Event::Refused { origin, error }
+                if let Some((session, number)) = discharged_by(origin) =>
+            {
+                let Self { server, follow_up, .. } = self;
+                server.discharged(session, number, Err(error), follow_up);
+            }
+            Event::Done { origin, .. } if let Some((session, number)) = discharged_by(origin) => {
+                let Self { server, follow_up, .. } = self;
+                server.discharged(session, number, Ok(()), follow_up);
             }
             Event::Refused { origin, error } if is_of_management(origin) => {
                 self.respond_to_refusal(origin, error);
@@ -96,6 +105,21 @@ impl LockedServer {
         let scope = if is_forbidden { FaultScope::Session } else { FaultScope::Link };
         let refused = Err(ProtocolFault { scope, ..ProtocolFault::of_refusal(error) });
         self.server.attached(key, refused, &mut self.follow_up);
+    }
+
+    /// A channel is closed for a fault, and its session with it; that of a session's transactions is not the
+    /// only one that the session has.
+    fn channel_failed(&mut self, channel: ChannelId, error: Error) {
+        let fault = ProtocolFault::of_refusal(error);
+        let fault = ProtocolFault { scope: FaultScope::Session, ..fault };
+        let Self { server, follow_up, .. } = self;
+        match session_of(channel, server.life.channel_max()) {
+            Some(session) => {
+                let ServerConnection { life, sessions, .. } = server;
+                sessions.fail(life, session.0, &fault, follow_up);
+            }
+            None => server.broker_ends(LinkHandle { channel, handle: 0 }, &fault),
+        }
     }
 
     fn replies_attached(&mut self, key: LinkHandle, link: LinkId, queue: &ShortString) {

@@ -1,5 +1,6 @@
 //! A session's links as they come in place: checks, the question to the broker, its answer.
 
+use super::coordinating::attach_coordinator;
 use super::{SessionEndpoint, SessionIo, credit_request, requests_of, responses_of};
 use crate::address::TargetAddress;
 use crate::fault::{FaultScope, ProtocolFault};
@@ -13,7 +14,7 @@ use crate::management_links::{
 };
 use crate::outgoing::OutgoingLink;
 use crate::requests::{AttachAsked, AttachResult, AttachedLink, LinkHandle, LinkRequest};
-use amqp10::{Attach, Condition, Detach, Performative, Role, SenderSettleMode};
+use amqp10::{Attach, Condition, Detach, LinkTarget, Performative, Role, SenderSettleMode};
 use session::{ChannelId, LinkId, PublishTarget, ShortString};
 
 impl SessionEndpoint {
@@ -45,6 +46,7 @@ impl SessionEndpoint {
                 LinkState::Attaching(_)
                 | LinkState::Incoming(_)
                 | LinkState::Outgoing(_)
+                | LinkState::Coordinator(_)
                 | LinkState::Requests(_)
                 | LinkState::Responses(_),
             ) => {
@@ -60,6 +62,13 @@ impl SessionEndpoint {
         }
         if is_of_management(attach) {
             self.attach_management(io, attach);
+            return Ok(());
+        }
+        if attach.role == Role::Sender && matches!(attach.target, Some(LinkTarget::Coordinator(_)))
+        {
+            if let Err(fault) = attach_coordinator(self, io, attach) {
+                self.refuse(io, attach, &fault);
+            }
             return Ok(());
         }
         let target = match publish_target(attach, io.settings.permits_address_v1) {
@@ -159,9 +168,8 @@ impl SessionEndpoint {
         target: Option<PublishTarget>,
     ) {
         let (handle, link) = (asked.handle, attached.link);
-        let answer = accepting(asked, attached, io.limits.message_bytes_max);
-        self.names.note(&answer);
-        Performative::Attach(Box::new(answer)).encode_frame(self.channel, io.out);
+        let message_bytes_max = io.limits.message_bytes_max;
+        answer_attach(self, io, asked, attached, message_bytes_max);
         let state = match asked.role {
             Role::Sender => {
                 let count = asked.initial_delivery_count.unwrap_or_default();
@@ -203,6 +211,19 @@ impl SessionEndpoint {
         }
         Ok(())
     }
+}
+
+/// Appends the server's end of a link that is in place, and notes the link's names.
+pub(super) fn answer_attach(
+    session: &mut SessionEndpoint,
+    io: &mut SessionIo<'_>,
+    asked: &Attach<'_>,
+    attached: &AttachedLink<'_>,
+    message_bytes_max: u64,
+) {
+    let answer = accepting(asked, attached, message_bytes_max);
+    session.names.note(&answer);
+    Performative::Attach(Box::new(answer)).encode_frame(session.channel, io.out);
 }
 
 /// The exchange and key that a client attaches a publisher to; none for a consumer, and where each message

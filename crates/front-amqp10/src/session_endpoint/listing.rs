@@ -90,7 +90,7 @@ pub(crate) fn listed(session: &SessionEndpoint) -> ListedSession {
         let state = usize::try_from(*handle).ok().and_then(|index| session.links.get(index));
         let mut link = names.listed(*handle);
         match state {
-            Some(LinkState::Incoming(state)) => {
+            Some(LinkState::Incoming(state) | LinkState::Coordinator(state)) => {
                 state.list(&mut link);
                 incoming.push(link);
             }
@@ -127,6 +127,7 @@ pub(crate) fn publish_targets(session: &SessionEndpoint) -> (ChannelId, Vec<Publ
         LinkState::Free
         | LinkState::Attaching(_)
         | LinkState::Outgoing(_)
+        | LinkState::Coordinator(_)
         | LinkState::Requests(_)
         | LinkState::Responses(_)
         | LinkState::Detached => None,

@@ -1,5 +1,6 @@
 //! Publishes on the links of a session, and their answers.
 
+use super::coordinating::{check_publish, open_channel, put_accepted};
 use super::{SessionEndpoint, SessionIo};
 use crate::fault::{FaultScope, ProtocolFault};
 use crate::incoming::{IncomingLink, KeptTag, Payload, ReceivedMessage};
@@ -12,7 +13,7 @@ use amqp10::{
     Condition, DeliveryState, Performative, Role, SerialNumber, Transfer, ValueRef, put_map,
 };
 use message::Refusal;
-use session::{ChannelId, Confirmation, Error, ErrorKind};
+use session::{ChannelId, Confirmation, Error, ErrorKind, Publish};
 
 impl SessionEndpoint {
     /// Takes a transfer of a publisher, and publishes the message of which it is the last part.
@@ -23,12 +24,15 @@ impl SessionEndpoint {
         transfer: &Transfer<'_>,
         payload: Payload<'_>,
     ) -> Result<(), ProtocolFault> {
+        if transfer.state.is_some() {
+            check_publish(self, transfer.state)?;
+        }
         let (channel, handle) = (ChannelId(self.channel), transfer.handle);
         let Some(LinkState::Incoming(incoming)) = self.link_mut(handle) else { return Ok(()) };
         let Some(message) = incoming.receive(transfer, payload, &mut io.limits)? else {
             return Ok(());
         };
-        let ReceivedMessage { id, is_settled, content, tag } = message;
+        let ReceivedMessage { id, is_settled, content, tag, is_transactional } = message;
         let link = incoming.link;
         let id = (!is_settled).then_some(id);
         let is_named = incoming.target.is_none() && is_settled;
@@ -40,6 +44,10 @@ impl SessionEndpoint {
                 return MisroutedPublish { id, tag, fault }.tell(channel.0, incoming, io.out);
             }
         };
+        if is_transactional {
+            incoming.answered(1);
+            return post(self, io, publish, id);
+        }
         self.n_published += 1;
         self.unanswered.push(self.n_published, PublishOrigin { handle, link, id });
         if let Some(tag) = tag {
@@ -126,6 +134,23 @@ impl SessionEndpoint {
             lose_queue(self, io, handle);
         }
     }
+}
+
+/// Publishes in the open transaction, which is numbered by nobody: its commit answers it.
+#[cold]
+fn post(
+    session: &SessionEndpoint,
+    io: &mut SessionIo<'_>,
+    publish: Publish,
+    id: Option<SerialNumber>,
+) -> Result<(), ProtocolFault> {
+    let channel = open_channel(session)?;
+    // No message of a transaction is lost: without a route it is not committed.
+    io.requests.push(LinkRequest::Publish(Publish { channel, mandatory: true, ..publish }));
+    if let Some(id) = id {
+        put_accepted(session, id, io.out);
+    }
+    Ok(())
 }
 
 /// The queue of a publisher's target is gone. COMPAT: as with RabbitMQ the link is detached.

@@ -1,5 +1,6 @@
 //! Outcomes that clients give to the deliveries of a session, in ranges.
 
+use super::coordinating::retire;
 use super::{SessionEndpoint, SessionIo};
 use crate::fault::ProtocolFault;
 use crate::links::LinkState;
@@ -8,7 +9,7 @@ use crate::outgoing::UnsettledMessage;
 use crate::requests::LinkRequest;
 use amqp10::{
     Condition, DeliveryOutcome, DeliveryState, Disposition, MapRef, Modified, PassingState, Role,
-    SerialNumber, ValueRef,
+    SerialNumber, TransactionalState, ValueRef,
 };
 use bytes::Bytes;
 use session::{ChannelId, LinkId, MessageChanges, Modification, Outcome, Position, Settle};
@@ -38,12 +39,17 @@ impl SessionEndpoint {
             }
             (
                 Role::Receiver,
-                Some(
-                    DeliveryState::Passing(
-                        PassingState::Declared(_) | PassingState::Transactional(_),
-                    )
-                    | DeliveryState::Other(_),
-                ),
+                Some(DeliveryState::Passing(PassingState::Transactional(transactional))),
+            ) => {
+                let fault = match provisional_outcome(&transactional) {
+                    Ok(outcome) => retire(self, io, disposition, transactional, outcome),
+                    Err(fault) => Err(fault),
+                };
+                return fault.or_else(|fault| self.refuse_outcome(io, first, last, &fault));
+            }
+            (
+                Role::Receiver,
+                Some(DeliveryState::Passing(PassingState::Declared(_)) | DeliveryState::Other(_)),
             ) => {
                 let text = "unsupported delivery state";
                 let fault = ProtocolFault::link(Condition::NotImplemented, text);
@@ -140,6 +146,16 @@ const fn broker_outcome(outcome: &DeliveryOutcome<'_>) -> Outcome {
         DeliveryOutcome::Modified(Modified { delivery_failed: true, .. }) => Outcome::Modified,
         DeliveryOutcome::Released(_) | DeliveryOutcome::Modified(_) => Outcome::Released,
     }
+}
+
+/// The broker's word for an outcome in a transaction, which no changes go along with.
+fn provisional_outcome(state: &TransactionalState<'_>) -> Result<Outcome, ProtocolFault> {
+    let outcome = state.outcome.as_ref();
+    if outcome.map(changes_of).transpose()?.flatten().is_some() {
+        let text = "annotations of modified in a transaction are not supported";
+        return Err(ProtocolFault::link(Condition::NotImplemented, text));
+    }
+    Ok(outcome.map_or(Outcome::Released, broker_outcome))
 }
 
 /// The changes to messages that go along with an outcome; none for most.

@@ -295,7 +295,8 @@ fn an_outcome_that_is_not_known_detaches_the_link() {
     talk.hears();
     let state = PassingState::Transactional(TransactionalState { txn_id: b"t", outcome: None });
     talk.says(&disposition(0, 0, Some(DeliveryState::Passing(state))));
-    assert_eq!(talk.hears(), ["detach 0 amqp:not-implemented 'unsupported delivery state'"]);
+    let unknown = "detach 0 amqp:transaction:unknown-id 'no open transaction has this id'";
+    assert_eq!(talk.hears(), [unknown]);
     assert_eq!(talk.takes_asked(), ["detach 100"]);
 }
 

@@ -1,8 +1,9 @@
 //! A client and a broker around the front.
 
 use amqp10::{
-    Attach, Begin, DeliveryState, Disposition, Flow, FrameType, Open, Performative, ProtocolLayer,
-    Role, SerialNumber, Transfer, decode_frame, put_frame,
+    Attach, Begin, DeliveryOutcome, DeliveryState, Disposition, Flow, FrameType, Open,
+    PassingState, Performative, ProtocolLayer, Role, SerialNumber, Transfer, decode_frame,
+    put_frame,
 };
 use edge::{AuthFailure, Proof, Step};
 use front_amqp10::{AttachedLink, ConnectionSettings, LinkHandle, LinkRequest, ServerConnection};
@@ -141,7 +142,13 @@ impl Talk {
                     Content::Inline(span) => span.of(&self.input).to_vec(),
                     Content::Owned(owned) => owned.body.to_vec(),
                 }),
+                LinkRequest::Discharge { session, number, .. } if self.attaches => {
+                    let mut requests = Vec::new();
+                    self.front.discharged(session, number, Ok(()), &mut requests);
+                    self.take_requests(requests);
+                }
                 LinkRequest::Attach(_)
+                | LinkRequest::Discharge { .. }
                 | LinkRequest::BeginSession(_)
                 | LinkRequest::Detach { .. }
                 | LinkRequest::Settle(_)
@@ -149,6 +156,7 @@ impl Talk {
                 | LinkRequest::Manage(_)
                 | LinkRequest::EndResponses(_)
                 | LinkRequest::Credit(_)
+                | LinkRequest::BeginTransactions(_)
                 | LinkRequest::EndSession(_)
                 | LinkRequest::CloseConnection => {}
             }
@@ -201,6 +209,10 @@ impl Talk {
                 format!("manage {} {}", it.responses.handle, it.sections.len())
             }
             LinkRequest::EndResponses(link) => format!("end responses {}", link.handle),
+            LinkRequest::BeginTransactions(channel) => format!("transactions {}", channel.0),
+            LinkRequest::Discharge { channel, number, commits, .. } => {
+                format!("discharge {} {number} commits {commits}", channel.0)
+            }
             LinkRequest::EndSession(channel) => format!("end {}", channel.0),
             LinkRequest::CloseConnection => "close".to_owned(),
         }
@@ -295,7 +307,20 @@ fn words(channel: u16, body: &[u8]) -> String {
                     let outcome = format!("{outcome:?}");
                     outcome.split('(').next().unwrap_or_default().to_owned()
                 }
+                Some(DeliveryState::Passing(PassingState::Declared(it))) => {
+                    format!("declared {:?}", it.txn_id)
+                }
+                Some(DeliveryState::Passing(PassingState::Transactional(it))) => {
+                    let outcome = it.outcome.map_or(String::new(), |it| format!("{it:?}"));
+                    format!("in {:?} {}", it.txn_id, outcome.split('(').next().unwrap_or_default())
+                }
                 other => format!("{other:?}"),
+            };
+            let state = match it.state {
+                Some(DeliveryState::Outcome(DeliveryOutcome::Rejected(it))) => {
+                    state + &error(&it.error)
+                }
+                _ => state,
             };
             format!("disposition {:?} {}..={last} {} {state}", it.role, it.first.bits(), it.settled)
         }

@@ -21,3 +21,5 @@ mod pipes;
 mod publishing;
 #[cfg(test)]
 mod times;
+#[cfg(test)]
+mod transactions;

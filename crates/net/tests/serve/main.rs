@@ -7,6 +7,8 @@ mod amqp10_links;
 #[cfg(test)]
 mod amqp10_management;
 #[cfg(test)]
+mod amqp10_transactions;
+#[cfg(test)]
 mod gathering;
 #[cfg(test)]
 mod idle;

@@ -5,7 +5,7 @@ use amqp10::{FrameType, Open, Performative, ProtocolLayer, Role, decode_frame, f
 use edge::Step;
 use front_amqp10::{
     AttachedLink, ConnectionSettings, LINK_PAIR, LinkHandle, LinkRequest, ProtocolFault,
-    SentMessage, ServerConnection, UNFINISHED_BYTES_MAX,
+    SentMessage, ServerConnection, UNFINISHED_BYTES_MAX, transaction_ended,
 };
 use message::Refusal;
 use session::{
@@ -151,7 +151,7 @@ impl ScriptedBroker {
             LinkRequest::Discharge { session, number, commits, .. } => {
                 let result =
                     if commits { Ok(()) } else { Err(Error::new(ErrorKind::NotFound, "no")) };
-                front.discharged(session, number, result, more);
+                transaction_ended(front, session, number, result, more);
             }
             LinkRequest::EndResponses(_) | LinkRequest::BeginTransactions(_) => {}
             LinkRequest::BeginSession(channel) => {

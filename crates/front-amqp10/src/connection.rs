@@ -305,23 +305,6 @@ impl ServerConnection {
         }
     }
 
-    /// The broker's answer to the end of a transaction of a session.
-    pub fn discharged(
-        &mut self,
-        session: ChannelId,
-        number: u32,
-        result: Result<(), Error>,
-        requests: &mut Vec<LinkRequest>,
-    ) {
-        let Self { life, sessions, .. } = self;
-        let channel = session.0;
-        let done = sessions
-            .with(life, channel, requests, |session, io| discharged(session, io, number, result));
-        if let Some(Err(fault)) = done {
-            sessions.fail(life, channel, &fault, requests);
-        }
-    }
-
     /// Holds publishers back, or lets them go on.
     pub fn hold(&mut self, is_held: bool) {
         self.sessions.hold(is_held, &mut self.life.out);
@@ -367,6 +350,23 @@ pub fn release_overdue(
         release_in_session(session, io, key.handle, positions)
     });
     told.unwrap_or(true)
+}
+
+/// The broker's answer to the end of a transaction of a session.
+pub fn transaction_ended(
+    server: &mut ServerConnection,
+    session: ChannelId,
+    number: u32,
+    result: Result<(), Error>,
+    requests: &mut Vec<LinkRequest>,
+) {
+    let ServerConnection { life, sessions, .. } = server;
+    let channel = session.0;
+    let done = sessions
+        .with(life, channel, requests, |session, io| discharged(session, io, number, result));
+    if let Some(Err(fault)) = done {
+        sessions.fail(life, channel, &fault, requests);
+    }
 }
 
 /// The fault of an open that the broker refuses. COMPAT: RabbitMQ's words.

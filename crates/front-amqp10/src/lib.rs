@@ -31,7 +31,7 @@ mod windows;
 
 pub use address::{SourceAddress, TargetAddress};
 pub use client_connection::ClientConnection;
-pub use connection::{ServerConnection, listed_session, release_overdue};
+pub use connection::{ServerConnection, listed_session, release_overdue, transaction_ended};
 pub use fault::{FaultScope, ProtocolFault};
 pub use incoming::{LINK_CREDIT, LINK_CREDIT_MAX, UNFINISHED_BYTES_MAX};
 pub use open::ClientOpen;

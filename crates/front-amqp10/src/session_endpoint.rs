@@ -8,7 +8,7 @@ mod settling;
 
 use crate::fault::{FaultScope, ProtocolFault};
 use crate::incoming::{IncomingLimits, KeptTag, Payload, ReceivedMessage};
-use crate::links::{EarlyDetach, EarlyFlow, LinkState, put_detach};
+use crate::links::{EarlyDetach, EarlyFlow, LinkState, accepting, put_detach};
 use crate::management_links::{
     REQUEST_BYTES_MAX, RequestLink, ResponseLink, check_waiting, half_open,
 };
@@ -17,14 +17,14 @@ use crate::outgoing::{
     DeliveryHead, FrameSender, OutgoingDelivery, UnsettledMessage, WaitingOutputs,
 };
 use crate::published_heads::PublishedHeads;
-use crate::requests::{LinkHandle, LinkRequest, ManagementCall, SentMessage};
+use crate::requests::{AttachedLink, LinkHandle, LinkRequest, ManagementCall, SentMessage};
 use crate::settings::ConnectionSettings;
 use crate::settlement::{NumberedEntries, UnsettledDeliveries};
 use crate::transactions::SessionTransactions;
 use crate::unanswered::UnansweredPublishes;
 use crate::windows::SessionWindows;
 use amqp10::{
-    Begin, Condition, Detach, Flow, MapRef, Performative, SerialNumber, Transfer, ValueRef,
+    Attach, Begin, Condition, Detach, Flow, MapRef, Performative, SerialNumber, Transfer, ValueRef,
 };
 pub(crate) use coordinating::discharged;
 use listing::LinkNames;
@@ -424,6 +424,19 @@ impl SessionEndpoint {
             self.outcomes.tell(self.channel, out);
         }
     }
+}
+
+/// Appends the server's end of a link that is in place, and notes the link's names.
+fn answer_attach(
+    session: &mut SessionEndpoint,
+    io: &mut SessionIo<'_>,
+    asked: &Attach<'_>,
+    attached: &AttachedLink<'_>,
+    message_bytes_max: u64,
+) {
+    let answer = accepting(asked, attached, message_bytes_max);
+    session.names.note(&answer);
+    Performative::Attach(Box::new(answer)).encode_frame(session.channel, io.out);
 }
 
 const fn credit_request(channel: u16, link: LinkId, flow: EarlyFlow) -> LinkRequest {

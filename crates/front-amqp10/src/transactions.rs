@@ -20,7 +20,8 @@ const PROVISIONAL_RANGES_MAX: usize = 65_536;
 /// The bit of a control request's name that says that its answer ends a transaction.
 const TRANSACTION: u64 = 1 << 62;
 
-/// The name of a transaction: its session's channel and its number, so that no other of the connection has it.
+/// The name of a transaction: its session's channel and its number, so that it is the only one of the
+/// connection.
 pub(crate) type TransactionName = [u8; 6];
 
 /// The transactions of a session.
@@ -214,7 +215,7 @@ pub(crate) struct Discharged {
 }
 
 impl EndingTransaction {
-    /// What the client is told: the broker's answer, or that the transaction could not be committed.
+    /// The result that the client is told: the broker's, or that the transaction could not be committed.
     pub(crate) fn result(&self, result: Result<(), Error>) -> Result<(), ProtocolFault> {
         let text = match result {
             Err(error) => error.text,

@@ -25,8 +25,8 @@ pub enum LinkOp {
     /// Refuse the channel what its client may not do any more: to publish to these targets, and to consume as
     /// it does; not answered.
     ReviewRights(Vec<PublishTarget>),
-    /// Attach to a queue that is declared for it, unless it is there; answered as an attach of a consumer or a
-    /// publisher to it.
+    /// Attach to a queue that is declared for it, unless it is there; answered as an attach of a consumer or
+    /// a publisher to it.
     AttachDeclared(Box<DeclaredNode>),
     /// End a consumer and give back what it holds; not answered.
     DetachConsumer(LinkId),

@@ -87,8 +87,8 @@ impl LinkRequests<'_> {
         }
     }
 
-    /// Declares a link's queue and binds it; returns its name. COMPAT: as with RabbitMQ it is a classic queue,
-    /// whatever the default type is, and one that is there may be of any kind.
+    /// Declares a link's queue and binds it; returns its name. COMPAT: as with RabbitMQ it is a classic
+    /// queue, whatever the default type is, and one that is there may be of any kind.
     async fn declare(
         &mut self,
         channel: ChannelId,

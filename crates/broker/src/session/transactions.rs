@@ -189,7 +189,7 @@ fn lost(text: &'static str) -> Error {
     Error::new(ErrorKind::PreconditionFailed, text)
 }
 
-/// What becomes of messages that a transaction which does not commit has settled, of those that were
+/// The fate of messages that a transaction which does not commit has settled, of those that were
 /// delivered on other channels: they come again.
 pub(super) fn undone(tx: &Tx, links: &Links, channel: ChannelId) -> Vec<Settle> {
     let of_others = tx.settles.iter().filter_map(|settle| {

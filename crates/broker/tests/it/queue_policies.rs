@@ -282,7 +282,7 @@ fn a_single_active_consumer_is_followed_by_the_next() {
     second.disconnect();
     assert_eq!(third.heard(), ["deliver a again", "deliver b again", "deliver c again"]);
     let refused = third.consume_with("q", "x", true, &[]);
-    assert_eq!(refused, ["channel failed AccessRefused: queue 'q' in vhost '/' in exclusive use"]);
+    assert_eq!(refused, ["channel failed ExclusiveUse: queue 'q' in vhost '/' in exclusive use"]);
 }
 
 /// A reject counts as a failure, a nack does not.

@@ -4,7 +4,7 @@ use super::LockedServer;
 use super::consumers::{ConsumerLink, MadeNode};
 use super::responses::is_of_management;
 use crate::address::{TEMPORARY_QUEUE, VOLATILE_QUEUE, queue_address};
-use crate::connection::ServerConnection;
+use crate::connection::{ServerConnection, transaction_ended};
 use crate::fault::{FaultScope, ProtocolFault};
 use crate::management::ManagementAnswer;
 use crate::requests::{AttachedLink, LinkHandle, LinkRequest};
@@ -70,11 +70,11 @@ impl LockedServer {
                 if let Some((session, number)) = discharged_by(origin) =>
             {
                 let Self { server, follow_up, .. } = self;
-                server.discharged(session, number, Err(error), follow_up);
+                transaction_ended(server, session, number, Err(error), follow_up);
             }
             Event::Done { origin, .. } if let Some((session, number)) = discharged_by(origin) => {
                 let Self { server, follow_up, .. } = self;
-                server.discharged(session, number, Ok(()), follow_up);
+                transaction_ended(server, session, number, Ok(()), follow_up);
             }
             Event::Refused { origin, error } if is_of_management(origin) => {
                 self.respond_to_refusal(origin, error);

@@ -1,7 +1,7 @@
 //! A session's links as they come in place: checks, the question to the broker, its answer.
 
 use super::coordinating::attach_coordinator;
-use super::{SessionEndpoint, SessionIo, credit_request, requests_of, responses_of};
+use super::{SessionEndpoint, SessionIo, answer_attach, credit_request, requests_of, responses_of};
 use crate::address::TargetAddress;
 use crate::fault::{FaultScope, ProtocolFault};
 use crate::incoming::IncomingLink;
@@ -211,19 +211,6 @@ impl SessionEndpoint {
         }
         Ok(())
     }
-}
-
-/// Appends the server's end of a link that is in place, and notes the link's names.
-pub(super) fn answer_attach(
-    session: &mut SessionEndpoint,
-    io: &mut SessionIo<'_>,
-    asked: &Attach<'_>,
-    attached: &AttachedLink<'_>,
-    message_bytes_max: u64,
-) {
-    let answer = accepting(asked, attached, message_bytes_max);
-    session.names.note(&answer);
-    Performative::Attach(Box::new(answer)).encode_frame(session.channel, io.out);
 }
 
 /// The exchange and key that a client attaches a publisher to; none for a consumer, and where each message

@@ -1,7 +1,6 @@
 //! A session's transactions: requests to their coordinator, and what messages do in them.
 
-use super::attaching::answer_attach;
-use super::{SessionEndpoint, SessionIo};
+use super::{SessionEndpoint, SessionIo, answer_attach};
 use crate::fault::ProtocolFault;
 use crate::incoming::{IncomingLimits, IncomingLink, Payload};
 use crate::links::{LinkState, error_of};

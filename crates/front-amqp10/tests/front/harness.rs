@@ -6,7 +6,9 @@ use amqp10::{
     put_frame,
 };
 use edge::{AuthFailure, Proof, Step};
-use front_amqp10::{AttachedLink, ConnectionSettings, LinkHandle, LinkRequest, ServerConnection};
+use front_amqp10::{
+    AttachedLink, ConnectionSettings, LinkHandle, LinkRequest, ServerConnection, transaction_ended,
+};
 use session::{ChannelId, Content, Error, ErrorKind, LinkId};
 use std::sync::Arc;
 use stdx::UnixMs;
@@ -144,7 +146,7 @@ impl Talk {
                 }),
                 LinkRequest::Discharge { session, number, .. } if self.attaches => {
                     let mut requests = Vec::new();
-                    self.front.discharged(session, number, Ok(()), &mut requests);
+                    transaction_ended(&mut self.front, session, number, Ok(()), &mut requests);
                     self.take_requests(requests);
                 }
                 LinkRequest::Attach(_)

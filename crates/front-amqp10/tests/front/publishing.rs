@@ -272,7 +272,7 @@ fn a_link_is_detached_when_its_queue_is_gone() {
         talk.hears(),
         [
             "disposition Receiver 0..=0 true Released",
-            "detach 0 amqp:not-found 'no queue 'q' in vhost '/''"
+            "detach 0 amqp:resource-deleted 'no queue 'q' in vhost '/''"
         ]
     );
     let mut replies = attached_with(publisher_to(0, Some("/queues/amq.rabbitmq.reply-to.t")));

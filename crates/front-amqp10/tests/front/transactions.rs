@@ -4,7 +4,7 @@ use crate::harness::{M, Talk, consumer, disposition, key, publisher, whole};
 use amqp10::{
     Accepted, DeliveryOutcome, DeliveryState, Detach, Disposition, End, Performative, Transfer,
 };
-use front_amqp10::SentMessage;
+use front_amqp10::{SentMessage, transaction_ended};
 use session::{ChannelId, Position};
 use testing::amqp10_client::{controller, declare, discharge, transactional};
 
@@ -72,7 +72,7 @@ fn publishes_and_outcomes_go_to_the_channel_of_the_transaction() {
     // The next one may be asked for before the answer.
     let next = asks(&mut talk, 3, &declare());
     assert_eq!(next, ["disposition Receiver 3..=3 true declared [0, 0, 0, 0, 0, 2]"]);
-    talk.front.discharged(ChannelId(0), 1, Ok(()), &mut Vec::new());
+    transaction_ended(&mut talk.front, ChannelId(0), 1, Ok(()), &mut Vec::new());
     let heard =
         ["disposition Sender 1..=2 true Accepted", "disposition Receiver 2..=2 true Accepted"];
     assert_eq!(talk.hears(), heard);

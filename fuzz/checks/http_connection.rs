@@ -111,7 +111,7 @@ async fn node() -> Arc<Socketless> {
         hashing: meta::HashAlgorithm::default(),
         node_info: node_info(),
         resources: Arc::clone(&nothing) as Arc<dyn Resources>,
-        stream_totals: Arc::default(),
+        client_totals: session::ClientTotals::default(),
         log: nothing,
         tls: Vec::new(),
         suspended: watch::Sender::new(false),

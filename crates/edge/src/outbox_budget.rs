@@ -1,6 +1,7 @@
 //! The memory one outbox may hold, so that all outboxes of a node together keep within bounds, however many
 //! clients there are. Knows their number; must never know what they hold.
 
+use session::{ConversionTotals, ConvertedTo};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,20 +17,31 @@ const OUTBOXES_BYTES: usize = 32 * OUTBOX_HIGH_WATER_BYTES;
 /// The memory that an outbox may always hold.
 const HIGH_WATER_BYTES_MIN: usize = 16 * 1024;
 
-/// The number of a node's outboxes, and the memory each may hold.
+/// The number of a node's outboxes, and the memory each may hold; and where all of them count.
 #[derive(Debug)]
 pub struct OutboxBudget {
+    conversions: Arc<ConversionTotals>,
     n: AtomicUsize,
     high_water_bytes: AtomicUsize,
 }
 
 impl Default for OutboxBudget {
     fn default() -> Self {
-        Self { n: AtomicUsize::new(0), high_water_bytes: AtomicUsize::new(OUTBOX_HIGH_WATER_BYTES) }
+        Self {
+            conversions: Arc::default(),
+            n: AtomicUsize::new(0),
+            high_water_bytes: AtomicUsize::new(OUTBOX_HIGH_WATER_BYTES),
+        }
     }
 }
 
 impl OutboxBudget {
+    /// A budget of outboxes that count there what they convert.
+    #[must_use]
+    pub fn counting(conversions: Arc<ConversionTotals>) -> Self {
+        Self { conversions, ..Self::default() }
+    }
+
     /// The number of waiting bytes with which the links of an outbox are told that there is no room.
     #[must_use]
     pub fn high_water_bytes(&self) -> usize {
@@ -68,6 +80,11 @@ impl Share {
     #[inline]
     pub(crate) const fn high_water_bytes(&self) -> usize {
         self.high_water_bytes
+    }
+
+    /// Counts a message that was converted for its consumer.
+    pub(crate) fn note_converted(&self, to: ConvertedTo) {
+        self.budget.conversions.note(to);
     }
 
     pub(crate) fn look_again(&mut self) {

@@ -5,7 +5,7 @@ use crate::auto_ack_in_flight::AutoAckInFlight;
 use crate::outbox_budget::{OUTBOX_HIGH_WATER_BYTES, OutboxBudget, Share};
 use crate::write_rope::{Cursor, WriteRope};
 use crate::{CloseMode, Closing, Put, WriteBatch};
-use session::{Error, LinkId, Position, Room, Settle};
+use session::{ConvertedTo, Error, LinkId, Position, Room, Settle};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -54,6 +54,11 @@ impl Outgoing {
             closing: Closing::No,
             close_mode: None,
         }
+    }
+
+    /// Counts a message that was converted for its consumer.
+    pub fn note_converted(&self, to: ConvertedTo) {
+        self.share.note_converted(to);
     }
 
     /// The bytes that wait, to be added to.

@@ -10,6 +10,6 @@ mod reply;
 mod settings;
 
 pub use connection::Connection;
-pub use edge::Mechanism;
+pub use edge::{Mechanism, OutboxBudget};
 pub use outbox::{ClientOutbox, Locked};
 pub use settings::{Immediate, Settings};

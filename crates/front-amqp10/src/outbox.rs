@@ -12,8 +12,8 @@ use consumers::ConsumerLinks;
 use edge::{Closing, OutboxBudget, OutboxState, Outgoing, Put, SharedOutbox, WriteBatch};
 use responses::PendingResponses;
 use session::{
-    ChannelId, Confirmation, ConsumerCredit, Delivery, Event, LinkId, ListedSession, Position,
-    Room, Sink, UnsettledSince,
+    ChannelId, Confirmation, ConsumerCredit, ConvertedTo, Delivery, Event, LinkId, ListedSession,
+    Position, Room, Sink, UnsettledSince,
 };
 use std::sync::Arc;
 
@@ -93,6 +93,9 @@ impl Sink for LockedServer {
         out.rope().bytes().append(&mut server.life.out);
         let starts_at = out.end_of_bytes();
         let Delivery { position, settled_by_write, message, redelivered, .. } = delivery;
+        if message.form.is_plain() {
+            out.note_converted(ConvertedTo::Sections);
+        }
         let content = SentContent::Stored { message, redelivered };
         // The frames are made where they are written from.
         std::mem::swap(out.rope().bytes(), &mut server.life.out);

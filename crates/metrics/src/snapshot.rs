@@ -6,7 +6,7 @@ use broker::{Alarm, Connection, ProtocolTotals, PublishTotals, QueueTotals};
 use meta::QueueKind;
 use mgmt::{Management, memory_used_bytes};
 use queue_type::{Counts, QueueStat};
-use session::StreamCounts;
+use session::{ListedSession, StreamCounts};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::blob::BlobStats;
@@ -41,6 +41,8 @@ pub(crate) struct Clients {
     pub(crate) published: PublishTotals,
     /// Clients of AMQP 0-9-1 and whoever publishes and fetches by the HTTP API, and those of AMQP 1.0.
     pub(crate) protocols: [OfProtocol; 2],
+    /// Links of clients of AMQP 1.0.
+    pub(crate) n_links: u64,
     /// Connections of the stream protocol.
     pub(crate) n_stream_connections: u64,
     pub(crate) logins: BTreeMap<&'static str, Attempts>,
@@ -59,6 +61,9 @@ pub(crate) struct OfProtocol {
     /// Connections that have published.
     pub(crate) n_publishers: u64,
     pub(crate) n_consumers: u64,
+    pub(crate) n_channels: u64,
+    /// Messages converted for consumers.
+    pub(crate) n_converted: u64,
 }
 
 /// Channels that are open, all together.
@@ -132,7 +137,7 @@ impl Snapshot {
         let (clients, queues) = (Clients::of(source), Queues::look(management));
         let log = management.broker.figures().log();
         let (system, storage) = (System::of(management), Storage::of(management));
-        let streams = management.stream_totals.counts();
+        let streams = management.client_totals.streams.counts();
         let n_replies_dropped = management.broker.figures().n_replies_dropped();
         let n_log_lines_dropped = management.log.n_dropped();
         let n_spans_dropped = management.broker.firehose().spans().map(|spans| spans.n_dropped());
@@ -163,10 +168,12 @@ impl Clients {
             let of_protocol = if protocol == AMQP10 { &mut *amqp10 } else { &mut *amqp091 };
             of_protocol.totals.add(&totals);
         }
+        let converted = source.management.client_totals.conversions.counts();
+        [amqp091.n_converted, amqp10.n_converted] = converted;
         let mut published = amqp091.totals.published;
         published.add(&amqp10.totals.published);
         let (mut channels, mut bytes) = (Channels::default(), [0, 0]);
-        let mut n_stream_connections = 0;
+        let (mut n_stream_connections, mut n_links) = (0, 0);
         for one in &list {
             let n_consumers_before = channels.n_consumers;
             channels.add(one);
@@ -175,10 +182,15 @@ impl Clients {
                     n_stream_connections += 1;
                     continue;
                 }
-                identity if identity.protocol == AMQP10 => &mut *amqp10,
+                identity if identity.protocol == AMQP10 => {
+                    let links = |it: &ListedSession| it.incoming.len() + it.outgoing.len();
+                    n_links += one.sessions().iter().map(links).sum::<usize>() as u64;
+                    &mut *amqp10
+                }
                 _ => &mut *amqp091,
             };
             of_protocol.n_connections += 1;
+            of_protocol.n_channels += one.n_channels() as u64;
             of_protocol.n_publishers += u64::from(one.has_published());
             of_protocol.n_consumers += channels.n_consumers - n_consumers_before;
         }
@@ -192,6 +204,7 @@ impl Clients {
             n_channels_opened,
             published,
             protocols,
+            n_links,
             n_stream_connections,
             logins: source.throttle.attempts(),
             held_bytes: list.iter().map(|one| one.held_bytes()).sum(),

@@ -103,6 +103,7 @@ pub(crate) const NODE: &[Row] = rows! {
     Gauge leveret_message_store_files |it| Some(it.storage.bodies.files) => "Message store files: large bodies and bodies shared by queues";
     Gauge leveret_message_store_file_bytes |it| Some(it.storage.bodies.file_bytes) => "Size of these files, bytes";
     Gauge leveret_message_store_needed_bytes |it| Some(it.storage.bodies.live_bytes) => "Live bytes of message store files";
+    Gauge leveret_links |it| Some(it.clients.n_links) => "Links of AMQP 1.0 currently attached";
     Counter leveret_direct_replies_dropped_total |it| Some(it.n_replies_dropped) => "Direct replies dropped: the requester had no credit or did not read";
     Counter leveret_log_lines_dropped_total |it| Some(it.n_log_lines_dropped) => "Log lines dropped because the queue of lines was full";
     Counter leveret_otlp_spans_dropped_total |it| it.n_spans_dropped => "Spans dropped or not accepted by the collector; only with `otel.endpoint`";
@@ -206,6 +207,8 @@ pub(crate) const BY_PROTOCOL: &[ProtocolRow] = rows! {
     Counter global_messages_unroutable_dropped_total |it| each(it, |of| of.totals.published.n_dropped, None) => "Messages dropped as unroutable";
     Gauge global_publishers |it| each(it, |of| of.n_publishers, Some(it.queues.all.streams.n_publishers)) => "Publishers connected";
     Gauge global_consumers |it| each(it, |of| of.n_consumers, Some(it.queues.all.streams.n_subscriptions)) => "Consumers connected";
+    Gauge leveret_channels |it| each(it, |of| of.n_channels, None) => "Channels or sessions currently open";
+    Counter leveret_messages_converted_total |it| each(it, |of| of.n_converted, None) => "Messages from queues that were converted for consumers of another protocol than their publishers'";
     Gauge leveret_connections |it| each(it, |of| of.n_connections, Some(it.clients.n_stream_connections)) => "Connections currently open";
 };
 

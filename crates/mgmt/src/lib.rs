@@ -33,7 +33,7 @@ pub use socket::{ControlSocket, SocketFile};
 use auth::Authenticator;
 use broker::{Alarm, Broker};
 use meta::HashAlgorithm;
-use session::StreamTotals;
+use session::ClientTotals;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tokio::sync::{Notify, watch};
@@ -53,8 +53,8 @@ pub struct Management {
     pub node_info: NodeInfo,
     /// Memory and disk, and their limits, which an operator may change.
     pub resources: Arc<dyn Resources>,
-    /// Counts of what clients of the stream protocol do.
-    pub stream_totals: Arc<StreamTotals>,
+    /// Counts of what clients do.
+    pub client_totals: ClientTotals,
     /// The log's level and file, which an operator may change.
     pub log: Arc<dyn Log>,
     /// The certificates of TLS listeners, if there are any, which may be read again.

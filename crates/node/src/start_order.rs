@@ -15,12 +15,12 @@ use admission::{Admission, Descriptors};
 use anyhow::Context as _;
 use broker::{Broker, FILE_KINDS};
 use ctl::environment;
-use front_amqp091::{Mechanism, Settings};
+use front_amqp091::{Mechanism, OutboxBudget, Settings};
 use log::DataDir;
 use mgmt::{ListenerInfo, Resources as _};
 use net::{Clock, ListenAddress, Listener, Protocol, Server, ServerSettings, Service, Timers};
 use segments::{RealDisk, ReservedDisk};
-use session::StreamTotals;
+use session::ClientTotals;
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
@@ -136,8 +136,8 @@ async fn serve(
     let manager = Arc::new(Notify::from_environment());
     signals::handle_others(Arc::clone(&log), Arc::clone(&manager))?;
     let descriptors = Arc::new(Descriptors::new(descriptors::raise_limit()));
-    let stream_totals = Arc::default();
-    let (listeners, tls) = listen(config, &stream_totals)?;
+    let client_totals = ClientTotals::default();
+    let (listeners, tls) = listen(config, &client_totals)?;
     let http = http::Listeners::bind(config, tls.as_ref())?;
     let (failed, mut failures) = mpsc::unbounded_channel();
     let monitor =
@@ -157,7 +157,7 @@ async fn serve(
         log: Arc::clone(&log),
         tls: tls.clone(),
         suspended: suspended.clone(),
-        stream_totals,
+        client_totals,
         throttle: server.throttle(),
         clock,
     };
@@ -326,12 +326,14 @@ fn server(
 /// Binds all listeners of clients; returns also the certificates that TLS listeners share, if there are any.
 fn listen(
     config: &Config,
-    stream_totals: &Arc<StreamTotals>,
+    client_totals: &ClientTotals,
 ) -> anyhow::Result<(Vec<Listener>, Option<Arc<tls::Context>>)> {
     let listeners = &config.listeners;
     let of_stream = listeners.stream.as_deref().unwrap_or_default();
-    let settings = components::front_settings(config);
-    let services = |tls| services(config, &settings, stream_totals, tls);
+    let conversions = Arc::clone(&client_totals.conversions);
+    let budget = Arc::new(OutboxBudget::counting(conversions));
+    let settings = Settings { budget, ..components::front_settings(config) };
+    let services = |tls| services(config, &settings, &client_totals.streams, tls);
     let [amqp091, stream] = services(None);
     let mut wanted = vec![(listeners.tcp.as_slice(), amqp091), (of_stream, stream.clone())];
     let has_tls = !listeners.ssl.is_empty() || !listeners.stream_ssl.is_empty();
@@ -366,7 +368,7 @@ fn listen(
 fn services(
     config: &Config,
     settings: &Settings,
-    stream_totals: &Arc<StreamTotals>,
+    stream_totals: &Arc<session::StreamTotals>,
     tls: Option<&Arc<tls::Context>>,
 ) -> [Service; 2] {
     let mut amqp091 = settings.clone();

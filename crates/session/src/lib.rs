@@ -3,6 +3,7 @@
 //! Plain data. Never sockets, clocks, queues, and never how a protocol spells anything.
 //! Start reading at [`Request`], then [`Outbox`].
 
+mod client_totals;
 mod error;
 mod event;
 mod file_part;
@@ -15,6 +16,7 @@ mod stream;
 mod stream_counts;
 mod texts;
 
+pub use client_totals::{ClientTotals, ConversionTotals, ConvertedTo};
 pub use error::{Error, ErrorKind};
 pub use event::{Event, MethodTag, ReturnReason};
 pub use file_part::{FileBytes, FilePart};

@@ -16,7 +16,7 @@ use conversion::to_amqp091;
 use edge::{Outgoing, Put, WriteRope};
 use message::{Body, MessageRef};
 use session::{
-    ChannelId, Confirmation, Delivery, Error, ErrorKind, Event, LinkId,
+    ChannelId, Confirmation, ConvertedTo, Delivery, Error, ErrorKind, Event, LinkId,
     PROPERTIES_BYTES_ALWAYS_TAKEN, Room, Sink,
 };
 
@@ -97,9 +97,17 @@ impl Sink for Locked {
 }
 
 impl Locked {
+    /// Counts a message that is converted for the client, if it is one that must be.
+    pub(super) fn count_conversion(&self, message: &MessageRef<'_>) {
+        if !message.form.is_plain() {
+            self.out.note_converted(ConvertedTo::Properties);
+        }
+    }
+
     /// Delivers a message that came by another protocol.
     #[cold]
     fn deliver_converted(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room {
+        self.count_conversion(delivery.message);
         let mut converted = std::mem::take(&mut self.converted);
         let message = &to_amqp091(delivery.message, &mut converted);
         let room = self.deliver(link, Delivery { message, ..delivery });

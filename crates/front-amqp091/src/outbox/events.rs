@@ -92,6 +92,7 @@ impl Locked {
             }
             Event::GetEmpty(channel) => self.answer(channel, BasicGetEmpty { cluster_id: b"" }),
             Event::Got { channel, link, delivery, no_ack, n_ready } => {
+                self.count_conversion(delivery.message);
                 let mut converted = Vec::new();
                 let message = &to_amqp091(delivery.message, &mut converted);
                 let delivery = Delivery { message, ..delivery };

@@ -120,7 +120,7 @@ async fn start() -> Node {
             Threshold::Bytes(1 << 30),
             Threshold::Bytes(50_000_000),
         ))),
-        stream_totals: Arc::default(),
+        client_totals: session::ClientTotals::default(),
         log: Arc::new(Levels(logs::log_lines())),
         tls: Vec::new(),
         suspended: watch::Sender::new(false),

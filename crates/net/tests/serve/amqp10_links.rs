@@ -6,6 +6,8 @@ use amqp10::{
     Detach, LinkTarget, Performative, Role, SourceTerminus, Symbols, TerminusDurability, ValueRef,
 };
 use amqp091::method::{BasicConsume, QueueDeclare};
+use session::ConversionTotals;
+use std::sync::Arc;
 use testing::amqp10_client::{self, message_about};
 use testing::amqp10_peer::Peer;
 use testing::client::Client;
@@ -198,4 +200,36 @@ async fn a_temporary_queue_goes_with_a_refused_link() {
     assert_eq!(peer.hears(), "attach Sender");
     assert_eq!(peer.hears(), "detach amqp:precondition-failed");
     assert_eq!(site.broker.view().meta.queues().iter().count(), 0);
+}
+
+/// Who gets a message from the other protocol is counted; who gets one from his own is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn conversions_are_counted_by_the_consumers_protocol() {
+    let conversions = Arc::new(ConversionTotals::default());
+    let site = Site::start_counting(&conversions);
+    let mut old = Client::guest(site.address);
+    for queue in ["q", "r"] {
+        old.declare(queue);
+    }
+    let mut peer = Peer::begun(site.address, GUEST, "/");
+    peer.attaches(Role::Sender, "/queues/q");
+    peer.attaches(Role::Receiver, "/queues/r");
+    assert_eq!([peer.hears(), peer.hears()], ["attach Receiver", "attach Sender"]);
+    for n in 0..3 {
+        peer.transfers(n, false, b"m");
+        assert_eq!(peer.hears(), format!("settled {n}..={n} accepted true"));
+    }
+    assert!(old.get("q").is_some());
+    old.consume("q", true);
+    assert!([old.message(), old.message()].iter().all(Option::is_some));
+    peer.gives_credit(0, 10);
+    old.put_publish("r", true, b"m");
+    old.put_publish("r", true, b"m");
+    old.flush();
+    assert_eq!([peer.hears(), peer.hears()], ["transfer 0 m", "transfer 1 m"]);
+    assert_eq!(conversions.counts(), [3, 2]);
+    old.put_publish("q", true, b"m");
+    old.flush();
+    assert!(old.message().is_some());
+    assert_eq!(conversions.counts(), [3, 2]);
 }

@@ -5,10 +5,11 @@ use amqp091::Method;
 use auth::{Authenticator, Rules};
 use broker::Broker;
 use front_amqp10::ConnectionSettings as AmqpSettings;
-use front_amqp091::Settings;
+use front_amqp091::{OutboxBudget, Settings};
 use log::WalOptions;
 use net::{Clock, ListenAddress, Listener, Protocol, Server, ServerSettings, Service, Timers};
 use segments::Disk;
+use session::ConversionTotals;
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use testing::MemoryDisk;
@@ -57,6 +58,13 @@ impl Site {
         let mut settings = of_amqp10();
         change(&mut settings);
         Self::start_shared(None, (Settings::default(), settings), |_| {})
+    }
+
+    /// Counting what is converted.
+    pub(crate) fn start_counting(conversions: &Arc<ConversionTotals>) -> Self {
+        let budget = Arc::new(OutboxBudget::counting(Arc::clone(conversions)));
+        let front = Settings { budget: Arc::clone(&budget), ..Settings::default() };
+        Self::start_shared(None, (front, AmqpSettings { budget, ..of_amqp10() }), |_| {})
     }
 
     fn start_shared(

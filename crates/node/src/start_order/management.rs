@@ -13,7 +13,7 @@ use ctl::environment;
 use http::Api;
 use mgmt::{ControlSocket, ListenerInfo, Management, NodeInfo};
 use net::Clock;
-use session::StreamTotals;
+use session::ClientTotals;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,7 @@ pub(crate) struct RuntimeHandles<'s> {
     pub(crate) tls: Vec<Arc<tls::Context>>,
     /// Told whether listeners are suspended.
     pub(crate) suspended: watch::Sender<bool>,
-    pub(crate) stream_totals: Arc<StreamTotals>,
+    pub(crate) client_totals: ClientTotals,
     pub(crate) throttle: Arc<LoginThrottle>,
     pub(crate) clock: Clock,
 }
@@ -72,7 +72,7 @@ impl Control {
         let management = Arc::new(Management {
             broker: Arc::clone(broker),
             authenticator: components::authenticator(config),
-            stream_totals: handles.stream_totals,
+            client_totals: handles.client_totals,
             password_rule: components::password_rule(config)?,
             hashing: config.access.hashing,
             node_info: node_info(facts),

@@ -20,8 +20,15 @@ struct Pinned {
 
 /// Suites that pin nothing of their own run what the machine has, or what another suite pins.
 const PINNED: &[Pinned] = &[
+    Pinned { suite: "amqp10-go", file: "go.mod", names: &["Azure/go-amqp"] },
+    Pinned { suite: "amqp10-java", file: "pom.xml", names: &["amqp-client"] },
     Pinned { suite: "amqp10-jms", file: "pom.xml", names: &["qpid-jms-client"] },
     Pinned { suite: "amqp10-node", file: "package.json", names: &["rhea"] },
+    Pinned {
+        suite: "amqp10-python",
+        file: "requirements.txt",
+        names: &["rabbitmq-amqp-python-client", "python-qpid-proton"],
+    },
     Pinned { suite: "ansible", file: "requirements.txt", names: &["ansible-core", "pika"] },
     Pinned { suite: "browser", file: "package.json", names: &["axe-core", "playwright-core"] },
     Pinned { suite: "celery", file: "requirements.txt", names: &["celery", "kombu", "amqp"] },

@@ -11,6 +11,9 @@ use amqp10::{
     ValueRef,
 };
 
+/// The outcomes that messages may have.
+const OUTCOMES: [&str; 4] =
+    ["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"];
 /// The kinds of filters that sources have which have any. COMPAT: RabbitMQ tells it of streams alone.
 const FILTERS: [&str; 2] = ["AMQP_FILTEX_PROP_V1_0", "AMQP_FILTEX_SQL_V1_0"];
 
@@ -132,8 +135,6 @@ pub(crate) fn check_attach(attach: &Attach<'_>) -> Result<(), ProtocolFault> {
 
 /// The first outcome that a client's source names and that messages do not have here.
 fn unknown_outcome<'a>(attach: &Attach<'a>) -> Option<&'a str> {
-    const OUTCOMES: [&str; 4] =
-        ["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"];
     attach.source?.outcomes.iter().find(|outcome| !OUTCOMES.contains(outcome))
 }
 
@@ -147,6 +148,7 @@ pub(crate) fn accepting<'a>(
     let mut source = attached.source.or(asked.source);
     if is_sender && let Some(source) = &mut source {
         source.default_outcome = Some(DeliveryState::RELEASED);
+        source.outcomes = Symbols::Listed(&OUTCOMES);
         source.filter = source.filter.map(|_| attached.filters.unwrap_or(MapRef::EMPTY));
         let is_copied = attached.filters.is_some();
         source.distribution_mode = Some(Symbol(if is_copied { "copy" } else { "move" }));

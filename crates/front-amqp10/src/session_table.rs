@@ -81,7 +81,9 @@ impl SessionTable {
     }
 
     fn begin(&mut self, life: &mut ConnectionLife, channel: u16, begin: &Begin<'_>) {
-        let handle_max = life.settings.links_per_session_max.saturating_sub(1);
+        // COMPAT: RabbitMQ, too, answers with no more than the client has said.
+        let handle_max =
+            life.settings.links_per_session_max.saturating_sub(1).min(begin.handle_max);
         let session =
             SessionEndpoint::begin(channel, begin, handle_max, self.is_held, &mut life.out);
         self.set(channel, SessionSlot::Running(Box::new(session)));

@@ -4,7 +4,7 @@ use super::Handled;
 use super::access::text;
 use super::client::Client;
 use super::definitions::DefinitionRequests;
-use meta::{Command, Name, Resource};
+use meta::{BindingSpec, Command, Name, Resource};
 use queues::QueueRef;
 use routing::{Binding, Destination};
 use session::{
@@ -29,7 +29,7 @@ impl ManagementRequests<'_> {
         match op {
             ManagementOp::DeclareQueue(declare) => self.declare_queue(control, declare).await,
             ManagementOp::DescribeQueue(queue) => self.describe_queue(control.origin, queue).await,
-            ManagementOp::FindBindings(ends) => self.find_bindings(control.origin, ends).await,
+            ManagementOp::FindBindings(ends) => self.find_bindings(control, ends).await,
             ManagementOp::RemoveBinding { ends, arguments_hash } => {
                 self.remove_binding(control, ends, arguments_hash).await
             }
@@ -50,7 +50,7 @@ impl ManagementRequests<'_> {
         self.report(control.origin, declared.is_new, &queue)
     }
 
-    /// COMPAT: everybody may look at every queue of the virtual host.
+    /// COMPAT: any permission will do, as for a passive declaration.
     async fn describe_queue(
         &mut self,
         origin: MethodTag,
@@ -60,8 +60,9 @@ impl ManagementRequests<'_> {
         if self.0.is_live_reply_queue(queue.as_bytes()) {
             return self.report_replies(origin, &name);
         }
+        let resource = Resource::queue(&self.0.access.vhost(), &name);
+        self.0.access.require_any(&resource)?;
         let Ok(queue) = self.0.access.find_loaded_queue(&name).await else {
-            let resource = Resource::queue(&self.0.access.vhost(), &name);
             return Err(Error::new(ErrorKind::NotFound, format!("{resource} not found")));
         };
         self.report(origin, false, &queue)
@@ -98,11 +99,14 @@ impl ManagementRequests<'_> {
         self.0.turn.answer(Event::Management(ManagementEvent::Queue { origin, is_new, queue }))
     }
 
+    /// COMPAT: bindings are shown to those who may make and remove them.
     async fn find_bindings(
         &mut self,
-        origin: MethodTag,
+        control: &Control,
         ends: &BindingEnds,
     ) -> Result<Handled, Error> {
+        self.binding(control, ends, Table::default())?;
+        let origin = control.origin;
         let found = self.bindings(ends).await?;
         let mut n_bytes = 0;
         let mut reports = Vec::new();
@@ -153,22 +157,32 @@ impl ManagementRequests<'_> {
         let found = self.bindings(ends).await?;
         let found = found.iter().find(|binding| arguments_hash(&binding.arguments) == hash);
         let arguments = found.map(|binding| binding.arguments.clone()).unwrap_or_default();
-        let BindingEnds { source, destination, routing_key } = ends.clone();
-        let requests = DefinitionRequests(self.0);
-        let binding = match destination {
-            BindingTarget::Queue(queue) => {
-                let binding = QueueBinding { queue, exchange: source, routing_key, arguments };
-                requests.binding_of_queue(control.channel, &binding, "unbind")?
-            }
-            BindingTarget::Exchange(destination) => {
-                let binding = ExchangeBinding { destination, source, routing_key, arguments };
-                requests.binding_of_exchange(&binding)?
-            }
-        };
+        let binding = self.binding(control, ends, arguments)?;
         if found.is_some() {
             self.0.access.change(&Command::Unbind(binding)).await?;
         }
         Ok(Handled::Done)
+    }
+
+    /// The binding of these ends, which the client may make and remove.
+    fn binding(
+        &mut self,
+        control: &Control,
+        ends: &BindingEnds,
+        arguments: Table,
+    ) -> Result<BindingSpec, Error> {
+        let BindingEnds { source, destination, routing_key } = ends.clone();
+        let requests = DefinitionRequests(self.0);
+        match destination {
+            BindingTarget::Queue(queue) => {
+                let binding = QueueBinding { queue, exchange: source, routing_key, arguments };
+                requests.binding_of_queue(control.channel, &binding, "unbind")
+            }
+            BindingTarget::Exchange(destination) => {
+                let binding = ExchangeBinding { destination, source, routing_key, arguments };
+                requests.binding_of_exchange(&binding)
+            }
+        }
     }
 }
 

@@ -112,7 +112,7 @@ impl Handshake {
     /// clients of its predecessors are told of one.
     const fn version_for(&self, header: ProtocolHeader) -> [u8; 4] {
         let is_of_0_x = matches!(header, ProtocolHeader::Amqp(version)
-            if !matches!(version, [_, 1, 0, 0]));
+            if !matches!(version, [2 | 3, ..] | [_, 1, 0, 0]));
         if self.is_beside_amqp10 && !is_of_0_x { AMQP_1_0 } else { [0, 0, 9, 1] }
     }
 

@@ -99,6 +99,7 @@ impl SessionEndpoint {
         let attached = AttachedLink { link: NO_LINK, source: None, target: None, filters: None };
         let mut answer = accepting(attach, &attached, io.limits.message_bytes_max);
         answer.snd_settle_mode = SenderSettleMode::Settled;
+        answer.source = attach.source;
         let request_bytes_max = io.limits.message_bytes_max.min(REQUEST_BYTES_MAX);
         let state = match attach.role {
             Role::Sender => {

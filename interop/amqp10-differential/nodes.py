@@ -1,0 +1,30 @@
+"""A node of Leveret that an exchange is with."""
+
+import os
+import random
+import socket
+import subprocess
+
+
+def free_port():
+    """Below the range of outgoing ports."""
+    while True:
+        port = random.randrange(15000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+
+
+def start(home, port, api_port):
+    settings = [f"listeners.tcp.1=127.0.0.1:{port}", f"stream.listeners.tcp.1=127.0.0.1:{free_port()}"]
+    settings += ["prometheus.enabled=false", "log.console=false"]
+    settings += ["management.tcp.ip=127.0.0.1", f"management.tcp.port={api_port}"]
+    words = [os.environ["LEVERET_BIN"], "server", "--data-dir", os.path.join(home, "data")]
+    words += [word for setting in settings for word in ("--set", setting)]
+    node = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    if " ready on " not in node.stdout.readline():
+        raise RuntimeError("the node does not start")
+    return node

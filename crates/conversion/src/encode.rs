@@ -1,6 +1,7 @@
 //! From AMQP 0-9-1 to AMQP 1.0.
 
 use crate::annotations::{self, put_envelope, put_envelope_alone, put_text};
+use crate::attempt::DeliveryAttempt;
 use crate::deaths;
 use crate::ids::{id_of, reply_address};
 use crate::sections::put_received;
@@ -24,20 +25,6 @@ const FILTER_VALUE: &[u8] = b"x-stream-filter-value";
 #[must_use]
 pub fn stream_filter_value<'a>(message: &MessageRef<'a>) -> Option<&'a [u8]> {
     PropertiesRef::trusted(message.properties).headers()?.get(FILTER_VALUE)?.as_bytes()
-}
-
-/// How often a message was delivered before, as its header in AMQP 1.0 says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeliveryAttempt {
-    /// Whether nobody acquired the message before.
-    pub first_acquirer: bool,
-    /// Deliveries before this one that failed.
-    pub delivery_count: u32,
-}
-
-impl DeliveryAttempt {
-    /// No deliveries before.
-    pub const FIRST: Self = Self { first_acquirer: true, delivery_count: 0 };
 }
 
 /// Appends the message in AMQP 1.0's encoding, as RabbitMQ 4 stores it in a stream, and delivers it. Sections

@@ -17,6 +17,7 @@
 
 mod added;
 mod annotations;
+mod attempt;
 mod deaths;
 mod decode;
 mod encode;
@@ -26,8 +27,9 @@ mod sections;
 mod values;
 
 pub use added::{annotate, merge_annotations};
+pub use attempt::DeliveryAttempt;
 pub use decode::{DecodeBuffer, decode_amqp10, properties_bytes_max, take_amqp10, to_amqp091};
-pub use encode::{DeliveryAttempt, stream_filter_value, to_amqp10};
+pub use encode::{stream_filter_value, to_amqp10};
 pub use head::Origin;
 pub use sections::{ReceiveError, ReceivedBody, ReceivedSections, receive};
 pub use values::{arguments_of, put_arguments};

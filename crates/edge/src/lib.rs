@@ -22,7 +22,7 @@ pub use auto_ack_in_flight::Put;
 pub use closing::{CloseMode, Closing};
 pub use delivery_tags::{DeliveryTags, Unsettled};
 pub use outbox_budget::{OUTBOX_HIGH_WATER_BYTES, OUTBOX_STUCK_BYTES, OutboxBudget};
-pub use outgoing::Outgoing;
+pub use outgoing::{Outgoing, note_converted};
 pub use read_pace::{ReadCounts, ReadPace};
 pub use sasl::Mechanism;
 pub use shared_outbox::{OutboxState, SharedOutbox, TaskOutbox};

@@ -56,11 +56,6 @@ impl Outgoing {
         }
     }
 
-    /// Counts a message that was converted for its consumer.
-    pub fn note_converted(&self, to: ConvertedTo) {
-        self.share.note_converted(to);
-    }
-
     /// The bytes that wait, to be added to.
     #[inline]
     pub const fn rope(&mut self) -> &mut WriteRope {
@@ -259,4 +254,9 @@ impl Outgoing {
         self.auto_acks.trim();
         self.paused.shrink_to_fit();
     }
+}
+
+/// Counts a message that was converted for the consumer that it goes to.
+pub fn note_converted(out: &Outgoing, to: ConvertedTo) {
+    out.share.note_converted(to);
 }

@@ -9,7 +9,9 @@ use crate::connection::{ServerConnection, listed_session, release_overdue};
 use crate::requests::{LinkRequest, SentContent, SentMessage};
 use amqp10::put_empty_frame;
 use consumers::ConsumerLinks;
-use edge::{Closing, OutboxBudget, OutboxState, Outgoing, Put, SharedOutbox, WriteBatch};
+use edge::{
+    Closing, OutboxBudget, OutboxState, Outgoing, Put, SharedOutbox, WriteBatch, note_converted,
+};
 use responses::PendingResponses;
 use session::{
     ChannelId, Confirmation, ConsumerCredit, ConvertedTo, Delivery, Event, LinkId, ListedSession,
@@ -94,7 +96,7 @@ impl Sink for LockedServer {
         let starts_at = out.end_of_bytes();
         let Delivery { position, settled_by_write, message, redelivered, .. } = delivery;
         if message.form.is_plain() {
-            out.note_converted(ConvertedTo::Sections);
+            note_converted(out, ConvertedTo::Sections);
         }
         let content = SentContent::Stored { message, redelivered };
         // The frames are made where they are written from.

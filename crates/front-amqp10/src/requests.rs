@@ -2,7 +2,6 @@
 
 use crate::fault::ProtocolFault;
 use amqp10::{Attach, LinkTarget, MapRef, Performative, SourceTerminus};
-use amqp091::TableRef;
 use conversion::{DeliveryAttempt, to_amqp10};
 use message::MessageRef;
 use session::{
@@ -155,74 +154,8 @@ impl SentContent<'_> {
         match self {
             Self::Sections(sections) => out.extend_from_slice(sections),
             Self::Stored { message, redelivered } => {
-                to_amqp10(message, attempt_of(message, redelivered), out);
+                to_amqp10(message, DeliveryAttempt::of(message, redelivered), out);
             }
         }
-    }
-}
-
-/// The deliveries before this one. COMPAT: as many have failed as a queue says of a message that comes again,
-/// by the header `x-delivery-count`, and as a dead letter was rejected before it came to its queue.
-fn attempt_of(message: &MessageRef<'_>, redelivered: bool) -> DeliveryAttempt {
-    let is_letter = message.annotations.dead_lettered;
-    if !redelivered && !is_letter {
-        return DeliveryAttempt::FIRST;
-    }
-    let headers = message.index().headers().unwrap_or(TableRef::EMPTY);
-    let counted = headers.get(b"x-delivery-count").filter(|_| redelivered);
-    let n_failed = counted.and_then(|it| it.as_i64()).unwrap_or(0);
-    let n_rejected = if is_letter { n_rejected(headers) } else { 0 };
-    let n_failed = u32::try_from(n_failed.saturating_add(n_rejected)).unwrap_or(0);
-    DeliveryAttempt { first_acquirer: false, delivery_count: n_failed }
-}
-
-fn n_rejected(headers: TableRef<'_>) -> i64 {
-    let deaths = headers.get(b"x-death").and_then(|it| it.as_array()).unwrap_or_default();
-    let counts = deaths.iter().filter_map(|death| {
-        let death = death.as_table()?;
-        let is_rejected = death.get(b"reason")?.as_bytes() == Some(b"rejected");
-        is_rejected.then(|| death.get(b"count")?.as_i64()).flatten()
-    });
-    counts.fold(0, i64::saturating_add)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use amqp091::{ShortString, Table, Value};
-    use message::{Annotations, Body, BodyForm, Properties};
-
-    fn headers(entries: Vec<(&'static str, Value)>) -> Table {
-        entries.into_iter().map(|(name, it)| (ShortString::from_static(name), it)).collect()
-    }
-
-    #[test]
-    fn rejections_of_dead_letters_count_as_failures() {
-        let death = |reason: &str, count| {
-            let fields = vec![("reason", Value::from(reason)), ("count", Value::I64(count))];
-            Value::Table(headers(fields))
-        };
-        let deaths = Value::Array(vec![death("rejected", 2), death("expired", 5)]);
-        let entries = vec![("x-death", deaths), ("x-delivery-count", Value::I64(3))];
-        let properties = Properties { headers: Some(headers(entries)), ..Properties::default() };
-        let properties = properties.to_bytes();
-        let attempt = |dead_lettered, redelivered| {
-            let annotations = Annotations { dead_lettered, ..Annotations::default() };
-            let message = MessageRef {
-                exchange: b"",
-                routing_key: b"q",
-                properties: &properties,
-                body: Body::Borrowed(b""),
-                persistent: true,
-                annotations,
-                form: BodyForm::Plain,
-            };
-            let attempt = attempt_of(&message, redelivered);
-            (attempt.first_acquirer, attempt.delivery_count)
-        };
-        assert_eq!(attempt(false, false), (true, 0));
-        assert_eq!(attempt(false, true), (false, 3));
-        assert_eq!(attempt(true, false), (false, 2));
-        assert_eq!(attempt(true, true), (false, 5));
     }
 }

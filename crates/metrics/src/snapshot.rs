@@ -41,8 +41,6 @@ pub(crate) struct Clients {
     pub(crate) published: PublishTotals,
     /// Clients of AMQP 0-9-1 and whoever publishes and fetches by the HTTP API, and those of AMQP 1.0.
     pub(crate) protocols: [OfProtocol; 2],
-    /// Links of clients of AMQP 1.0.
-    pub(crate) n_links: u64,
     /// Connections of the stream protocol.
     pub(crate) n_stream_connections: u64,
     pub(crate) logins: BTreeMap<&'static str, Attempts>,
@@ -62,6 +60,8 @@ pub(crate) struct OfProtocol {
     pub(crate) n_publishers: u64,
     pub(crate) n_consumers: u64,
     pub(crate) n_channels: u64,
+    /// Links; clients of AMQP 1.0 alone have them.
+    pub(crate) n_links: u64,
     /// Messages converted for consumers.
     pub(crate) n_converted: u64,
 }
@@ -173,7 +173,7 @@ impl Clients {
         let mut published = amqp091.totals.published;
         published.add(&amqp10.totals.published);
         let (mut channels, mut bytes) = (Channels::default(), [0, 0]);
-        let (mut n_stream_connections, mut n_links) = (0, 0);
+        let mut n_stream_connections = 0;
         for one in &list {
             let n_consumers_before = channels.n_consumers;
             channels.add(one);
@@ -184,7 +184,7 @@ impl Clients {
                 }
                 identity if identity.protocol == AMQP10 => {
                     let links = |it: &ListedSession| it.incoming.len() + it.outgoing.len();
-                    n_links += one.sessions().iter().map(links).sum::<usize>() as u64;
+                    amqp10.n_links += one.sessions().iter().map(links).sum::<usize>() as u64;
                     &mut *amqp10
                 }
                 _ => &mut *amqp091,
@@ -204,7 +204,6 @@ impl Clients {
             n_channels_opened,
             published,
             protocols,
-            n_links,
             n_stream_connections,
             logins: source.throttle.attempts(),
             held_bytes: list.iter().map(|one| one.held_bytes()).sum(),

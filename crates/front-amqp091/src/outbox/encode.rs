@@ -13,7 +13,7 @@ use amqp091::content::{HEADER_FIXED_BYTES, PropertiesRef, encode_body, encode_co
 use amqp091::frame::{FrameKind, body_payload_bytes_max, frame_header};
 use amqp091::spec::{self, CLASS_BASIC, FRAME_END, FRAME_HEADER_BYTES};
 use conversion::to_amqp091;
-use edge::{Outgoing, Put, WriteRope};
+use edge::{Outgoing, Put, WriteRope, note_converted};
 use message::{Body, MessageRef};
 use session::{
     ChannelId, Confirmation, ConvertedTo, Delivery, Error, ErrorKind, Event, LinkId,
@@ -100,7 +100,7 @@ impl Locked {
     /// Counts a message that is converted for the client, if it is one that must be.
     pub(super) fn count_conversion(&self, message: &MessageRef<'_>) {
         if !message.form.is_plain() {
-            self.out.note_converted(ConvertedTo::Properties);
+            note_converted(&self.out, ConvertedTo::Properties);
         }
     }
 

@@ -270,7 +270,7 @@ impl Incoming {
             Some(Channel { state: ChannelState::Failed { .. }, .. }) => {
                 return self.failed_channel_method(reading, tags, frame, used);
             }
-            None => return self.unknown_channel_method(reading, frame, used),
+            None => return self.unknown_channel_method(reading, tags, frame, used),
         }
         match peek_id(frame.payload) {
             Ok(BasicPublish::ID) => {
@@ -355,7 +355,7 @@ impl Incoming {
             (Ok(ChannelOpen::ID), ChannelState::Failed { answered: true }) => {
                 // The client takes the answer to its own close for the end of the channel.
                 self.channels.remove(frame.channel);
-                return self.unknown_channel_method(reading, frame, used);
+                return self.unknown_channel_method(reading, tags, frame, used);
             }
             (Ok(_) | Err(_), _) => {}
         }
@@ -366,11 +366,12 @@ impl Incoming {
     fn unknown_channel_method(
         &mut self,
         reading: &mut Reading<'_>,
+        tags: &mut Tags<'_>,
         frame: Frame<'_>,
         used: usize,
     ) -> Result<FrameOutcome, Fault> {
         if self.channels.is_closed(frame.channel) && peek_id(frame.payload) != Ok(ChannelOpen::ID) {
-            return Self::closed_channel_method(reading, frame, used);
+            return Self::closed_channel_method(reading, tags, frame, used);
         }
         let method = decode(frame)?;
         if matches!(method, Method::ChannelCloseOk(_)) {
@@ -397,7 +398,8 @@ impl Incoming {
     /// The channel is closed, and a thread of the client used it as another closed it: nothing counts until
     /// it is opened again, and a close is answered.
     fn closed_channel_method(
-        reading: &mut Reading<'_>,
+        reading: &Reading<'_>,
+        tags: &mut Tags<'_>,
         frame: Frame<'_>,
         used: usize,
     ) -> Result<FrameOutcome, Fault> {
@@ -405,8 +407,7 @@ impl Incoming {
             if !reading.requests.is_empty() {
                 return Ok(FrameOutcome::AfterRequests);
             }
-            let mut outbox = reading.life.outbox.lock();
-            outbox.put(|out| ChannelCloseOk {}.encode_frame(frame.channel, out));
+            tags.locked().put(|out| ChannelCloseOk {}.encode_frame(frame.channel, out));
         }
         Ok(FrameOutcome::Bytes(used))
     }

@@ -170,6 +170,19 @@ fn nothing_counts_on_a_channel_that_was_closed_until_it_is_opened_again() {
     }
 }
 
+/// Settlements of nothing leave no request behind them, and hold the outbox.
+#[test]
+fn a_close_behind_settlements_of_nothing_is_answered() {
+    let mut talk = open(&[1, 2]);
+    talk.says(1, ChannelClose::default());
+    assert_eq!(talk.hears(), ["1 channel.close-ok"]);
+    let mut bytes = Vec::new();
+    BasicAck { delivery_tag: 0, multiple: true }.encode_frame(2, &mut bytes);
+    ChannelClose::default().encode_frame(1, &mut bytes);
+    talk.gets(&bytes);
+    assert_eq!(talk.hears(), ["1 channel.close-ok"]);
+}
+
 #[test]
 fn closes_that_cross_are_both_answered() {
     let mut talk = open(&[1]);

@@ -237,6 +237,24 @@ fn bodies_that_are_not_opaque_go_as_sections() {
     assert_eq!(properties.headers, None);
 }
 
+/// Of annotations for properties of AMQP 0-9-1 the type alone is a publisher's to give.
+#[test]
+fn annotations_are_no_other_properties_than_the_type() {
+    let mut sections = Vec::new();
+    amqp10::put_message_annotations(&mut sections, |items| {
+        items.put_symbol("x-basic-type", ValueRef::Str("order"));
+        items.put_symbol("x-basic-delivery-mode", ValueRef::U8(2));
+        items.put_symbol("x-basic-priority", ValueRef::U8(9));
+        items.put_symbol("x-basic-expiration", ValueRef::Str("1"));
+    });
+    Section::Data(b"m").encode(&mut sections);
+    let kind = Some(short("order"));
+    let (properties, _) = converted(&Kept::of(&sections).message());
+    assert_eq!(properties, Properties { kind: kind.clone(), ..Properties::default() });
+    let of_stream = delivered(&sections).properties;
+    assert_eq!((of_stream.kind, of_stream.delivery_mode, of_stream.priority), (kind, None, None));
+}
+
 #[test]
 fn annotations_that_the_broker_writes_are_not_kept() {
     let mut sections = Vec::new();

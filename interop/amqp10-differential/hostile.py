@@ -42,9 +42,7 @@ class Peer:
     def __init__(self, port, *output):
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.socket.settimeout(1)
-        self.n_read = 0
-        # The last bytes that came.
-        self.tail = b""
+        self.n_read = self.n_responses = 0
         self.say(*(output or [b"".join(LOGIN), begin()]))
 
     def say(self, *output):
@@ -61,15 +59,21 @@ class Peer:
         """Takes what has come, at most for so long."""
         deadline = time.monotonic() + wait_s
         while select.select([self.socket], [], [], max(0, deadline - time.monotonic()))[0]:
-            try:
-                data = self.socket.recv(1 << 18)
-            except OSError:
+            if not self.hear_once():
                 return False
-            if not data:
-                return False
-            self.n_read += len(data)
-            self.tail = (self.tail + data)[-(1 << 16) :]
         return True
+
+    def hear_once(self, wait_s=0.0):
+        """Whether something came."""
+        if not select.select([self.socket], [], [], wait_s)[0]:
+            return False
+        try:
+            data = self.socket.recv(1 << 18)
+        except OSError:
+            return False
+        self.n_read += len(data)
+        self.n_responses += data.count(b"http:response")
+        return bool(data)
 
 
 # How long this process attacks.
@@ -82,7 +86,7 @@ def until(seconds=None):
         yield
 
 
-PAIR = [sender(**PAIRED), receiver(handle=1, **PAIRED), credit(2**31, handle=1)]
+PAIR = [sender(**PAIRED), receiver(handle=1, **PAIRED), credit(2**31, handle=1, incoming_window=2**31 - 1)]
 
 
 def request(method, to, body=None, n=0, **fields):
@@ -91,16 +95,22 @@ def request(method, to, body=None, n=0, **fields):
 
 
 def requests(port, *asked, reads=True):
-    """Requests without an end, eight at a time as the credit says, or all at once by one who does not read."""
-    peers, n = [Peer(port, b"".join(LOGIN), begin(), *PAIR) for _ in range(4)], 0
+    """Requests without an end, eight at a time as the credit says; who reads no response waits a little for it."""
+    peers, n, n_answered = [], 0, 0
     for _ in until():
+        if not peers or not n % 4_000:
+            peers = [Peer(port, b"".join(LOGIN), begin(incoming_window=2**31 - 1), *PAIR) for _ in range(4)]
         for peer in peers:
             peer.say(*(request(*asked[k % len(asked)], n=n + k) for k in range(8)))
-            if reads:
-                peer.hear(0.005)
+            n_awaited = peer.n_responses + 8
+            while reads and peer.n_responses < n_awaited and peer.hear_once(0.5):
+                pass
+            n_answered += 8 - (n_awaited - peer.n_responses)
+        if not reads:
+            time.sleep(0.01)
         n += 8
-    for peer in peers:
-        peer.hear(0.2)
+    if reads:
+        print(f"    {n_answered} of {4 * n} requests were answered")
 
 
 def nested(levels):
@@ -205,7 +215,8 @@ def takes_all(port, reads=True):
         for peer in peers if reads else []:
             peer.hear(0.05)
         time.sleep(0.01)
-    print(f"    {sum(peer.n_read for peer in peers) >> 20} MiB were taken")
+    if reads:
+        print(f"    {sum(peer.n_read for peer in peers) >> 20} MiB were taken")
 
 
 def dynamic(port, capability, n_links=10_000, **fields):

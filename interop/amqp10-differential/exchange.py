@@ -216,7 +216,7 @@ class Exchange:
         return line
 
     def in_order(self, told):
-        """Dispositions come in any order beside other frames, links in any order beside each other."""
+        """The lines of a step; dispositions, which may come before or behind other frames, at its end."""
         return sorted(told, key=lambda line: line.startswith("disposition"))
 
 

@@ -351,6 +351,7 @@ def watched(port, pid, attacks=(), seconds=ATTACK_S):
 
 
 def attacked(attack, port, seconds):
+    """An attack, in a process of its own."""
     global attack_s
     attack_s = seconds
     attack.act(port, *attack.arguments, **attack.options)

@@ -153,7 +153,9 @@ impl ScriptedBroker {
                     if commits { Ok(()) } else { Err(Error::new(ErrorKind::NotFound, "no")) };
                 transaction_ended(front, session, number, result, more);
             }
-            LinkRequest::EndResponses(_) | LinkRequest::BeginTransactions(_) => {}
+            LinkRequest::EndResponses(_)
+            | LinkRequest::BeginTransactions(_)
+            | LinkRequest::DeleteQueue { .. } => {}
             LinkRequest::BeginSession(channel) => {
                 assert_eq!(self.n_published[usize::from(channel.0)], 0);
             }

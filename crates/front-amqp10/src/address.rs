@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! source  = "/queues/" queue | "/management" | dynamic
-//! target  = "/queues/" queue | "/exchanges/" exchange ["/" key] | "/management" | null
+//! target  = "/queues/" queue | "/exchanges/" exchange ["/" key] | "/management" | null | dynamic
 //! to      = "/queues/" queue | "/exchanges/" exchange ["/" key]     of a message, if the target is null
 //! ```
 //!
@@ -31,7 +31,7 @@ const EXCHANGES: &str = "/exchanges/";
 const TOLD_BYTES_MAX: usize = 255;
 /// The capability of a source that asks for a queue which is never stored.
 pub(crate) const VOLATILE_QUEUE: &str = "rabbitmq:volatile-queue";
-/// The capability of a source that asks for a queue which goes with its link.
+/// The capability of a source or target that asks for a queue which goes with its link.
 pub(crate) const TEMPORARY_QUEUE: &str = "temporary-queue";
 /// COMPAT: RabbitMQ's words for the deprecated feature `amqp_address_v1` that is not permitted.
 const VERSION_1: &str = "RabbitMQ AMQP address version 1 is unsupported. \
@@ -87,6 +87,8 @@ pub enum TargetAddress<'a> {
     Anonymous,
     /// The management node.
     Management,
+    /// A queue of the link's own that the broker names.
+    Temporary,
 }
 
 impl<'a> SourceAddress<'a> {
@@ -151,7 +153,8 @@ impl<'a> TargetAddress<'a> {
             return Err(invalid("Attach refused: the target is a coordinator"));
         };
         if target.dynamic {
-            return Err(not_dynamic("target"));
+            let is_known = target.capabilities.contains(TEMPORARY_QUEUE);
+            return if is_known { Ok(Self::Temporary) } else { Err(not_dynamic("target")) };
         }
         match target.address {
             None => Ok(Self::Anonymous),

@@ -15,7 +15,7 @@ use amqp10::{
 };
 use edge::{AuthFailure, Progress, Step, Tick, Timers};
 use session::{
-    Attachment, ChannelId, Control, CreditRequest, DeclaredNode, Error, LinkOp, LinkSource,
+    Attachment, ChannelId, Control, CreditRequest, DeclaredNode, Error, Flag, LinkOp, LinkSource,
     MethodTag, Negotiated, Op, Publish, PublishTarget, RefusalScope, Request, Settle, ShortString,
     Table, Value,
 };
@@ -274,6 +274,10 @@ impl ClientConnection {
                 let channel = broker_channel(credit.channel);
                 requests.push(Request::Flow(CreditRequest { channel, ..credit }));
             }
+            LinkRequest::DeleteQueue { channel, queue } => {
+                let (if_unused, if_empty) = (Flag::No, Flag::No);
+                requests.push(control(channel, Op::DeleteQueue { queue, if_unused, if_empty }));
+            }
             LinkRequest::BeginTransactions(channel) => {
                 requests.push(control(channel, Op::OpenChannel));
                 requests.push(control(channel, Op::EnableTransactions));
@@ -305,9 +309,10 @@ fn renews_token(request: &Request) -> bool {
 fn attach_op(asked: &AttachAsked, version_1: bool) -> Result<LinkOp, ProtocolFault> {
     let attach = asked.attach().ok_or_else(|| ProtocolFault::link(Condition::DecodeError, ""))?;
     match attach.role {
-        Role::Sender => Ok(match declared_target(&attach) {
-            Some(node) => LinkOp::AttachDeclared(Box::new(node)),
-            None => LinkOp::AttachPublisher(asked.target.clone()),
+        Role::Sender => Ok(match (attach.target, declared_target(&attach)) {
+            (Some(LinkTarget::Terminus(target)), _) if target.dynamic => LinkOp::MakeTarget,
+            (_, Some(node)) => LinkOp::AttachDeclared(Box::new(node)),
+            (_, None) => LinkOp::AttachPublisher(asked.target.clone()),
         }),
         Role::Receiver => consumer_op(&attach, version_1),
     }

@@ -74,6 +74,8 @@ pub(crate) struct IncomingLink {
     pub(crate) link: LinkId,
     /// The exchange and key of the messages; none if each of them says its own, and for the management node.
     pub(crate) target: Option<PublishTarget>,
+    /// The queue that was made for the link, and goes with it.
+    pub(crate) made: Option<ShortString>,
     snd_settle_mode: SenderSettleMode,
     delivery_count: SerialNumber,
     credit: u32,
@@ -122,6 +124,7 @@ impl IncomingLink {
         Self {
             link,
             target: None,
+            made: None,
             snd_settle_mode,
             delivery_count,
             credit: LINK_CREDIT,

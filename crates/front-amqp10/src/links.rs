@@ -10,6 +10,7 @@ use amqp10::{
     ReceiverSettleMode, Role, SenderSettleMode, SerialNumber, SourceTerminus, Symbol, Symbols,
     ValueRef,
 };
+use session::ShortString;
 
 /// The outcomes that messages may have.
 const OUTCOMES: [&str; 4] =
@@ -54,6 +55,11 @@ pub(crate) fn forget_partials(links: &mut [LinkState], unfinished_bytes: &mut us
             | LinkState::Detached => {}
         }
     }
+}
+
+/// The queue that was made for a link, which goes with it.
+pub(crate) fn take_made(link: &mut LinkState) -> Option<ShortString> {
+    if let LinkState::Incoming(link) = link { link.made.take() } else { None }
 }
 
 /// A link that the broker attaches.

@@ -6,6 +6,7 @@ use conversion::{DeliveryAttempt, to_amqp10};
 use message::MessageRef;
 use session::{
     ChannelId, CreditRequest, LinkId, Modification, Position, Publish, PublishTarget, Settle,
+    ShortString,
 };
 
 /// A link of a connection, as its client names it.
@@ -49,6 +50,13 @@ pub enum LinkRequest {
     Manage(Box<ManagementCall>),
     /// The link on which responses of the management node go out is gone.
     EndResponses(LinkHandle),
+    /// Delete the queue that was made for a link which is gone.
+    DeleteQueue {
+        /// The session's channel.
+        channel: ChannelId,
+        /// The name of the queue.
+        queue: ShortString,
+    },
     /// Begin to keep what transactions of a session do, on this channel, until [`LinkRequest::Discharge`].
     BeginTransactions(ChannelId),
     /// End a transaction; answered by `discharged`.

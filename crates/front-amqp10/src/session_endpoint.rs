@@ -254,6 +254,9 @@ impl SessionEndpoint {
             }
             LinkState::Incoming(mut link) => {
                 link.forget_partial(io.limits.unfinished_bytes);
+                let channel = ChannelId(self.channel);
+                io.requests
+                    .extend(link.made.map(|queue| LinkRequest::DeleteQueue { channel, queue }));
                 Some(link.link)
             }
             LinkState::Outgoing(link) => {

@@ -16,6 +16,9 @@ pub enum LinkOp {
     /// Attach a consumer to a queue that is made for it, and goes with it; answered by
     /// [`LinkEvent::NodeMade`], then as the former.
     AttachTemporary(Attachment),
+    /// Attach a publisher to a queue that is made for it, which the front deletes; answered by
+    /// [`LinkEvent::NodeMade`], then by [`LinkEvent::PublisherAttached`].
+    MakeTarget,
     /// Attach a consumer of direct replies, to a queue of its own that is never stored; answered by
     /// [`LinkEvent::RepliesAttached`].
     AttachReplies {
@@ -54,6 +57,14 @@ pub struct DeclaredNode {
     pub consumer: Option<Attachment>,
 }
 
+impl PublishTarget {
+    /// A queue, by the default exchange.
+    #[must_use]
+    pub fn queue(queue: ShortString) -> Self {
+        Self { exchange: ShortString::default(), routing_key: Some(queue) }
+    }
+}
+
 /// An event of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkEvent {
@@ -64,7 +75,7 @@ pub enum LinkEvent {
         /// The broker's name for the link.
         link: LinkId,
     },
-    /// A queue is made for a consumer, which is attached next.
+    /// A queue is made for a link, which is attached next.
     NodeMade {
         /// The client's request.
         origin: MethodTag,

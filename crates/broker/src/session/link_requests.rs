@@ -1,7 +1,7 @@
 //! Requests of clients whose links are requests of their own.
 
 use super::client::Client;
-use super::definitions::DefinitionRequests;
+use super::definitions::{DeclaredQueue, DefinitionRequests};
 use super::links::{Links, give_back_link};
 use super::read_source::address_of;
 use super::{Handled, access, direct_reply_to};
@@ -27,6 +27,10 @@ impl LinkRequests<'_> {
             LinkOp::AttachConsumer(consume) => self.attach_consumer(control, consume).await,
             LinkOp::AttachPublisher(target) => self.attach_publisher(control, target.as_ref()),
             LinkOp::AttachDeclared(node) => self.attach_declared(control, node).await,
+            LinkOp::MakeTarget => {
+                self.make_queue(control, false).await?;
+                self.attach_publisher(control, None)
+            }
             LinkOp::AttachTemporary(consume) => self.attach_temporary(control, consume).await,
             LinkOp::AttachReplies { consumer_tag } => self.attach_replies(control, consumer_tag),
             LinkOp::ReviewRights(targets) => self.review_rights(control.channel, targets),
@@ -79,11 +83,7 @@ impl LinkRequests<'_> {
             Some(consume) => {
                 self.attach_consumer(control, &Attachment { queue, ..consume.clone() }).await
             }
-            None => {
-                let exchange = ShortString::default();
-                let target = PublishTarget { exchange, routing_key: Some(queue) };
-                self.attach_publisher(control, Some(&target))
-            }
+            None => self.attach_publisher(control, Some(&PublishTarget::queue(queue))),
         }
     }
 
@@ -153,25 +153,36 @@ impl LinkRequests<'_> {
         control: &Control,
         consume: &Attachment,
     ) -> Result<Handled, Error> {
-        let declare = QueueDeclaration {
-            queue: ShortString::default(),
-            passive: false,
-            durable: false,
-            exclusive: true,
-            auto_delete: true,
-            arguments: Table::new(),
-        };
-        let requests = &mut DefinitionRequests(self.client);
-        let made = requests.declare_named(control.channel, &declare, "amq.dyn-").await?;
+        let made = self.make_queue(control, true).await?;
         let queue = ShortString::truncated(&made.name);
-        let node = LinkEvent::NodeMade { origin: control.origin, queue: queue.clone() };
-        self.client.turn.tell(|sink| sink.event(Event::Link(node.clone())));
         let attached =
             self.attach_consumer(control, &Attachment { queue, ..consume.clone() }).await;
         if let Some(queue) = made.queue.filter(|_| attached.is_err()) {
             self.client.access.broker.changes().drop_queue(queue.id()).await;
         }
         attached
+    }
+
+    /// Makes an exclusive queue for a link, and tells of it.
+    async fn make_queue(
+        &mut self,
+        control: &Control,
+        auto_delete: bool,
+    ) -> Result<DeclaredQueue, Error> {
+        let declare = QueueDeclaration {
+            queue: ShortString::default(),
+            passive: false,
+            durable: false,
+            exclusive: true,
+            auto_delete,
+            arguments: Table::new(),
+        };
+        let requests = &mut DefinitionRequests(self.client);
+        let made = requests.declare_named(control.channel, &declare, "amq.dyn-").await?;
+        let queue = ShortString::truncated(&made.name);
+        let node = LinkEvent::NodeMade { origin: control.origin, queue };
+        self.client.turn.tell(|sink| sink.event(Event::Link(node.clone())));
+        Ok(made)
     }
 
     fn attach_replies(

@@ -9,7 +9,10 @@ use crate::fault::{FaultScope, ProtocolFault};
 use crate::management::ManagementAnswer;
 use crate::requests::{AttachedLink, LinkHandle, LinkRequest};
 use crate::transactions::{discharged_by, session_of};
-use amqp10::{Condition, MapRef, SourceTerminus, Symbol, Symbols, ValueRef};
+use amqp10::{
+    Condition, LinkTarget, MapRef, SourceTerminus, Symbol, Symbols, TargetTerminus,
+    TerminusDurability, ValueRef,
+};
 use session::{ChannelId, Error, ErrorKind, Event, LinkEvent, LinkId, MethodTag, ShortString};
 
 /// The broker's number of a session: 0 is none there.
@@ -54,7 +57,7 @@ impl LockedServer {
             }
             Event::ConsumerCancelled { channel, link, .. } => self.consumer_gone(channel, link),
             Event::Link(LinkEvent::PublisherAttached { origin, link }) => {
-                self.attached(attached_key(origin), link, None);
+                self.publisher_attached(attached_key(origin), link);
             }
             Event::Link(LinkEvent::RepliesAttached { origin, link, queue }) => {
                 self.replies_attached(attached_key(origin), link, &queue);
@@ -125,6 +128,24 @@ impl LockedServer {
     fn replies_attached(&mut self, key: LinkHandle, link: LinkId, queue: &ShortString) {
         self.consumers.add(link, ConsumerLink::new(key));
         self.node_attached(key, link, queue, VOLATILE_QUEUE);
+    }
+
+    fn publisher_attached(&mut self, key: LinkHandle, link: LinkId) {
+        let Some(queue) = self.consumers.take_node(key) else {
+            return self.attached(key, link, None);
+        };
+        let address = queue_address(queue.as_bytes());
+        let target = LinkTarget::Terminus(TargetTerminus {
+            address: Some(ValueRef::Str(&address)),
+            durable: TerminusDurability::None,
+            expiry_policy: Symbol("link-detach"),
+            timeout: 0,
+            dynamic: true,
+            dynamic_node_properties: MapRef::EMPTY,
+            capabilities: Symbols::One(TEMPORARY_QUEUE),
+        });
+        let attached = AttachedLink { link, source: None, target: Some(target), filters: None };
+        self.server.attached(key, Ok(attached), &mut self.follow_up);
     }
 
     /// A link is attached to a queue of its own.

@@ -14,7 +14,9 @@ use crate::management_links::{
 };
 use crate::outgoing::OutgoingLink;
 use crate::requests::{AttachAsked, AttachResult, AttachedLink, LinkHandle, LinkRequest};
-use amqp10::{Attach, Condition, Detach, LinkTarget, Performative, Role, SenderSettleMode};
+use amqp10::{
+    Attach, Condition, Detach, LinkTarget, Performative, Role, SenderSettleMode, TargetTerminus,
+};
 use session::{ChannelId, LinkId, PublishTarget, ShortString};
 
 impl SessionEndpoint {
@@ -174,7 +176,10 @@ impl SessionEndpoint {
         let state = match asked.role {
             Role::Sender => {
                 let count = asked.initial_delivery_count.unwrap_or_default();
-                let link = IncomingLink::new(link, asked.snd_settle_mode, count).to(target);
+                let mut link = IncomingLink::new(link, asked.snd_settle_mode, count);
+                link.made = made_queue(attached);
+                let target = target.or_else(|| link.made.clone().map(PublishTarget::queue));
+                let link = link.to(target);
                 let flow = link.flow(handle, self.windows.flow());
                 Performative::Flow(flow).encode_frame(self.channel, io.out);
                 LinkState::Incoming(Box::new(link))
@@ -230,13 +235,23 @@ fn publish_target(
         TargetAddress::Exchange { exchange, routing_key } => {
             (short(&exchange)?, routing_key.as_deref().map(short).transpose()?)
         }
-        TargetAddress::Anonymous => return Ok(None),
+        TargetAddress::Anonymous | TargetAddress::Temporary => return Ok(None),
         TargetAddress::Management => {
             let text = "/management not supported";
             return Err(ProtocolFault::link(Condition::NotImplemented, text));
         }
     };
     Ok(Some(PublishTarget { exchange, routing_key }))
+}
+
+/// The queue that was made for a publisher's link.
+fn made_queue(attached: &AttachedLink<'_>) -> Option<ShortString> {
+    let Some(LinkTarget::Terminus(made)) = attached.target else { return None };
+    let at_address = LinkTarget::Terminus(TargetTerminus { dynamic: false, ..made });
+    match TargetAddress::of_target(&at_address, false) {
+        Ok(TargetAddress::Queue(queue)) => short(&queue).ok(),
+        _ => None,
+    }
 }
 
 fn short(name: &[u8]) -> Result<ShortString, ProtocolFault> {

@@ -159,6 +159,7 @@ impl Talk {
                 | LinkRequest::EndResponses(_)
                 | LinkRequest::Credit(_)
                 | LinkRequest::BeginTransactions(_)
+                | LinkRequest::DeleteQueue { .. }
                 | LinkRequest::EndSession(_)
                 | LinkRequest::CloseConnection => {}
             }
@@ -211,6 +212,7 @@ impl Talk {
                 format!("manage {} {}", it.responses.handle, it.sections.len())
             }
             LinkRequest::EndResponses(link) => format!("end responses {}", link.handle),
+            LinkRequest::DeleteQueue { queue, .. } => format!("delete {}", queue.to_text()),
             LinkRequest::BeginTransactions(channel) => format!("transactions {}", channel.0),
             LinkRequest::Discharge { channel, number, commits, .. } => {
                 format!("discharge {} {number} commits {commits}", channel.0)

@@ -2,12 +2,13 @@
 
 use crate::harness::{M, Talk, id, key, message, publisher, whole};
 use amqp10::{
-    Attach, DeliveryOutcome, DeliveryState, Detach, Performative, ReceiverSettleMode,
-    SenderSettleMode, SerialNumber, Transfer,
+    Attach, DeliveryOutcome, DeliveryState, Detach, End, LinkTarget, Performative,
+    ReceiverSettleMode, SenderSettleMode, SerialNumber, Symbols, TargetTerminus, Transfer,
+    ValueRef,
 };
-use front_amqp10::{ConnectionSettings, LinkRequest, ProtocolFault};
+use front_amqp10::{AttachedLink, ConnectionSettings, LinkRequest, ProtocolFault};
 use message::Refusal;
-use session::{ChannelId, Confirmation, Error, ErrorKind, RefusedBy};
+use session::{ChannelId, Confirmation, Error, ErrorKind, LinkId, RefusedBy};
 use testing::amqp10_client::{message_to, publisher_to};
 
 const SESSION: ChannelId = ChannelId(0);
@@ -22,6 +23,32 @@ fn attached_with(attach: Attach<'_>) -> Talk {
     talk.hears();
     talk.takes_asked();
     talk
+}
+
+#[test]
+fn a_queue_that_was_made_for_a_link_is_deleted_with_it() {
+    let dynamic = || {
+        let publisher = publisher_to(0, None);
+        let Some(LinkTarget::Terminus(target)) = publisher.target else { panic!("a publisher") };
+        let capabilities = Symbols::One("temporary-queue");
+        let target = TargetTerminus { dynamic: true, capabilities, ..target };
+        Attach { target: Some(LinkTarget::Terminus(target)), ..publisher }
+    };
+    let Some(LinkTarget::Terminus(target)) = dynamic().target else { panic!("a publisher") };
+    let address = Some(ValueRef::Str("/queues/made"));
+    let target = Some(LinkTarget::Terminus(TargetTerminus { address, ..target }));
+    let made = AttachedLink { link: LinkId(100), source: None, target, filters: None };
+    let detach = Performative::Detach(Detach { handle: 0, closed: true, error: None });
+    let end = Performative::End(End { error: None });
+    for (ends, asked) in [(detach, "detach 100"), (end, "end 0")] {
+        let mut talk = Talk::begun();
+        talk.attaches = false;
+        talk.says(&Performative::Attach(Box::new(dynamic())));
+        talk.front.attached(key(0), Ok(made), &mut Vec::new());
+        talk.transfers(whole(0, 0), M);
+        talk.says(&ends);
+        assert_eq!(talk.takes_asked()[1..], ["publish '' 'made' inline 6", "delete made", asked]);
+    }
 }
 
 fn part(handle: u32, n: Option<u32>, more: bool) -> Transfer<'static> {

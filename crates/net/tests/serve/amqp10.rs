@@ -1,7 +1,10 @@
 //! AMQP 1.0 on the port of AMQP 0-9-1, with a client of each.
 
 use crate::site::Site;
-use amqp10::{Flow, Performative, ProtocolLayer, Role, Section, SenderSettleMode, ValueRef};
+use amqp10::{
+    Attach, Detach, Flow, FrameType, LinkTarget, Performative, ProtocolLayer, Role, Section,
+    SenderSettleMode, Symbols, TargetTerminus, ValueRef,
+};
 use amqp091::method::{BasicGet, ExchangeDeclare, QueueDeclare, QueueDelete};
 use amqp091::{PropertiesRef, ShortString, Table, TableRef, Value};
 use broker::{Alarm, Count};
@@ -136,6 +139,34 @@ async fn clients_are_listed_and_counted_by_protocol() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dynamic_target_is_a_queue_that_goes_with_its_link() {
+    let site = site();
+    let mut peer = Peer::begun(site.address, GUEST, "/");
+    let publisher = amqp10_client::publisher_to(0, None);
+    let Some(LinkTarget::Terminus(target)) = publisher.target else { panic!("a publisher") };
+    let capabilities = Symbols::One("temporary-queue");
+    let target = TargetTerminus { dynamic: true, capabilities, ..target };
+    let attach = Attach { target: Some(LinkTarget::Terminus(target)), ..publisher };
+    peer.says(&Performative::Attach(Box::new(attach)));
+    let answer = peer.frame(FrameType::Amqp);
+    let Ok((Performative::Attach(answer), _)) = Performative::decode(&answer) else {
+        panic!("an attach")
+    };
+    let Some(LinkTarget::Terminus(target)) = answer.target else { panic!("a target") };
+    let Some(ValueRef::Str(address)) = target.address else { panic!("an address") };
+    assert!(address.starts_with("/queues/amq.dyn-") && target.dynamic, "{address}");
+    peer.transfers(0, false, b"m");
+    assert_eq!(peer.hears(), "settled 0..=0 accepted true");
+    peer.attaches(Role::Receiver, address);
+    assert_eq!(peer.hears(), "attach Sender");
+    peer.gives_credit(0, 1);
+    assert_eq!(peer.hears(), "transfer 0 m");
+    peer.says(&Performative::Detach(Detach { handle: 0, closed: true, error: None }));
+    assert_eq!(peer.hears(), "detach");
+    assert_eq!(peer.hears(), "detach amqp:resource-deleted");
+}
+
 /// Sections whose header in AMQP 0-9-1 is larger than the smallest frames, and those that are not.
 fn put_many(out: &mut Vec<u8>, n_properties: u32) {
     amqp10::put_application_properties(out, |items| {
@@ -212,7 +243,7 @@ async fn links_are_refused_alone() {
         assert!(peer.hears().starts_with("attach"));
         assert_eq!(peer.hears(), format!("detach {condition}"));
         let handle = u32::from(role == Role::Receiver);
-        peer.says(&Performative::Detach(amqp10::Detach { handle, closed: true, error: None }));
+        peer.says(&Performative::Detach(Detach { handle, closed: true, error: None }));
     }
     let mut old = Client::guest(site.address);
     old.declare("brief");

@@ -17,6 +17,7 @@ import jakarta.jms.MessageProducer;
 import jakarta.jms.Queue;
 import jakarta.jms.Session;
 import jakarta.jms.StreamMessage;
+import jakarta.jms.TemporaryQueue;
 import java.util.List;
 
 /** Queues, types of messages, acknowledgements, temporary queues. */
@@ -103,7 +104,7 @@ final class Queues {
   private static void temporary(Bench bench) throws Exception {
     Session session = bench.session();
     Queue requests = bench.queue(session, "classic");
-    Queue replies = session.createTemporaryQueue();
+    TemporaryQueue replies = session.createTemporaryQueue();
     Message request = session.createTextMessage("ping");
     request.setJMSReplyTo(replies);
     session.createProducer(requests).send(request);
@@ -115,5 +116,13 @@ final class Queues {
     send(session, replies, "again");
     equal(List.of("again"), take(consumer, 1), "a message of its own");
     none(consumer);
+    consumer.close();
+    replies.delete();
+    try {
+      server.createProducer(received.getJMSReplyTo());
+      that(false, "a queue that is deleted has no producers");
+    } catch (JMSException refused) {
+      that(refused.getMessage().contains("no queue"), refused.getMessage());
+    }
   }
 }

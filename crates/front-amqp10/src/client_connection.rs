@@ -133,8 +133,7 @@ impl ClientConnection {
         let mut progress = locked.server.read(input, &mut self.asked);
         self.heads = std::mem::take(&mut locked.server.life.heads);
         // Answers of the broker may bring further requests: they are taken before anything else is read.
-        let is_asked = |it: &_| matches!(it, LinkRequest::Attach(_) | LinkRequest::Manage(_));
-        if self.asked.iter().any(is_asked) && matches!(progress.step, Step::More) {
+        if self.asked.iter().any(may_bring_others) && matches!(progress.step, Step::More) {
             progress.step = Step::Again;
         }
         for request in std::mem::take(&mut self.asked) {
@@ -303,6 +302,16 @@ impl ClientConnection {
 /// Whether a request puts a token, with which the rights of all links are looked at anew.
 fn renews_token(request: &Request) -> bool {
     matches!(request, Request::Control(control) if matches!(control.op, Op::UpdateSecret { .. }))
+}
+
+/// Whether the broker's answer to a request may bring further ones.
+fn may_bring_others(request: &LinkRequest) -> bool {
+    // A refusal in a transaction may end the session.
+    matches!(request, LinkRequest::Publish(publish) if publish.mandatory)
+        || matches!(
+            request,
+            LinkRequest::Attach(_) | LinkRequest::Manage(_) | LinkRequest::Discharge { .. }
+        )
 }
 
 /// The broker's part of an attach.

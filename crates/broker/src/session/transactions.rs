@@ -192,11 +192,16 @@ fn lost(text: &'static str) -> Error {
 /// The fate of messages that a transaction which does not commit has settled, of those that were
 /// delivered on other channels: they come again.
 pub(super) fn undone(tx: &Tx, links: &Links, channel: ChannelId) -> Vec<Settle> {
+    // A channel's transactions settle on its own links alone, or, of a client of links, on none of them.
+    let first = tx.settles.iter().find_map(|settle| links.get(settle.link));
+    if first.is_none_or(|link| link.channel() == channel) {
+        return Vec::new();
+    }
     let of_others = tx.settles.iter().filter_map(|settle| {
         let channel = links.get(settle.link)?.channel();
         Some(Settle { channel, outcome: Outcome::Modified, ..*settle })
     });
-    of_others.filter(|settle| settle.channel != channel).collect()
+    of_others.collect()
 }
 
 /// A copy of a publish that does not depend on the input it came in.

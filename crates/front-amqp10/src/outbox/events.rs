@@ -6,6 +6,7 @@ use super::responses::is_of_management;
 use crate::address::{TEMPORARY_QUEUE, VOLATILE_QUEUE, queue_address};
 use crate::connection::{ServerConnection, transaction_ended};
 use crate::fault::{FaultScope, ProtocolFault};
+use crate::life::ConnectionPhase;
 use crate::management::ManagementAnswer;
 use crate::requests::{AttachedLink, LinkHandle, LinkRequest};
 use crate::transactions::{discharged_by, session_of};
@@ -119,7 +120,9 @@ impl LockedServer {
         match session_of(channel, server.life.channel_max()) {
             Some(session) => {
                 let ServerConnection { life, sessions, .. } = server;
-                sessions.fail(life, session.0, &fault, follow_up);
+                if life.phase == ConnectionPhase::Running {
+                    sessions.fail(life, session.0, &fault, follow_up);
+                }
             }
             None => server.broker_ends(LinkHandle { channel, handle: 0 }, &fault),
         }

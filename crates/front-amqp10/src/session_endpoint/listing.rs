@@ -5,7 +5,6 @@ use crate::address::SourceAddress;
 use crate::links::LinkState;
 use amqp10::{Attach, LinkTarget, Role, SourceTerminus, ValueRef};
 use session::{ChannelId, ListedLink, ListedSession, PublishTarget, ShortString};
-use std::collections::BTreeMap;
 
 /// Bytes of filters that are kept for listings; larger ones are not shown.
 const FILTER_BYTES_MAX: usize = 4_096;
@@ -22,7 +21,7 @@ struct LinkName {
 
 /// The names of a session's links, by handle.
 #[derive(Debug, Default)]
-pub(super) struct LinkNames(BTreeMap<u32, LinkName>);
+pub(super) struct LinkNames(Vec<Option<Box<LinkName>>>);
 
 impl LinkNames {
     /// Notes the names of a link that is put in place with this answer.
@@ -47,12 +46,25 @@ impl LinkNames {
         }
         let name =
             LinkName { name: ShortString::truncated(answer.name), address, filter: filter.into() };
-        self.0.insert(answer.handle, name);
+        let index = index_of(answer.handle);
+        if index >= self.0.len() {
+            self.0.resize_with(index + 1, Option::default);
+        }
+        if let Some(place) = self.0.get_mut(index) {
+            *place = Some(Box::new(name));
+        }
     }
 
     pub(super) fn forget(&mut self, handle: u32) {
-        self.0.remove(&handle);
+        if let Some(place) = self.0.get_mut(index_of(handle)) {
+            *place = None;
+        }
     }
+}
+
+/// The place of a handle, which is no higher than those of a session may be.
+fn index_of(handle: u32) -> usize {
+    usize::try_from(handle).unwrap_or(usize::MAX)
 }
 
 impl LinkName {
@@ -86,28 +98,28 @@ impl LinkName {
 /// The session as listings show it.
 pub(crate) fn listed(session: &SessionEndpoint) -> ListedSession {
     let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
-    for (handle, names) in &session.names.0 {
-        let state = usize::try_from(*handle).ok().and_then(|index| session.links.get(index));
-        let mut link = names.listed(*handle);
+    for ((handle, names), state) in (0..).zip(&session.names.0).zip(&session.links) {
+        let Some(names) = names else { continue };
+        let mut link = names.listed(handle);
         match state {
-            Some(LinkState::Incoming(state) | LinkState::Coordinator(state)) => {
+            LinkState::Incoming(state) | LinkState::Coordinator(state) => {
                 state.list(&mut link);
                 incoming.push(link);
             }
-            Some(LinkState::Requests(state)) => {
+            LinkState::Requests(state) => {
                 state.incoming.list(&mut link);
                 incoming.push(link);
             }
-            Some(LinkState::Outgoing(state)) => {
+            LinkState::Outgoing(state) => {
                 state.list(&mut link);
                 link.queue = names.queue();
                 outgoing.push(link);
             }
-            Some(LinkState::Responses(state)) => {
+            LinkState::Responses(state) => {
                 state.list(&mut link);
                 outgoing.push(link);
             }
-            Some(LinkState::Free | LinkState::Attaching(_) | LinkState::Detached) | None => {}
+            LinkState::Free | LinkState::Attaching(_) | LinkState::Detached => {}
         }
     }
     ListedSession {

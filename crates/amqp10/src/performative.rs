@@ -152,6 +152,26 @@ impl Performative<'_> {
     }
 }
 
+impl Transfer<'_> {
+    /// A transfer of a link that says nothing else.
+    #[must_use]
+    pub const fn on(handle: u32) -> Self {
+        Self {
+            handle,
+            delivery_id: None,
+            delivery_tag: None,
+            message_format: None,
+            settled: None,
+            more: false,
+            rcv_settle_mode: None,
+            state: None,
+            resume: false,
+            aborted: false,
+            batchable: false,
+        }
+    }
+}
+
 impl<'a> Flow<'a> {
     /// A flow with these windows, which says nothing of a link.
     #[must_use]

@@ -111,17 +111,11 @@ impl WholeTransfer {
 
     fn transfer<'t>(&self, tag: Option<&'t [u8; 4]>) -> Transfer<'t> {
         Transfer {
-            handle: self.handle,
             delivery_id: Some(self.delivery_id),
             delivery_tag: Some(DeliveryTag(tag.map_or(&[], |tag| tag))),
             message_format: Some(0),
             settled: Some(tag.is_none()),
-            more: false,
-            rcv_settle_mode: None,
-            state: None,
-            resume: false,
-            aborted: false,
-            batchable: false,
+            ..Transfer::on(self.handle)
         }
     }
 }

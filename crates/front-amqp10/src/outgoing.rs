@@ -113,17 +113,11 @@ impl DeliveryHead {
         let tag = tag.as_ref().map_or(&[][..], |tag| tag.as_slice());
         let is_first = n_sent == 0;
         let mut transfer = Transfer {
-            handle: self.handle,
             delivery_id: is_first.then_some(self.id),
             delivery_tag: is_first.then_some(DeliveryTag(tag)),
             message_format: is_first.then_some(0),
             settled: is_first.then_some(self.tag.is_none()),
-            more: false,
-            rcv_settle_mode: None,
-            state: None,
-            resume: false,
-            aborted: false,
-            batchable: false,
+            ..Transfer::on(self.handle)
         };
         let mut n_put = 0;
         put_frame(out, FrameType::Amqp, sender.channel, |out| {

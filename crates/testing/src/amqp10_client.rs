@@ -160,16 +160,9 @@ pub fn message_about(subject: &str, body: &[u8]) -> Vec<u8> {
 /// A transfer that is the whole of delivery `n` of a session.
 pub const fn transfer(handle: u32, n: u32) -> Transfer<'static> {
     Transfer {
-        handle,
         delivery_id: Some(SerialNumber::new(n)),
         delivery_tag: Some(DeliveryTag(b"t")),
         message_format: Some(0),
-        settled: None,
-        more: false,
-        rcv_settle_mode: None,
-        state: None,
-        resume: false,
-        aborted: false,
-        batchable: false,
+        ..Transfer::on(handle)
     }
 }

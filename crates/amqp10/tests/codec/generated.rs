@@ -9,8 +9,6 @@ use amqp10::{
 };
 use proptest::prelude::*;
 
-use crate::performatives::transfer;
-
 /// An attach with nothing but what it must have.
 pub(crate) const fn attach() -> Attach<'static> {
     Attach {
@@ -229,7 +227,7 @@ impl Parts {
                 more: self.has(5),
                 state: self.state(),
                 aborted: self.has(6),
-                ..transfer()
+                ..amqp10::Transfer::on(0)
             }),
             5 => Performative::Disposition(Disposition {
                 role,

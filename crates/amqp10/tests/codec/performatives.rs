@@ -20,23 +20,6 @@ fn encoded(performative: &Performative<'_>) -> Vec<u8> {
     out
 }
 
-/// A transfer with nothing but its handle.
-pub(crate) const fn transfer() -> Transfer<'static> {
-    Transfer {
-        handle: 0,
-        delivery_id: None,
-        delivery_tag: None,
-        message_format: None,
-        settled: None,
-        more: false,
-        rcv_settle_mode: None,
-        state: None,
-        resume: false,
-        aborted: false,
-        batchable: false,
-    }
-}
-
 /// Artemis writes capabilities as an array of eight-bit symbols, and nulls in between.
 #[test]
 fn open_of_artemis() {
@@ -90,7 +73,7 @@ fn transfer_with_its_payload() {
         delivery_tag: Some(DeliveryTag(b"\x00")),
         message_format: Some(0),
         settled: Some(false),
-        ..transfer()
+        ..Transfer::on(0)
     };
     assert_eq!((channel, performative), (5, Performative::Transfer(expected)));
     assert_eq!(payload, b"\x00\x53\x75\xa0\x01\x7e");

@@ -70,17 +70,11 @@ pub(crate) fn template(
 /// The first transfer of a message; those behind it do not name the delivery again.
 const fn first(is_settled: bool) -> Transfer<'static> {
     Transfer {
-        handle: HANDLE,
         delivery_id: Some(SerialNumber::new(NUMBER_MARK)),
         delivery_tag: Some(DeliveryTag(&TAG_MARK)),
         message_format: Some(0),
         settled: if is_settled { Some(true) } else { None },
-        more: false,
-        rcv_settle_mode: None,
-        state: None,
-        resume: false,
-        aborted: false,
-        batchable: false,
+        ..Transfer::on(HANDLE)
     }
 }
 

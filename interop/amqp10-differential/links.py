@@ -245,19 +245,19 @@ for kind in ("classic", "quorum", "stream"):
         "sender-role": {"state": ACCEPTED, "role": False}, "no-first": {"state": ACCEPTED, "first": None},
     } if kind != "stream" else {"released": {"state": RELEASED},
     "modified": {"state": modified(delivery_failed=True)}},
-        lambda **fields: [settle(**fields), credit(9, delivery_count=1, next_incoming_id=1, drain=True)],
-        before=[*before, attach, credit(1)])
+        lambda **fields: [credit(1), settle(**fields), credit(9, delivery_count=1, next_incoming_id=1, drain=True)],
+        before=[*before, attach])
 for kind in ("classic", "quorum"):
     before = [*LOGIN, *SESSION, legacy("declare", QUEUE + "d", {}), *published(
-        kind=kind, dead_letter_exchange="", dead_letter_routing_key=QUEUE + "d"), receiver(), credit(1)]
+        kind=kind, dead_letter_exchange="", dead_letter_routing_key=QUEUE + "d"), receiver()]
     table(f"{kind}-dead-letters", {
         "rejected": rejected(), "undeliverable": modified(undeliverable_here=True),
         "annotated": modified(undeliverable_here=True, message_annotations=symbols(x_why="w")),
-    }, lambda state: [settle(state), receiver(Q + "d", handle=1), credit(1, handle=1, next_incoming_id=1)],
+    }, lambda state: [credit(1), settle(state), receiver(Q + "d", handle=1), credit(1, handle=1, next_incoming_id=1)],
     before=before)
-case("settle-twice", settle(ACCEPTED), settle(ACCEPTED), before=[*LOGIN, *SESSION, *TAKES, credit(1)])
-case("settle-range", settle(ACCEPTED, 0, 2, settled=False), before=[*LOGIN, *SESSION, *TAKES, credit(3)])
-case("settle-then-end", f("end"), begin(), receiver() + credit(), before=[*LOGIN, *SESSION, *TAKES, credit(2)])
+case("settle-twice", credit(1), settle(ACCEPTED), settle(ACCEPTED), before=[*LOGIN, *SESSION, *TAKES])
+case("settle-range", credit(3), settle(ACCEPTED, 0, 2, settled=False), before=[*LOGIN, *SESSION, *TAKES])
+case("settle-then-end", credit(2), f("end"), begin(), receiver() + credit(), before=[*LOGIN, *SESSION, *TAKES])
 case("second-takes", receiver(rcv_settle_mode=1), credit(1), settle(ACCEPTED, settled=False), before=[*LOGIN,
     *SESSION, *published()])
 case("frames-512", receiver(), credit(1), before=[SASL, init(), AMQP, opened(max_frame_size=512), begin(),

@@ -29,6 +29,9 @@ const CLOSING_MS: u64 = 10_000;
 /// Looks, in each idle-time-out of a client, at whether something was sent: two are half of it.
 const CHECKS_PER_IDLE_TIME_OUT: u64 = 4;
 
+/// A read that brings as many requests leaves the memory of their list to the next.
+const BUSY_REQUESTS_MIN: usize = 16;
+
 /// A client's connection.
 #[derive(Debug)]
 pub struct ClientConnection {
@@ -136,8 +139,11 @@ impl ClientConnection {
         if self.asked.iter().any(may_bring_others) && matches!(progress.step, Step::More) {
             progress.step = Step::Again;
         }
-        for request in std::mem::take(&mut self.asked) {
-            self.translate(&mut locked, request, requests);
+        let mut asked = std::mem::take(&mut self.asked);
+        let is_busy = asked.len() >= BUSY_REQUESTS_MIN;
+        asked.drain(..).for_each(|request| self.translate(&mut locked, request, requests));
+        if is_busy {
+            self.asked = asked;
         }
         locked.resume_windows();
         locked.flush();
@@ -253,7 +259,7 @@ impl ClientConnection {
             }
             LinkRequest::Settle(settle) => requests.push(settled(settle)),
             LinkRequest::Modify { channel, modification } => {
-                requests.push(control(channel, Op::Modify(modification)));
+                requests.push(control(channel, Op::Modify(*modification)));
             }
             LinkRequest::Manage(call) => {
                 if let Some(request) = locked.manage(&call) {

@@ -42,7 +42,7 @@ pub enum LinkRequest {
         /// The session's channel.
         channel: ChannelId,
         /// The messages and their changes.
-        modification: Modification,
+        modification: Box<Modification>,
     },
     /// Give a consumer credit; answered by `flowed` if the client asks for that.
     Credit(CreditRequest),

@@ -80,7 +80,7 @@ impl SessionEndpoint {
                 io.requests.extend(by_link.into_iter().map(|(link, positions)| {
                     let changes = changes.clone();
                     let modification = Modification { link, positions, outcome, changes };
-                    LinkRequest::Modify { channel, modification }
+                    LinkRequest::Modify { channel, modification: Box::new(modification) }
                 }));
             }
             Err(fault) => return self.refuse_outcome(io, first, last, &fault),

@@ -10,9 +10,6 @@ use session::ListedWindows;
 /// The transfers that a client may send at first before the window is opened again. COMPAT: RabbitMQ's.
 pub const INCOMING_WINDOW: u32 = 400;
 
-/// The transfers beyond the window that a client is forgiven. COMPAT: RabbitMQ's.
-const EXCESS_MAX: u32 = 400;
-
 /// The id of the first transfer that is sent to a client.
 const FIRST_OUTGOING_ID: SerialNumber = SerialNumber::new(0);
 
@@ -65,11 +62,13 @@ impl SessionWindows {
             Some(left) => self.incoming_window = left,
             None => self.n_excess += 1,
         }
-        if self.n_excess > EXCESS_MAX {
+        // COMPAT: as with RabbitMQ one window more is forgiven: so much may be on its way when it is closed.
+        let excess_max = self.incoming_window_max;
+        if self.n_excess > excess_max {
             // COMPAT: RabbitMQ's spelling.
             return Err(ProtocolFault::session(
                 Condition::WindowViolation,
-                format!("incoming window violation (tolerated excess tranfers: {EXCESS_MAX})"),
+                format!("incoming window violation (tolerated excess tranfers: {excess_max})"),
             ));
         }
         self.next_incoming_id = self.next_incoming_id.plus(1);

@@ -84,7 +84,7 @@ proptest! {
                 WindowEvent::Receive => {
                     naive.n_received += 1;
                     let result = windows.receive_transfer();
-                    if naive.n_received > naive.received_max + u64::from(EXCESS_MAX) {
+                    if naive.n_received > naive.received_max + u64::from(INCOMING_WINDOW) {
                         prop_assert!(result.is_err());
                         return Ok(());
                     }
@@ -159,4 +159,20 @@ fn an_overrun_window_ends_the_session() {
     }
     let fault = windows.receive_transfer().unwrap_err();
     assert_eq!(fault.text, "incoming window violation (tolerated excess tranfers: 400)");
+}
+
+/// All that a wide window let out may be on its way when the window is closed.
+#[test]
+fn a_wide_window_is_closed_without_loss() {
+    let mut windows = session(0, 0);
+    windows.make_room(1_000);
+    // The room is more than twice of what is left.
+    assert_eq!(windows.receive_transfer(), Ok(true));
+    assert_eq!(windows.flow().incoming_window, 2_000);
+    windows.hold(true);
+    for _ in 0..2_000 {
+        assert_eq!(windows.receive_transfer(), Ok(false));
+    }
+    let fault = windows.receive_transfer().unwrap_err();
+    assert_eq!(fault.text, "incoming window violation (tolerated excess tranfers: 2000)");
 }

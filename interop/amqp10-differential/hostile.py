@@ -9,6 +9,7 @@ main.py runs the cheap ones, some at a time.
 import contextlib
 import fnmatch
 import multiprocessing
+import os
 import resource
 import select
 import socket
@@ -17,10 +18,13 @@ import tempfile
 import time
 from typing import NamedTuple
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+
 import amqp091
+from broker import free_port
 from codec import Typed, array, described, frame, symbol
+from compared_node import start
 from management import PAIRED
-from nodes import free_port, start
 from script import (
     ACCEPTED, AMQP, LOGIN, SASL, begin, credit, f, init, msg, opened, receiver, send, sender, settle, source,
 )

@@ -13,10 +13,14 @@ import os
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+
 import hostile
+from broker import free_port
 from cases import CASES
+from compared_node import start
 from exchange import Broker, Exchange
-from nodes import free_port, start
+from kept import Kept
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORDED = os.path.join(HERE, "rabbitmq.txt")
@@ -94,32 +98,8 @@ def compared_lines(theirs, ours):
             yield f"{kind.split(' ')[0]}.{field} {theirs.get(field, 'none')} / {ours.get(field, 'none')}"
 
 
-class Kept:
-    """Differences that stay: each pattern `EXCHANGE | DIFFERENCE` below the reason for it."""
-
-    def __init__(self):
-        self.patterns, self.used, reason = [], set(), None
-        for line in lines("kept.txt"):
-            if line.startswith("#"):
-                reason = line
-            elif reason is None:
-                raise RuntimeError(f"kept.txt: {line} has no reason")
-            else:
-                self.patterns.append(tuple(part.strip().replace("[", "[[]") for part in line.split(" | ", 1)))
-
-    def takes(self, name, difference):
-        for pattern in self.patterns:
-            if fnmatch.fnmatchcase(name, pattern[0]) and fnmatch.fnmatchcase(difference, pattern[1]):
-                self.used.add(pattern)
-                return True
-        return False
-
-    def unused(self):
-        return [" | ".join(pattern).replace("[[]", "[") for pattern in self.patterns if pattern not in self.used]
-
-
 def compare(pattern, tells_all):
-    kept, expected, n_passed, n_failed = Kept(), recorded(), 0, 0
+    kept, expected, n_passed, n_failed = Kept(lines("kept.txt")), recorded(), 0, 0
     cases = matching(pattern)
     with tempfile.TemporaryDirectory(prefix="leveret-interop-") as home:
         port, api_port = free_port(), free_port()

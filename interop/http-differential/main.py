@@ -6,19 +6,20 @@ main.py diff        as run, and prints every difference, kept ones too
 """
 
 import base64
-import fnmatch
 import http.client
 import json
 import os
-import random
-import socket
-import subprocess
 import sys
 import tempfile
 import time
 import urllib.parse
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+
 from amqp import Connection
+from broker import free_port
+from compared_node import start
+from kept import Kept
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORDED = os.path.join(HERE, "rabbitmq.json")
@@ -194,31 +195,6 @@ def compared(theirs, ours, is_exact=False):
         yield f"body {json.dumps(theirs['body'])} / {json.dumps(ours['body'])}"
 
 
-class Kept:
-    """Differences that stay: each pattern `REQUEST | DIFFERENCE` below the reason for it."""
-
-    def __init__(self):
-        self.patterns, self.used, reason = [], set(), None
-        for line in lines("kept.txt"):
-            if line.startswith("#"):
-                reason = line
-            elif reason is None:
-                raise RuntimeError(f"kept.txt: {line} has no reason")
-            else:
-                self.patterns.append([part.strip().replace("[", "[[]") for part in line.split(" | ", 1)])
-
-    def takes(self, request, difference):
-        for pattern in self.patterns:
-            of_request, of_difference = pattern
-            if fnmatch.fnmatchcase(request, of_request) and fnmatch.fnmatchcase(difference, of_difference):
-                self.used.add(tuple(pattern))
-                return True
-        return False
-
-    def unused(self):
-        return [" | ".join(pattern) for pattern in self.patterns if tuple(pattern) not in self.used]
-
-
 def asked(broker, wait_s=0):
     """Each request with its answer, in order."""
     client = None
@@ -268,35 +244,11 @@ def recorded():
     return answers
 
 
-def free_port():
-    """Below the range of outgoing ports."""
-    while True:
-        port = random.randrange(15000, 32000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
-
-
-def start(home, port, amqp_port):
-    settings = [f"listeners.tcp.1=127.0.0.1:{amqp_port}", f"stream.listeners.tcp.1=127.0.0.1:{free_port()}"]
-    settings += ["prometheus.enabled=false", "log.console=false"]
-    settings += ["management.tcp.ip=127.0.0.1", f"management.tcp.port={port}"]
-    words = [os.environ["LEVERET_BIN"], "server", "--data-dir", os.path.join(home, "data")]
-    words += [word for setting in settings for word in ("--set", setting)]
-    node = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-    if " ready on " not in node.stdout.readline():
-        raise RuntimeError("the node does not start")
-    return node
-
-
 def compare(tells_all):
-    kept, answers, n_passed, n_failed = Kept(), recorded(), 0, 0
+    kept, answers, n_passed, n_failed = Kept(lines("kept.txt")), recorded(), 0, 0
     with tempfile.TemporaryDirectory(prefix="leveret-interop-") as home:
         port, amqp_port = free_port(), free_port()
-        node = start(home, port, amqp_port)
+        node = start(home, amqp_port, port)
         try:
             for request, answer in asked(Broker("127.0.0.1", port, amqp_port)):
                 found = list(compared(answers[request.line].pop(0), answer, request.is_exact))

@@ -1,21 +1,9 @@
-"""A node of Leveret that an exchange is with."""
+"""A node of Leveret whose answers are compared with those that RabbitMQ once gave."""
 
 import os
-import random
-import socket
 import subprocess
 
-
-def free_port():
-    """Below the range of outgoing ports."""
-    while True:
-        port = random.randrange(15000, 32000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
+from broker import free_port
 
 
 def start(home, port, api_port):

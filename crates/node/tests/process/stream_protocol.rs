@@ -605,8 +605,8 @@ fn a_stream_begins_at_the_offset_that_it_is_made_with() {
     node.kill_and_start();
     let mut client = Client::open(node.stream_address(), "/");
     client.declare_publisher(1, "s");
-    client.publish(1, 2);
     client.subscribe(1, "s", OffsetSpec::Offset(AT + 1), 10);
+    client.publish(1, 2);
     assert_eq!(delivered(&mut client), (1, AT + 1));
     let columns = ["list_queues", "-q", "-s", "name", "messages", "committed_offset"];
     assert_eq!(node.ctl(&columns), "s\t2\t1000001\n");

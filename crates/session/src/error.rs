@@ -27,7 +27,7 @@ pub enum ErrorKind {
     ResourceLocked,
     /// Precondition failed, closes the channel.
     PreconditionFailed,
-    /// There are no exchanges of the type, closes the channel.
+    /// A type of exchange that nobody knows, closes the channel.
     UnknownType,
     /// A publish to an internal exchange, closes the channel.
     InternalExchange,
@@ -57,7 +57,7 @@ pub enum ErrorKind {
     VhostNotFound,
     /// The virtual host is not open to the user, closes the connection.
     VhostRefused,
-    /// As many connections, channels or consumers are there as may be, closes the connection.
+    /// A limit of connections, channels or consumers that is reached, closes the connection.
     LimitReached,
     /// Not implemented, closes the connection.
     NotImplemented,

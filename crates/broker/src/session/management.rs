@@ -44,7 +44,7 @@ impl ManagementRequests<'_> {
         let declared = DefinitionRequests(self.0).declare_or_find(control.channel, declare).await?;
         let queue = match declared.queue {
             Some(queue) => queue,
-            // It went as soon as it was there.
+            // The queue went as soon as it was declared.
             None => self.0.access.find_queue(&declared.name)?,
         };
         self.report(control.origin, declared.is_new, &queue)

@@ -65,20 +65,20 @@ impl Grammar {
 }
 
 pub(super) fn selector(text: &str) -> Result<Expression, Refused> {
-    Reader::new(text, Grammar::Selector)?.whole()
+    Parser::new(text, Grammar::Selector)?.whole()
 }
 
 pub(super) fn filter(text: &str) -> Result<(Expression, Extent), Refused> {
-    let mut reader = Reader::new(text, Grammar::Filter)?;
-    let expression = reader.whole()?;
-    Ok((expression, reader.extent))
+    let mut parser = Parser::new(text, Grammar::Filter)?;
+    let expression = parser.whole()?;
+    Ok((expression, parser.extent))
 }
 
 pub(super) fn sections(text: &str) -> Result<Expression, Refused> {
-    Reader::new(text, Grammar::Sections)?.whole()
+    Parser::new(text, Grammar::Sections)?.whole()
 }
 
-struct Reader<'t> {
+struct Parser<'t> {
     text: &'t str,
     tokens: Vec<Placed>,
     at: usize,
@@ -90,7 +90,7 @@ struct Reader<'t> {
     patterns_us_left: u64,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> Parser<'t> {
     fn new(text: &'t str, grammar: Grammar) -> Result<Self, Refused> {
         let tokens = match grammar {
             Grammar::Selector | Grammar::Filter => tokens(text, grammar == Grammar::Filter)?,

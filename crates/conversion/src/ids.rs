@@ -3,6 +3,7 @@
 use crate::annotations::{short, text};
 use amqp10::{ValueRef, percent_decoded, put_percent_encoded};
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::io::Write;
 
 const URN_PREFIX: &[u8] = b"urn:uuid:";
@@ -60,6 +61,8 @@ pub(crate) fn id_text<'b>(id: Option<ValueRef<'b>>, room: &'b mut IdText) -> Opt
         Some(room)
     } else if let ValueRef::U64(n) = id {
         Some(decimal(n, room))
+    } else if let ValueRef::I64(n) = id {
+        Some(written(n, room))
     } else {
         text(id).and_then(|_| short(id))
     }
@@ -81,6 +84,10 @@ pub(crate) fn id_header(id: Option<ValueRef<'_>>) -> Option<amqp091::ValueRef<'_
 
 /// A number as text.
 pub(crate) fn decimal(n: u64, room: &mut IdText) -> &[u8] {
+    written(n, room)
+}
+
+fn written(n: impl Display, room: &mut IdText) -> &[u8] {
     let mut rest = &mut room[..];
     let written = write!(rest, "{n}").is_ok();
     let n_left = rest.len();

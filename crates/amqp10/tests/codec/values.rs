@@ -237,7 +237,7 @@ fn sections_have_an_order() {
         (b"\x40", DecodeError::Section),
         (b"\x00\x53\x75\x40", DecodeError::FieldType),
         (b"\x00\x53\x70\xc0\x02\x01\x43", DecodeError::FieldType),
-        (b"\x00\x53\x73\xc0\x02\x01\x41", DecodeError::FieldType),
+        (b"\x00\x53\x73\xc0\x03\x02\x40\x41", DecodeError::FieldType),
     ];
     for (bytes, error) in cases {
         assert_eq!(parse(bytes), Err(*error), "{bytes:x?}");

@@ -253,6 +253,8 @@ fn ids_of_every_kind_become_text_or_headers() {
     let long = "i".repeat(256);
     let cases = [
         (V10::U64(12_345), Some("12345"), None),
+        (V10::I64(-12_345), Some("-12345"), None),
+        (V10::Bool(true), None, None),
         (V10::Str("id"), Some("id"), None),
         (V10::Uuid([1; 16]), Some("urn:uuid:01010101-0101-0101-0101-010101010101"), None),
         (V10::Binary(b"\x01"), None, Some(Value::Bytes(b"\x01".to_vec()))),

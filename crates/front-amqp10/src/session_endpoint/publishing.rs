@@ -100,7 +100,7 @@ impl SessionEndpoint {
         if !settled_tags.is_empty() {
             settled_tags.take_range(first, last, |_, _| {});
         }
-        let mut lost = None;
+        let mut lost = Vec::new();
         unanswered.take_range(first, last, |PublishOrigin { handle, link, id }, n| {
             let slot = usize::try_from(handle).ok().and_then(|index| links.get_mut(index));
             let Some(LinkState::Incoming(incoming)) = slot else { return };
@@ -108,11 +108,14 @@ impl SessionEndpoint {
                 return;
             }
             incoming.answered(n);
-            if answer == Confirmation::Unroutable && incoming.lost_queue().is_some() {
-                lost = Some(handle);
+            let is_lost = answer == Confirmation::Unroutable && incoming.lost_queue().is_some();
+            if is_lost {
+                lost.push(handle);
             }
             match (id, answer) {
                 (None, _) => {}
+                // The link's end answers these, and nothing before it.
+                (Some(_), Confirmation::Unroutable) if is_lost => {}
                 (Some(id), Confirmation::Accepted) => outcomes.add(id, n, true),
                 (Some(id), Confirmation::Unroutable) => outcomes.add(id, n, false),
                 // A queue that is gone is a queue that the message was not routed to.
@@ -129,8 +132,7 @@ impl SessionEndpoint {
                 Performative::Flow(flow).encode_frame(channel, io.out);
             }
         });
-        // An answer is to one link's publishes, or links that lost their queues are told with the next.
-        if let Some(handle) = lost {
+        for handle in lost {
             lose_queue(self, io, handle);
         }
     }

@@ -23,13 +23,24 @@ impl ConfigOption {
     pub(super) fn default(&self) -> &'static str {
         self.line.split_once(" = ").map_or("", |(_, default)| default)
     }
-
-    pub(super) const fn also(mut self, alias: &'static str) -> Self {
-        self.alias = Some(alias);
-        self
-    }
 }
 
-pub(super) const fn row(line: &'static str, kind: Kind, doc: &'static str) -> ConfigOption {
-    ConfigOption { line, alias: None, kind, doc }
+/// Rows of the table: `"key = default", also "alias" => Kind(..), "meaning";`, with an alias where there is
+/// one. The kind `OneOf(Type, place)` takes a word of the type and writes it to the place in the draft.
+macro_rules! options {
+    (@kind OneOf($type:ident, $($place:tt).+)) => {
+        $crate::config::kind::Kind::Word(&$type::NAMES, |d, v| {
+            d.$($place).+ = $type::of_name(v).unwrap_or_default();
+        })
+    };
+    (@kind $kind:ident $($value:tt)?) => { $crate::config::kind::Kind::$kind $($value)? };
+    ($($line:expr $(, also $alias:literal)? => $kind:ident $(($($value:tt)*))?, $doc:expr;)*) => {
+        &[$(ConfigOption {
+            line: $line,
+            alias: [$(Some($alias),)? None][0],
+            kind: options!(@kind $kind $(($($value)*))?),
+            doc: $doc,
+        }),*]
+    };
 }
+pub(super) use options;

@@ -2,9 +2,9 @@
 
 use super::argument::ArgumentRule as Argument;
 use super::policy::PolicyRule;
-use super::policy::PolicyValues::{AtLeast, Between, Flag, Integer, Numbers, Text, Words};
+use super::policy::PolicyValues::{self, AtLeast, Between, Flag, Integer, Numbers, Text, Words};
 use super::{ConfirmOn, DeadLetterStrategy, Overflow, WithoutConsumer};
-use super::{OfQuorum, Precedence, Setting, policy};
+use super::{OfQuorum, Precedence, Setting};
 use crate::queue_type::{CLASSIC, QUORUM, QueueType, STREAM};
 
 /// The argument that chooses the queue type.
@@ -48,6 +48,7 @@ const STREAM_FILTER_REFUSAL: &str = "Invalid value for x-stream-filter-size-byte
 
 const CLASSIC_ALONE: &[&QueueType] = &[&CLASSIC];
 const QUORUM_ALONE: &[&QueueType] = &[&QUORUM];
+const STREAM_ALONE: &[&QueueType] = &[&STREAM];
 /// All queue types but streams.
 pub(crate) const QUEUES: &[&QueueType] = &[&CLASSIC, &QUORUM];
 /// Every type of queue.
@@ -74,9 +75,21 @@ const fn policy(key: &'static str, rule: PolicyRule) -> Setting {
     }
 }
 
-/// A key of policies, set by users.
-const fn values(values: policy::PolicyValues, meaning: &'static str) -> PolicyRule {
+/// A key of users' policies.
+const fn users(values: PolicyValues, meaning: &'static str) -> PolicyRule {
     PolicyRule::new(values, meaning)
+}
+
+/// A key of users' and operators' policies.
+const fn operators(values: PolicyValues, meaning: &'static str) -> PolicyRule {
+    users(values, meaning).for_operators()
+}
+
+/// An argument, and the policies' key that sets the same: `x-` stands before the argument alone.
+macro_rules! both {
+    ($key:literal, $argument:expr, $policy:expr) => {
+        argument(concat!("x-", $key), $argument).and_policy($key, $policy)
+    };
 }
 
 impl Setting {
@@ -113,209 +126,147 @@ macro_rules! settings {
 }
 
 settings! {
-    EXPIRES = argument("x-expires", Argument::PositiveMilliseconds)
-        .and_policy("expires", values(AtLeast(1), "queue expiry").for_operators())
+    EXPIRES = both!("expires", Argument::PositiveMilliseconds, operators(AtLeast(1), "queue expiry"))
         .smaller_counts();
-    MESSAGE_TTL = argument("x-message-ttl", Argument::Milliseconds)
-        .and_policy("message-ttl", values(AtLeast(0), "message TTL").for_operators())
+    MESSAGE_TTL = both!("message-ttl", Argument::Milliseconds, operators(AtLeast(0), "message TTL"))
         .smaller_counts();
-    DEAD_LETTER_EXCHANGE = argument(DEAD_LETTER_EXCHANGE_ARGUMENT, Argument::Any)
-        .and_policy("dead-letter-exchange", values(Text, "dead letter exchange name"));
-    DEAD_LETTER_ROUTING_KEY = argument("x-dead-letter-routing-key", Argument::DeadLetterRoutingKey)
-        .and_policy("dead-letter-routing-key", values(Text, "dead letter routing key"));
-    MAX_LENGTH = argument("x-max-length", Argument::NotNegative)
-        .and_policy("max-length", values(AtLeast(0), "maximum length").for_operators())
+    DEAD_LETTER_EXCHANGE =
+        both!("dead-letter-exchange", Argument::Any, users(Text, "dead letter exchange name"));
+    DEAD_LETTER_ROUTING_KEY = both!(
+        "dead-letter-routing-key", Argument::DeadLetterRoutingKey, users(Text, "dead letter routing key")
+    );
+    MAX_LENGTH = both!("max-length", Argument::NotNegative, operators(AtLeast(0), "maximum length"))
         .smaller_counts();
-    MAX_LENGTH_BYTES = argument("x-max-length-bytes", Argument::NotNegative)
-        .and_policy(
-            "max-length-bytes",
-            values(AtLeast(0), "maximum length in bytes").for_operators(),
-        )
-        .of(ALL)
-        .smaller_counts();
+    MAX_LENGTH_BYTES = both!(
+        "max-length-bytes", Argument::NotNegative, operators(AtLeast(0), "maximum length in bytes")
+    ).of(ALL).smaller_counts();
     MAX_PRIORITY = argument("x-max-priority", Argument::UpTo(PRIORITY_MAX)).of(CLASSIC_ALONE);
-    OVERFLOW = argument("x-overflow", Argument::Words(&Overflow::NAMES, "invalid_overflow"))
-        .and_policy("overflow", values(Words(&Overflow::NAMES), "overflow value").for_operators())
-        .in_quorum(OfQuorum::PolicyCounts);
-    QUEUE_MODE = argument("x-queue-mode", Argument::Words(QUEUE_MODES, "\"unsupported queue mode '{}'\""))
-        .and_policy("queue-mode", values(Words(QUEUE_MODES), "queue-mode value"))
-        .of(CLASSIC_ALONE);
-    QUEUE_VERSION = argument(
-            "x-queue-version",
-            Argument::Numbers(VERSIONS, "\"unsupported queue version '{}'\""),
-        )
-        .and_policy(
-            "queue-version",
-            values(Numbers(VERSIONS), "queue-version value")
-                .for_operators()
-                .operators_count()
-                .suits_all_types(),
-        )
-        .of(CLASSIC_ALONE);
+    OVERFLOW = both!(
+        "overflow",
+        Argument::Words(&Overflow::NAMES, "invalid_overflow"),
+        operators(Words(&Overflow::NAMES), "overflow value")
+    ).in_quorum(OfQuorum::PolicyCounts);
+    QUEUE_MODE = both!(
+        "queue-mode",
+        Argument::Words(QUEUE_MODES, "\"unsupported queue mode '{}'\""),
+        users(Words(QUEUE_MODES), "queue-mode value")
+    ).of(CLASSIC_ALONE);
+    QUEUE_VERSION = both!(
+        "queue-version",
+        Argument::Numbers(VERSIONS, "\"unsupported queue version '{}'\""),
+        operators(Numbers(VERSIONS), "queue-version value").operators_count().suits_all_types()
+    ).of(CLASSIC_ALONE);
     SINGLE_ACTIVE_CONSUMER = argument("x-single-active-consumer", Argument::Flag);
     QUEUE_TYPE = argument(QUEUE_TYPE_ARGUMENT, Argument::Any).of(ALL);
-    MASTER_LOCATOR = argument("x-queue-master-locator", Argument::Any)
-        .and_policy("queue-master-locator", values(Text, "queue-master-locator value"))
+    MASTER_LOCATOR =
+        both!("queue-master-locator", Argument::Any, users(Text, "queue-master-locator value"))
         .of(CLASSIC_ALONE);
-    LEADER_LOCATOR = argument(
-            "x-queue-leader-locator",
-            Argument::Words(ARGUMENT_LOCATORS, "invalid_queue_locator_arg"),
-        )
-        .and_policy("queue-leader-locator", values(Words(LOCATORS), "queue leader locator value"))
-        .of(ALL);
-    DELIVERY_LIMIT = argument("x-delivery-limit", Argument::Integer)
-        .and_policy(
-            "delivery-limit",
-            values(Integer, "delivery limit").for_operators().smaller_limit_counts(),
-        )
-        .smaller_counts()
-        .in_quorum(OfQuorum::AnyValue);
+    LEADER_LOCATOR = both!(
+        "queue-leader-locator",
+        Argument::Words(ARGUMENT_LOCATORS, "invalid_queue_locator_arg"),
+        users(Words(LOCATORS), "queue leader locator value")
+    ).of(ALL);
+    DELIVERY_LIMIT = both!(
+        "delivery-limit",
+        Argument::Integer,
+        operators(Integer, "delivery limit").smaller_limit_counts()
+    ).smaller_counts().in_quorum(OfQuorum::AnyValue);
     // COMPAT: here the policy goes before the argument.
-    DELAYED_RETRY_TYPE = argument(
-            "x-delayed-retry-type",
-            Argument::Words(RETRY_TYPES, "invalid_delayed_retry_type"),
-        )
-        .and_policy(
-            RETRY_TYPE_KEY,
-            values(
-                Words(RETRY_TYPES),
-                "delayed retry type. Must be one of: all, failed, returned, disabled",
-            )
-            .for_operators()
-            .suits_all_types(),
-        )
-        .policy_counts()
-        .in_quorum(OfQuorum::AnyValue);
-    DELAYED_RETRY_MIN = argument("x-delayed-retry-min", Argument::NotNegative)
-        .and_policy(
-            RETRY_MIN_KEY,
-            values(AtLeast(1), "delayed retry minimum delay. Must be a positive integer")
-                .for_operators()
-                .larger_counts()
-                .suits_all_types(),
-        )
-        .smaller_counts()
-        .in_quorum(OfQuorum::AnyValue);
-    DELAYED_RETRY_MAX = argument("x-delayed-retry-max", Argument::NotNegative)
-        .and_policy(
-            RETRY_MAX_KEY,
-            values(AtLeast(1), "delayed retry maximum delay. Must be a positive integer")
-                .for_operators()
-                .suits_all_types(),
-        )
-        .smaller_counts()
-        .in_quorum(OfQuorum::AnyValue);
-    CONSUMER_TIMEOUT = argument("x-consumer-timeout", Argument::NotNegative)
-        .and_policy("consumer-timeout", values(AtLeast(0), "consumer timeout").suits_all_types())
-        .smaller_counts();
-    CONFIRM_ON_MODE = argument("x-confirm-on", Argument::Words(&ConfirmOn::NAMES, "invalid_confirm_on"))
-        .and_policy("confirm-on", values(Words(&ConfirmOn::NAMES), "confirm-on value"))
-        .in_quorum(OfQuorum::Rule(&CONFIRM_ON_OF_QUORUM));
-    CONFIRM_ON_MAX_PENDING = argument("x-confirm-on-max-pending", Argument::Positive)
-        .and_policy(
-            "confirm-on-max-pending",
-            values(AtLeast(1), "maximum of pending confirms").for_operators(),
-        )
-        .smaller_counts();
-    CONFIRM_ON_MAX_PENDING_BYTES = argument("x-confirm-on-max-pending-bytes", Argument::Positive)
-        .and_policy(
-            "confirm-on-max-pending-bytes",
-            values(AtLeast(1), "maximum of pending confirms in bytes").for_operators(),
-        )
-        .smaller_counts();
-    CONFIRM_ON_NO_CONSUMER = argument(
-            "x-confirm-on-no-consumer",
-            Argument::Words(&WithoutConsumer::NAMES, "invalid_confirm_on_no_consumer"),
-        )
-        .and_policy(
-            "confirm-on-no-consumer",
-            values(Words(&WithoutConsumer::NAMES), "confirm-on-no-consumer value"),
-        );
-    CONFIRM_TIMEOUT = argument("x-confirm-timeout", Argument::PositiveMilliseconds)
-        .and_policy("confirm-timeout", values(AtLeast(1), "confirm timeout").for_operators())
-        .smaller_counts();
+    DELAYED_RETRY_TYPE = both!(
+        "delayed-retry-type",
+        Argument::Words(RETRY_TYPES, "invalid_delayed_retry_type"),
+        operators(Words(RETRY_TYPES), "delayed retry type. Must be one of: all, failed, returned, disabled")
+            .suits_all_types()
+    ).policy_counts().in_quorum(OfQuorum::AnyValue);
+    DELAYED_RETRY_MIN = both!(
+        "delayed-retry-min",
+        Argument::NotNegative,
+        operators(AtLeast(1), "delayed retry minimum delay. Must be a positive integer")
+            .larger_counts().suits_all_types()
+    ).smaller_counts().in_quorum(OfQuorum::AnyValue);
+    DELAYED_RETRY_MAX = both!(
+        "delayed-retry-max",
+        Argument::NotNegative,
+        operators(AtLeast(1), "delayed retry maximum delay. Must be a positive integer").suits_all_types()
+    ).smaller_counts().in_quorum(OfQuorum::AnyValue);
+    CONSUMER_TIMEOUT = both!(
+        "consumer-timeout", Argument::NotNegative, users(AtLeast(0), "consumer timeout").suits_all_types()
+    ).smaller_counts();
+    CONFIRM_ON_MODE = both!(
+        "confirm-on",
+        Argument::Words(&ConfirmOn::NAMES, "invalid_confirm_on"),
+        users(Words(&ConfirmOn::NAMES), "confirm-on value")
+    ).in_quorum(OfQuorum::Rule(&CONFIRM_ON_OF_QUORUM));
+    CONFIRM_ON_MAX_PENDING = both!(
+        "confirm-on-max-pending", Argument::Positive, operators(AtLeast(1), "maximum of pending confirms")
+    ).smaller_counts();
+    CONFIRM_ON_MAX_PENDING_BYTES = both!(
+        "confirm-on-max-pending-bytes",
+        Argument::Positive,
+        operators(AtLeast(1), "maximum of pending confirms in bytes")
+    ).smaller_counts();
+    CONFIRM_ON_NO_CONSUMER = both!(
+        "confirm-on-no-consumer",
+        Argument::Words(&WithoutConsumer::NAMES, "invalid_confirm_on_no_consumer"),
+        users(Words(&WithoutConsumer::NAMES), "confirm-on-no-consumer value")
+    );
+    CONFIRM_TIMEOUT = both!(
+        "confirm-timeout", Argument::PositiveMilliseconds, operators(AtLeast(1), "confirm timeout")
+    ).smaller_counts();
 
     // Exchanges.
-    ALTERNATE_EXCHANGE = policy("alternate-exchange", values(Text, "alternate exchange name"));
-    DELAYED_EXCHANGE = policy("x-delayed-exchange", values(Flag, "delayed exchange"));
-    DEDUPLICATION = policy("x-message-deduplication", values(Flag, "message deduplication"));
-    CACHE_SIZE = policy("x-cache-size", values(AtLeast(1), "deduplication cache size"));
-    CACHE_TTL = policy("x-cache-ttl", values(AtLeast(1), "deduplication cache time to live"));
-    DEDUPLICATION_HEADER =
-        policy("x-deduplication-header", values(Text, "deduplication header name"));
-    SHARDS_PER_NODE =
-        policy(SHARDS_KEY, values(Between(0, SHARDS_PER_NODE_MAX), "number of shards"));
-    ROUTING_KEY_OF_SHARDS = policy(SHARDS_ROUTING_KEY, values(Text, "routing key of shards"));
+    ALTERNATE_EXCHANGE = policy("alternate-exchange", users(Text, "alternate exchange name"));
+    DELAYED_EXCHANGE = policy("x-delayed-exchange", users(Flag, "delayed exchange"));
+    DEDUPLICATION = policy("x-message-deduplication", users(Flag, "message deduplication"));
+    CACHE_SIZE = policy("x-cache-size", users(AtLeast(1), "deduplication cache size"));
+    CACHE_TTL = policy("x-cache-ttl", users(AtLeast(1), "deduplication cache time to live"));
+    DEDUPLICATION_HEADER = policy("x-deduplication-header", users(Text, "deduplication header name"));
+    SHARDS_PER_NODE = policy(SHARDS_KEY, users(Between(0, SHARDS_PER_NODE_MAX), "number of shards"));
+    ROUTING_KEY_OF_SHARDS = policy(SHARDS_ROUTING_KEY, users(Text, "routing key of shards"));
 
     // Quorum queues.
-    DEAD_LETTER_STRATEGY = argument(
-            "x-dead-letter-strategy",
-            Argument::Words(&DeadLetterStrategy::NAMES, "invalid_dlx_strategy"),
-        )
-        .and_policy("dead-letter-strategy", values(Words(&DeadLetterStrategy::NAMES), "dead letter strategy"))
-        .of(QUORUM_ALONE);
-    INITIAL_GROUP_SIZE =
-        argument("x-quorum-initial-group-size", Argument::Positive).of(QUORUM_ALONE);
+    DEAD_LETTER_STRATEGY = both!(
+        "dead-letter-strategy",
+        Argument::Words(&DeadLetterStrategy::NAMES, "invalid_dlx_strategy"),
+        users(Words(&DeadLetterStrategy::NAMES), "dead letter strategy")
+    ).of(QUORUM_ALONE);
+    INITIAL_GROUP_SIZE = argument("x-quorum-initial-group-size", Argument::Positive).of(QUORUM_ALONE);
     TARGET_GROUP_SIZE = argument("x-quorum-target-group-size", Argument::Any)
-        .and_policy(
-            "target-group-size",
-            values(AtLeast(1), "target group size").for_operators().larger_counts(),
-        )
+        .and_policy("target-group-size", operators(AtLeast(1), "target group size").larger_counts())
         .of(QUORUM_ALONE);
-    MAX_IN_MEMORY_LENGTH = argument("x-max-in-memory-length", Argument::NotNegative)
-        .and_policy(
-            "max-in-memory-length",
-            values(AtLeast(0), "maximum memory in bytes").for_operators(),
-        )
-        .of(QUORUM_ALONE);
-    MAX_IN_MEMORY_BYTES = argument("x-max-in-memory-bytes", Argument::NotNegative)
-        .and_policy(
-            "max-in-memory-bytes",
-            values(AtLeast(0), "maximum memory in bytes").for_operators(),
-        )
-        .of(QUORUM_ALONE);
-    MAX_PUBLISHERS = argument("x-max-publishers", Argument::Positive)
-        .and_policy(
-            "max-publishers",
-            values(AtLeast(1), "maximum of named publishers").for_operators(),
-        )
-        .smaller_counts()
-        .of(QUORUM_ALONE);
-    CONSUMER_DISCONNECTED_TIMEOUT = argument("x-consumer-disconnected-timeout", Argument::NotNegative)
-        .and_policy(
-            "consumer-disconnected-timeout",
-            values(AtLeast(0), "consumer disconnected timeout").suits_all_types(),
-        )
-        .of(QUORUM_ALONE)
-        .smaller_counts();
+    MAX_IN_MEMORY_LENGTH = both!(
+        "max-in-memory-length", Argument::NotNegative, operators(AtLeast(0), "maximum memory in bytes")
+    ).of(QUORUM_ALONE);
+    MAX_IN_MEMORY_BYTES = both!(
+        "max-in-memory-bytes", Argument::NotNegative, operators(AtLeast(0), "maximum memory in bytes")
+    ).of(QUORUM_ALONE);
+    MAX_PUBLISHERS = both!(
+        "max-publishers", Argument::Positive, operators(AtLeast(1), "maximum of named publishers")
+    ).of(QUORUM_ALONE).smaller_counts();
+    CONSUMER_DISCONNECTED_TIMEOUT = both!(
+        "consumer-disconnected-timeout",
+        Argument::NotNegative,
+        users(AtLeast(0), "consumer disconnected timeout").suits_all_types()
+    ).of(QUORUM_ALONE).smaller_counts();
+
     // Streams.
-    MAX_AGE = argument("x-max-age", Argument::Age)
-        .and_policy("max-age", values(policy::PolicyValues::Age, "max age"))
-        .of(&[&STREAM]);
-    MAX_SEGMENT_BYTES = argument(
-            "x-stream-max-segment-size-bytes",
-            Argument::Within(0, STREAM_SEGMENT_BYTES_MAX, STREAM_SEGMENT_REFUSAL),
-        )
-        .and_policy(
-            "stream-max-segment-size-bytes",
-            values(Between(0, STREAM_SEGMENT_BYTES_MAX), "segment size"),
-        )
-        .of(&[&STREAM]);
-    FILTER_BYTES = argument(
-            "x-stream-filter-size-bytes",
-            Argument::Within(STREAM_FILTER_BYTES.0, STREAM_FILTER_BYTES.1, STREAM_FILTER_REFUSAL),
-        )
-        .and_policy(
-            "stream-filter-size-bytes",
-            values(Between(STREAM_FILTER_BYTES.0, STREAM_FILTER_BYTES.1), "filter size. Valid range is 16-255").suits_all_types(),
-        )
-        .of(&[&STREAM]);
+    MAX_AGE = both!("max-age", Argument::Age, users(PolicyValues::Age, "max age")).of(STREAM_ALONE);
+    MAX_SEGMENT_BYTES = both!(
+        "stream-max-segment-size-bytes",
+        Argument::Within(0, STREAM_SEGMENT_BYTES_MAX, STREAM_SEGMENT_REFUSAL),
+        users(Between(0, STREAM_SEGMENT_BYTES_MAX), "segment size")
+    ).of(STREAM_ALONE);
+    FILTER_BYTES = both!(
+        "stream-filter-size-bytes",
+        Argument::Within(STREAM_FILTER_BYTES.0, STREAM_FILTER_BYTES.1, STREAM_FILTER_REFUSAL),
+        users(Between(STREAM_FILTER_BYTES.0, STREAM_FILTER_BYTES.1), "filter size. Valid range is 16-255")
+            .suits_all_types()
+    ).of(STREAM_ALONE);
     INITIAL_OFFSET = argument(
-            "x-stream-initial-offset",
-            Argument::Within(0, STREAM_INITIAL_OFFSET_MAX, STREAM_INITIAL_OFFSET_REFUSAL),
-        )
-        .of(&[&STREAM]);
-    INITIAL_CLUSTER_SIZE = argument("x-initial-cluster-size", Argument::Positive)
-        .and_policy("initial-cluster-size", values(AtLeast(0), "cluster size"))
-        .of(&[&STREAM]);
+        "x-stream-initial-offset",
+        Argument::Within(0, STREAM_INITIAL_OFFSET_MAX, STREAM_INITIAL_OFFSET_REFUSAL)
+    ).of(STREAM_ALONE);
+    INITIAL_CLUSTER_SIZE = both!(
+        "initial-cluster-size", Argument::Positive, users(AtLeast(0), "cluster size")
+    ).of(STREAM_ALONE);
 }

@@ -141,23 +141,10 @@ fn check_delayed_type(arguments: &Table) -> Result<(), MetaError> {
     let Some(name) = arguments.get(DELAYED_TYPE.as_bytes()).and_then(Value::as_str) else {
         return Err(refused(format!("'{DELAYED_TYPE}' must be an existing exchange type")));
     };
-    match parse_exchange_kind(name)? {
-        ExchangeKind::Delayed => {
-            Err(refused(format!("'{name}' can't be used for '{DELAYED_TYPE}'")))
-        }
-        ExchangeKind::Direct
-        | ExchangeKind::Fanout
-        | ExchangeKind::Topic
-        | ExchangeKind::Headers
-        | ExchangeKind::ConsistentHash
-        | ExchangeKind::ModulusHash
-        | ExchangeKind::Random
-        | ExchangeKind::LocalRandom
-        | ExchangeKind::RecentHistory
-        | ExchangeKind::JmsTopic
-        | ExchangeKind::Deduplication
-        | ExchangeKind::FederationUpstream => Ok(()),
+    if parse_exchange_kind(name)? == ExchangeKind::Delayed {
+        return Err(refused(format!("'{name}' can't be used for '{DELAYED_TYPE}'")));
     }
+    Ok(())
 }
 
 fn check_positive(key: &str, arguments: &Table) -> Result<(), MetaError> {

@@ -114,46 +114,33 @@ impl State {
         {
             return Err(MetaError::VhostLimit { vhost: vhost.clone(), limit });
         }
-        if matches!(command, Command::DeclareQueue(declare) if is_internal_name(&declare.name)) {
-            return Ok(());
-        }
         if let Command::DeclareQueue(declare) = command
-            && let Some(limit) = limit_reached(limits.queues, || self.queues().len())
+            && !is_internal_name(&declare.name)
             && self.queue(&declare.vhost, &declare.name).is_none()
         {
-            return Err(MetaError::ClusterQueueLimit { name: declare.name.clone(), limit });
-        }
-        if let Command::DeclareQueue(declare) = command
-            && limits.no_transient_queues
-            && !declare.durable
-            && declare.exclusive_owner.is_none()
-            && self.queue(&declare.vhost, &declare.name).is_none()
-        {
-            return Err(MetaError::Deprecated("transient_nonexcl_queues"));
-        }
-        if let Command::DeclareQueue(declare) = command
-            && self.queue(&declare.vhost, &declare.name).is_none()
-            && let Some(kind) = kind_of(&declare.arguments)
-            && limits.types.refuses(kind)
-        {
-            let resource = Resource::queue(&declare.vhost, &declare.name);
-            return Err(MetaError::QueueTypeDisabled { resource, kind: kind.as_str().to_owned() });
+            if let Some(limit) = limit_reached(limits.queues, || self.queues().len()) {
+                return Err(MetaError::ClusterQueueLimit { name: declare.name.clone(), limit });
+            }
+            if limits.no_transient_queues && !declare.durable && declare.exclusive_owner.is_none() {
+                return Err(MetaError::Deprecated("transient_nonexcl_queues"));
+            }
+            if let Some(kind) = kind_of(&declare.arguments).filter(|it| limits.types.refuses(*it)) {
+                let (resource, kind) =
+                    (Resource::queue(&declare.vhost, &declare.name), kind.as_str());
+                return Err(MetaError::QueueTypeDisabled { resource, kind: kind.to_owned() });
+            }
         }
         if let Command::DeclareExchange(declare) = command
-            && limits.no_local_random
-            && declare.kind == ExchangeKind::LocalRandom
             && self.exchange(&declare.vhost, &declare.name).is_none()
         {
-            return Err(MetaError::LocalRandomDisabled);
-        }
-        let in_vhost = |vhost: &Vhost| vhost.exchanges().len();
-        if let Command::DeclareExchange(declare) = command
-            && let Some(limit) =
-                limit_reached(limits.exchanges, || self.vhosts().map(in_vhost).sum())
-            && self.exchange(&declare.vhost, &declare.name).is_none()
-        {
-            let exchange = Resource::exchange(&declare.vhost, &declare.name);
-            return Err(MetaError::ExchangeLimit { exchange, limit });
+            if limits.no_local_random && declare.kind == ExchangeKind::LocalRandom {
+                return Err(MetaError::LocalRandomDisabled);
+            }
+            let count = || self.vhosts().map(|vhost| vhost.exchanges().len()).sum();
+            if let Some(limit) = limit_reached(limits.exchanges, count) {
+                let exchange = Resource::exchange(&declare.vhost, &declare.name);
+                return Err(MetaError::ExchangeLimit { exchange, limit });
+            }
         }
         Ok(())
     }

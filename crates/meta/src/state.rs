@@ -82,10 +82,10 @@ impl State {
         let Self { resources, users, global_parameters } = self;
         match command {
             Command::CreateVhost { vhost, metadata } => {
-                logged(resources.vhosts_mut().create(vhost, metadata))
+                logged(resources.vhosts.create(vhost, metadata))
             }
             Command::UpdateVhost { vhost, metadata } => {
-                logged(resources.vhost_mut(vhost).map(|found| found.set_metadata(metadata)))
+                logged(resources.vhost_mut(vhost).map(|found| found.metadata = metadata.clone()))
             }
             Command::DeleteVhost { vhost } => {
                 let removed = resources.delete_vhost(vhost)?;
@@ -93,7 +93,7 @@ impl State {
                 Ok(Outcome { removed, ..Outcome::logged(command) })
             }
             Command::SetVhostLimits { vhost, limits } => {
-                logged(resources.vhost_mut(vhost).map(|found| found.set_limits(*limits)))
+                logged(resources.vhost_mut(vhost).map(|found| found.limits = *limits))
             }
             Command::SetPolicy { scope, vhost, policy } => {
                 logged(set_policy(resources, *scope, vhost, policy, mode))
@@ -111,7 +111,7 @@ impl State {
             }
             Command::ClearParameter { vhost, component, name } => {
                 let found = resources.vhost_mut(vhost);
-                logged(found.and_then(|it| it.parameters_mut().clear(component, name)))
+                logged(found.and_then(|it| it.parameters.clear(component, name)))
             }
             Command::SetGlobalParameter { name, value } => {
                 logged(global_parameters.set(name, value))
@@ -151,9 +151,11 @@ impl State {
         let Self { resources, users, .. } = self;
         match command {
             Command::CreateUser { user, password, tags } => users.create(user, password, tags)?,
-            Command::SetPassword { user, password } => users.get_mut(user)?.set_password(password),
-            Command::SetUserTags { user, tags } => users.get_mut(user)?.set_tags(tags),
-            Command::SetUserLimits { user, limits } => users.get_mut(user)?.set_limits(*limits),
+            Command::SetPassword { user, password } => {
+                users.get_mut(user)?.password = password.clone()
+            }
+            Command::SetUserTags { user, tags } => users.get_mut(user)?.tags = tags.clone(),
+            Command::SetUserLimits { user, limits } => users.get_mut(user)?.limits = *limits,
             Command::SetPermissions { user, vhost, configure, write, read } => {
                 resources.require_vhost(vhost)?;
                 let permissions = Permissions {
@@ -188,12 +190,12 @@ impl State {
 
     /// All virtual hosts by name.
     pub fn vhosts(&self) -> impl Iterator<Item = &Vhost> {
-        self.resources.vhosts().iter()
+        self.resources.vhosts.iter()
     }
 
     /// The queues of all virtual hosts by id.
     pub const fn queues(&self) -> &Queues {
-        self.resources.queues()
+        &self.resources.queues
     }
 
     /// The users and what they may do.
@@ -294,6 +296,6 @@ fn set_parameter(
     value: &Json,
 ) -> Result<(), MetaError> {
     Parameters::check_names(component, name)?;
-    resources.vhost_mut(vhost)?.parameters_mut().set(component, name, value);
+    resources.vhost_mut(vhost)?.parameters.set(component, name, value);
     Ok(())
 }

@@ -79,18 +79,6 @@ impl User {
         })
     }
 
-    pub(crate) fn set_password(&mut self, password: &PasswordHash) {
-        self.password = password.clone();
-    }
-
-    pub(crate) fn set_tags(&mut self, tags: &[Name]) {
-        self.tags = tags.to_vec();
-    }
-
-    pub(crate) const fn set_limits(&mut self, limits: UserLimits) {
-        self.limits = limits;
-    }
-
     pub(crate) fn set_permissions(&mut self, vhost: &Name, permissions: Permissions) {
         self.permissions.insert(vhost.clone(), Arc::new(permissions));
     }

@@ -151,18 +151,6 @@ impl Vhost {
         exchange(&binding.source) && destination
     }
 
-    pub(crate) fn set_metadata(&mut self, metadata: &VhostMetadata) {
-        self.metadata = metadata.clone();
-    }
-
-    pub(crate) const fn set_limits(&mut self, limits: VhostLimits) {
-        self.limits = limits;
-    }
-
-    pub(crate) const fn parameters_mut(&mut self) -> &mut Parameters {
-        &mut self.parameters
-    }
-
     /// Changes policies, and makes the exchanges follow those that are in force then. Exchanges that no
     /// changed policy matches, before or after, stay as they are.
     pub(crate) fn change_policies<T>(
@@ -222,9 +210,5 @@ impl Vhost {
     pub(crate) fn take_queue(&mut self, name: &Name) -> Vec<Arc<Binding>> {
         self.queues.remove(name);
         self.routes.remove_queue(name)
-    }
-
-    pub(crate) const fn routes_mut(&mut self) -> &mut Routes {
-        &mut self.routes
     }
 }

@@ -26,27 +26,11 @@ use crate::vhosts::Vhosts;
 /// The virtual hosts with their exchanges, queues and bindings, and all queues by id: a queue is in both.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Resources {
-    vhosts: Vhosts,
-    queues: Queues,
+    pub(super) vhosts: Vhosts,
+    pub(super) queues: Queues,
 }
 
 impl Resources {
-    pub(super) const fn vhosts(&self) -> &Vhosts {
-        &self.vhosts
-    }
-
-    pub(super) const fn vhosts_mut(&mut self) -> &mut Vhosts {
-        &mut self.vhosts
-    }
-
-    pub(super) const fn queues(&self) -> &Queues {
-        &self.queues
-    }
-
-    pub(super) const fn queues_mut(&mut self) -> &mut Queues {
-        &mut self.queues
-    }
-
     pub(super) fn vhost(&self, name: &str) -> Option<&Vhost> {
         self.vhosts.get(name)
     }
@@ -287,7 +271,7 @@ impl Resources {
             queue.check_access(spec.by)?;
         }
         let is_durable = vhost.is_durable(&binding, queue.is_some_and(|queue| queue.durable));
-        if !self.vhost_mut(&spec.vhost)?.routes_mut().bind(binding) {
+        if !self.vhost_mut(&spec.vhost)?.routes.bind(binding) {
             return Ok(Outcome::nothing());
         }
         let mut outcome = Outcome::of(Done::Changed);
@@ -318,8 +302,7 @@ impl Resources {
             DestinationName::Exchange(_) => false,
         };
         let vhost = self.vhost_mut(&spec.vhost)?;
-        let routes = vhost.routes_mut();
-        let unbound = routes.unbind(&spec.source, destination, &spec.key, &spec.arguments);
+        let unbound = vhost.routes.unbind(&spec.source, destination, &spec.key, &spec.arguments);
         let Some(binding) = unbound else { return Ok(Outcome::nothing()) };
         let mut removal = Removal::new(vhost, mode);
         if removal.vhost.is_durable(&binding, is_durable_queue) {

@@ -80,7 +80,7 @@ impl State {
             state.make_source_of(&command)?;
             state.replay(&command)?;
         }
-        state.resources.queues_mut().restore_ids(next_durable, next_transient);
+        state.resources.queues.restore_ids(next_durable, next_transient);
         Ok(state)
     }
 

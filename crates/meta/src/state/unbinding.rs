@@ -34,7 +34,7 @@ impl Resources {
         }
         let Ok(found) = self.vhost_mut(&vhost) else { return Vec::new() };
         for binding in &gone {
-            found.routes_mut().remove_binding(binding);
+            found.routes.remove_binding(binding);
         }
         let removed = |binding| Removed::Binding { vhost: vhost.clone(), binding };
         gone.into_iter().map(removed).collect()
@@ -55,10 +55,8 @@ impl Resources {
                 queue.check_access(*by).ok()?;
                 queue
             }
-            Command::DeleteQueueById { id } => self.queues().get(*id)?,
-            Command::DeleteExclusiveQueues { owner } => {
-                self.queues().exclusive_of(*owner).next()?
-            }
+            Command::DeleteQueueById { id } => self.queues.get(*id)?,
+            Command::DeleteExclusiveQueues { owner } => self.queues.exclusive_of(*owner).next()?,
             _ => return None,
         };
         Some((queue.vhost.clone(), Destination::Queue(queue.id)))
@@ -85,7 +83,7 @@ impl Resources {
     /// The first exclusive queues of a connection: one, or as many as have few bindings together.
     pub(super) fn some_exclusive_queues(&self, owner: ConnectionId) -> Vec<QueueId> {
         let mut n = 0;
-        let some = self.queues().exclusive_of(owner).take_while(|queue| {
+        let some = self.queues.exclusive_of(owner).take_while(|queue| {
             let (is_first, to_it) = (n == 0, Destination::Queue(queue.id));
             let routes = self.vhost(&queue.vhost).map(|vhost| &vhost.routes).into_iter();
             n += 1 + routes.flat_map(|it| it.bindings_to(&to_it)).take(EXCLUSIVE_AT_ONCE).count();

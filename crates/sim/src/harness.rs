@@ -144,7 +144,8 @@ impl Harness {
         let limit = self.random.choose(&[2, 10, 10_000, 10_000]).unwrap_or(10_000);
         let recorder = Recorder::new(client, &self.transcript, Space::Deliveries(limit));
         let broker = &self.node.as_ref().expect("the node runs").broker;
-        let session = expect_ok(open_session(broker, &recorder));
+        let outbox = Arc::<Recorder>::clone(&recorder);
+        let session = expect_ok(open_session(broker, outbox));
         Connected { client, recorder, session, limit }
     }
 
@@ -181,7 +182,8 @@ impl Harness {
         self.block_on(broker.operations().send_on(from, departures))?.ok()
     }
 
-    fn block_on<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
+    /// Works a future off while everything has turns; none if it would take for ever.
+    pub(crate) fn block_on<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
         block_on(future, || {
             if let Some(node) = &mut self.node {
                 node.step();

@@ -8,7 +8,7 @@ use broker::{
 use log::{Durability, WalOptions};
 use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec, QueueVersion};
 use segments::Disk;
-use session::{Attachment, Op, Table};
+use session::{Attachment, Op, Outbox, Table};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -217,7 +217,7 @@ pub(crate) fn some_durability(random: &mut Random) -> Durability {
 
 pub(crate) fn open_session(
     broker: &Arc<Broker>,
-    recorder: &Arc<Recorder>,
+    outbox: Arc<dyn Outbox>,
 ) -> Result<Session, String> {
     let identity = Identity {
         user: "guest".to_owned(),
@@ -225,7 +225,6 @@ pub(crate) fn open_session(
         name: "simulated".to_owned(),
         ..Identity::default()
     };
-    let outbox = Arc::<Recorder>::clone(recorder);
     Session::open(Arc::clone(broker), identity, outbox).map_err(|error| error.to_string())
 }
 
@@ -254,7 +253,7 @@ impl SingleClient {
     pub(crate) fn new(node: Node) -> Result<Self, String> {
         let transcript = Transcript::default();
         let recorder = Recorder::new(0, &transcript, Space::Deliveries(usize::MAX));
-        let session = open_session(&node.broker, &recorder)?;
+        let session = open_session(&node.broker, Arc::<Recorder>::clone(&recorder))?;
         let mut client = Self { node, session, recorder, transcript };
         client.ask(Op::OpenChannel)?;
         Ok(client)

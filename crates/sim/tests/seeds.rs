@@ -4,7 +4,7 @@
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use sim::{LOG_QUEUES_FROM, SENT_ON_FROM, Show, run};
+use sim::{AMQP10_FROM, LOG_QUEUES_FROM, SENT_ON_FROM, Show, run};
 
 /// Simulations without being asked for more: about twenty seconds in a debug build.
 const SEEDS: u64 = 2_000;
@@ -19,6 +19,9 @@ fn n_seeds() -> u64 {
 /// Simulations of messages that are sent on, likewise.
 const SENT_ON_SEEDS: u64 = 150;
 
+/// Simulations of clients of AMQP 1.0, likewise.
+const AMQP10_SEEDS: u64 = 150;
+
 /// A rare seed: a page that was in its image in part only when the power was lost, while its queue was on its
 /// way into another form.
 const FOUND: u64 = 4_574;
@@ -27,8 +30,9 @@ const FOUND: u64 = 4_574;
 fn no_seed_finds_anything_wrong() {
     let log_queues = LOG_QUEUES_FROM..LOG_QUEUES_FROM + LOG_QUEUES_SEEDS;
     let sent_on = SENT_ON_FROM..SENT_ON_FROM + SENT_ON_SEEDS;
-    let seeds: Vec<u64> =
-        std::iter::once(FOUND).chain(log_queues).chain(sent_on).chain(0..n_seeds()).collect();
+    let amqp10 = AMQP10_FROM..AMQP10_FROM + AMQP10_SEEDS;
+    let others = log_queues.chain(sent_on).chain(amqp10);
+    let seeds: Vec<u64> = std::iter::once(FOUND).chain(others).chain(0..n_seeds()).collect();
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, NonZero::get) {

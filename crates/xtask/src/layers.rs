@@ -63,7 +63,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bench", &["perf", "ui"]),
     ("node", &["net", "http", "ctl", "bench"]),
     ("testing", &["log", "meta", "session", "amqp10"]),
-    ("sim", &["front-amqp091", "mgmt", "testing"]),
+    ("sim", &["front-amqp091", "front-amqp10", "mgmt", "testing"]),
     ("instructions", &["front-amqp091", "queue", "routing", "conversion", "chunk-log", "testing"]),
     ("xtask", &[]),
 ];

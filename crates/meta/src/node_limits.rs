@@ -11,7 +11,6 @@ use crate::queue_type::QueueKind;
 use crate::resource::Resource;
 use crate::setting::QUEUE_TYPE_ARGUMENT;
 use crate::state::State;
-use crate::vhost::Vhost;
 use amqp091::ShortString;
 use routing::ExchangeKind;
 use std::borrow::Cow;

@@ -47,7 +47,7 @@ pub use message::{
     Body, Header, MessageOutline, MessageRef, Section, Sections, put_application_properties,
     put_message_annotations, sole_data, split_message_annotations,
 };
-pub use message_head::{MessageHead, head_bytes};
+pub use message_head::{MessageHead, annotated_bytes, head_bytes};
 pub use percent::{percent_decoded, put_percent_decoded, put_percent_encoded};
 pub use performative::{
     Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Performative, Transfer,

@@ -396,7 +396,7 @@ impl<'a> MessageRef<'a> {
 /// # Errors
 /// The section may not follow.
 #[inline]
-fn goes_on(code: u64, last: &mut u64) -> Result<bool, DecodeError> {
+pub(crate) fn goes_on(code: u64, last: &mut u64) -> Result<bool, DecodeError> {
     let before = std::mem::replace(last, code);
     if code == before && matches!(code, DATA | SEQUENCE) {
         return Ok(true);

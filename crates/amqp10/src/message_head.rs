@@ -2,7 +2,7 @@
 //! validated before, and of which many are looked at.
 
 use crate::code;
-use crate::message::section_code;
+use crate::message::{goes_on, section_code};
 use crate::reader::ValueCursor;
 use crate::value::{DEPTH_MAX, ListRef, MapRef, ValueRef};
 
@@ -53,13 +53,33 @@ pub fn head_bytes(message: &[u8]) -> usize {
     }
 }
 
-/// The next section in front of the body.
+/// The bytes of the header and the annotations in front of a message whose sections are of their types and in
+/// order. Values inside the sections are not looked at.
+#[inline]
+#[must_use]
+pub fn annotated_bytes(message: &[u8]) -> Option<usize> {
+    let (mut cursor, mut last, mut n_bytes) = (ValueCursor(message), 0, 0);
+    while !cursor.is_empty() {
+        let section = read_section(&mut cursor)?;
+        goes_on(section.0, &mut last).ok()?;
+        match section {
+            (0x70, ValueRef::List(_)) | (0x71 | 0x72, ValueRef::Map(_)) => {
+                n_bytes = message.len() - cursor.0.len();
+            }
+            (0x73 | 0x76, ValueRef::List(_))
+            | (0x74 | 0x78, ValueRef::Map(_))
+            | (0x75, ValueRef::Binary(_))
+            | (0x77, _) => {}
+            _ => return None,
+        }
+    }
+    Some(n_bytes)
+}
+
+/// The next section.
 fn read_section<'a>(cursor: &mut ValueCursor<'a>) -> Option<(u64, ValueRef<'a>)> {
     // The form that nearly all peers write.
-    if let [code::DESCRIBED, code::U64_SMALL, section, value @ ..] = cursor.0 {
-        if !(0x70..=0x74).contains(section) {
-            return None;
-        }
+    if let [code::DESCRIBED, code::U64_SMALL, section @ 0x70..=0x78, value @ ..] = cursor.0 {
         *cursor = ValueCursor(value);
         let value = ValueRef::read(cursor, DEPTH_MAX).ok()?;
         return Some((u64::from(*section), value));

@@ -85,27 +85,42 @@ pub(crate) fn put_envelope(items: &mut Items<'_>, message: &MessageRef<'_>) {
     put_text(items, ROUTING_KEY, message.routing_key);
 }
 
-/// Appends message annotations that are nothing but exchange and routing key; those of most messages in one
-/// go.
+/// Appends message annotations that are nothing but exchange, routing key and perhaps a stream's offset; those
+/// of most messages in one go.
 #[inline]
-pub(crate) fn put_envelope_alone(message: &MessageRef<'_>, out: &mut Vec<u8>) {
+pub(crate) fn put_envelope_alone(message: &MessageRef<'_>, offset: Option<i64>, out: &mut Vec<u8>) {
     /// The bytes of the items beside exchange and routing key, and the count in front of them.
     const FIXED_BYTES: usize = 32;
+    /// The most bytes of an offset and its name.
+    const OFFSET_BYTES: usize = 26;
+    /// The bytes up to that of the size.
+    const SIZE_END: usize = 5;
     let (exchange, routing_key) = (message.exchange, message.routing_key);
     let is_text = str::from_utf8(exchange).is_ok() && str::from_utf8(routing_key).is_ok();
-    match u8::try_from(FIXED_BYTES + exchange.len() + routing_key.len()) {
+    let (n_items, offset_bytes) = if offset.is_some() { (6, OFFSET_BYTES) } else { (4, 0) };
+    let begin = out.len();
+    match u8::try_from(FIXED_BYTES + offset_bytes + exchange.len() + routing_key.len()) {
         Ok(size) if is_text => {
             let short = |text: &[u8]| u8::try_from(text.len()).unwrap_or(size);
             let mut first = *b"\x00\x53\x72\xc1\x00\x04\xa3\x0ax-exchange\xa1\x00";
-            (first[4], first[19]) = (size, short(exchange));
+            (first[4], first[5], first[19]) = (size, n_items, short(exchange));
             out.extend_from_slice(&first);
             out.extend_from_slice(exchange);
             let mut second = *b"\xa3\x0dx-routing-key\xa1\x00";
             second[16] = short(routing_key);
             out.extend_from_slice(&second);
             out.extend_from_slice(routing_key);
+            if let Some(offset) = offset {
+                out.extend_from_slice(b"\xa3\x0fx-stream-offset");
+                ValueRef::I64(offset).encode(out);
+                let n_bytes = u8::try_from(out.len() - begin - SIZE_END).unwrap_or(size);
+                out.get_mut(begin + SIZE_END - 1).into_iter().for_each(|size| *size = n_bytes);
+            }
         }
-        _ => amqp10::put_message_annotations(out, |items| put_envelope(items, message)),
+        _ => amqp10::put_message_annotations(out, |items| {
+            put_envelope(items, message);
+            offset.into_iter().for_each(|offset| items.put_symbol(OFFSET, ValueRef::I64(offset)));
+        }),
     }
 }
 

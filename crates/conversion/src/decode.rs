@@ -5,7 +5,7 @@ use crate::deaths;
 use crate::encode::{TYPE_AMQP10, ttl_ms};
 use crate::head::{ConvertedHead, LastHead, Origin};
 use crate::ids::{NO_TEXT, decimal, id_header, id_text, reply_queue};
-use crate::sections::behind_header;
+use crate::sections::{behind_header, is_written};
 use crate::values::{put_entry, seconds};
 use amqp10::{Header, MapRef, Properties, Section, Sections, ValueRef};
 use amqp091::content::PropertiesWriter;
@@ -81,8 +81,9 @@ fn convert<'a>(
 }
 
 /// The message that `stored` is to a client of AMQP 1.0: its sections from the annotations on as they are,
-/// with an index of what the header and the stream say. Bytes that are no message of AMQP 1.0 are as to
-/// [`decode_amqp10`].
+/// with an index of what the header and the stream say. Annotations that are exchange and routing key alone
+/// are left out, as the message names these. Values inside the bare message are passed on as they are; bytes
+/// that are no sections of AMQP 1.0 are as to [`decode_amqp10`].
 #[inline]
 #[must_use]
 pub fn take_amqp10<'a>(
@@ -90,11 +91,16 @@ pub fn take_amqp10<'a>(
     origin: Origin<'a>,
     buffer: &'a mut DecodeBuffer,
 ) -> MessageRef<'a> {
-    let is_known = buffer.head.body_behind(stored).is_some();
-    if !is_known {
-        let Some(found) = Stored::read(stored) else { return convert(stored, origin, buffer) };
-        buffer.index(&found, origin.offset);
-        buffer.head.skipped = stored.len() - behind_header(stored).len();
+    let front = amqp10::annotated_bytes(stored).and_then(|n_bytes| stored.get(..n_bytes));
+    if !front.is_some_and(|front| buffer.head.is_of(front)) {
+        let Some(found) = Stored::read(front.unwrap_or(stored)) else {
+            return convert(stored, origin, buffer);
+        };
+        buffer.index(&found, front, origin.offset);
+        buffer.head.skipped = match front {
+            Some(front) if found.annotations.iter().all(is_written) => front.len(),
+            _ => stored.len() - behind_header(stored).len(),
+        };
     }
     let sections = stored.get(buffer.head.skipped..).unwrap_or_default();
     let message = buffer.head.message(sections, origin, &mut buffer.out);
@@ -102,8 +108,8 @@ pub fn take_amqp10<'a>(
 }
 
 impl DecodeBuffer {
-    /// Makes the index of a stored message.
-    fn index(&mut self, stored: &Stored<'_>, offset: u64) {
+    /// Makes the index of a stored message, and remembers it if the sections that it is made of are given.
+    fn index(&mut self, stored: &Stored<'_>, front: Option<&[u8]>, offset: u64) {
         let Self { out, head } = self;
         out.clear();
         let delivery_mode = stored.delivery_mode();
@@ -120,7 +126,7 @@ impl DecodeBuffer {
         let Annotated { exchange, routing_key, .. } = Annotated::read(stored.annotations);
         let exchange = exchange.unwrap_or_default();
         let persistent = delivery_mode == Some(DELIVERY_MODE_PERSISTENT);
-        head.remember(stored.head, ConvertedHead { exchange, routing_key, offset_at, persistent });
+        head.remember(front, ConvertedHead { exchange, routing_key, offset_at, persistent });
     }
 }
 

@@ -62,7 +62,7 @@ fn put_bare(
     Header { durable, first_acquirer, delivery_count, ..Header::default() }.encode(out);
     match message.form {
         BodyForm::Plain => {
-            put_envelope_alone(message, out);
+            put_envelope_alone(message, None, out);
             Section::Data(message.body.bytes()).encode(out);
         }
         BodyForm::Amqp10 => put_received(message, source, out),

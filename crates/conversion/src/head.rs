@@ -57,6 +57,12 @@ impl LastHead {
         self.persistent = persistent;
     }
 
+    /// Whether these are the sections that were remembered.
+    #[inline]
+    pub(crate) fn is_of(&self, stored: &[u8]) -> bool {
+        self.is_known && *self.stored == *stored
+    }
+
     /// The body of a message that has the same sections in front of it, and none behind.
     #[inline]
     pub(crate) fn body_behind<'a>(&self, stored: &'a [u8]) -> Option<&'a [u8]> {

@@ -215,11 +215,12 @@ fn put_those(items: &mut Items<'_>, map: MapRef<'_>, is_one: impl Fn(&str) -> bo
 /// Appends the sections behind the header: annotations of the broker, then what was received.
 pub(crate) fn put_received(message: &MessageRef<'_>, index: PropertiesRef<'_>, out: &mut Vec<u8>) {
     let (received, rest) = amqp10::split_message_annotations(message.body.bytes());
-    if index.is_bare() && received.is_empty() {
-        put_envelope_alone(message, out);
+    let headers = index.headers().unwrap_or(TableRef::EMPTY);
+    let offset = stream_offset(headers);
+    if received.is_empty() && (headers.is_empty() || offset.is_some()) {
+        put_envelope_alone(message, offset, out);
         return out.extend_from_slice(rest);
     }
-    let headers = index.headers().unwrap_or(TableRef::EMPTY);
     let own = || headers.iter().filter_map(|(name, value)| Some((annotation_of(name)?, value)));
     amqp10::put_message_annotations(out, |items| {
         put_envelope(items, message);
@@ -234,6 +235,23 @@ pub(crate) fn put_received(message: &MessageRef<'_>, index: PropertiesRef<'_>, o
         });
     });
     out.extend_from_slice(rest);
+}
+
+/// The offset in a stream, if that is the only header.
+#[inline]
+fn stream_offset(headers: TableRef<'_>) -> Option<i64> {
+    let mut headers = headers.iter();
+    match (headers.next()?, headers.next()) {
+        ((name, amqp091::ValueRef::I64(offset)), None) => {
+            (name == annotations::OFFSET.as_bytes()).then_some(offset)
+        }
+        _ => None,
+    }
+}
+
+/// Whether an annotation is one that the broker writes into each message.
+pub(crate) fn is_written((key, _): (ValueRef<'_>, ValueRef<'_>)) -> bool {
+    text(key).is_some_and(|name| WRITTEN.contains(&name))
 }
 
 /// The name of the annotation that a header of an index becomes, if the broker has added it.

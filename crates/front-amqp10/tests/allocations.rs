@@ -2,10 +2,15 @@
 //! outcome either way.
 
 use amqp10::{
-    Begin, DeliveryState, Disposition, FrameType, Performative, ProtocolLayer, Role, SerialNumber,
-    put_frame,
+    Begin, DeliveryState, Disposition, FrameType, Header, Performative, ProtocolLayer, Role,
+    Section, SerialNumber, ValueRef, put_application_properties, put_frame,
+    put_message_annotations,
 };
-use front_amqp10::{AttachedLink, ConnectionSettings, LinkHandle, SentMessage, ServerConnection};
+use conversion::{DecodeBuffer, Origin, take_amqp10};
+use front_amqp10::{
+    AttachedLink, ConnectionSettings, LinkHandle, LinkRequest, SentContent, SentMessage,
+    ServerConnection,
+};
 use session::{ChannelId, Confirmation, LinkId, Position};
 use std::sync::Arc;
 use testing::amqp10_client;
@@ -68,20 +73,21 @@ fn round(n: u32) -> Vec<u8> {
     bytes
 }
 
-#[test]
-fn messages_allocate_nothing_in_steady_state() {
+/// Allocations of twenty rounds, in each of which a batch of messages comes and is answered, and a batch that
+/// `deliver` delivers goes out; after as many rounds that are not counted.
+fn allocated(
+    mut deliver: impl FnMut(&mut ServerConnection, Position, &mut Vec<LinkRequest>),
+) -> u64 {
     let mut front = running();
     let rounds: Vec<Vec<u8>> = (0..40).map(round).collect();
     let (mut out, mut requests) = (Vec::with_capacity(64 * 1024), Vec::with_capacity(1024));
-    let consumer = LinkHandle { channel: ChannelId(0), handle: 1 };
     let mut allocated = 0;
     for (n, bytes) in (0_u64..).zip(&rounds) {
         let before = counting::in_thread();
         requests.clear();
         front.read(bytes, &mut requests);
         for position in n * u64::from(BATCH)..(n + 1) * u64::from(BATCH) {
-            let delivery = SentMessage::in_sections(Position(position), b"\x00\x53\x75\xa0\x01m");
-            front.deliver(consumer, delivery, &mut requests);
+            deliver(&mut front, Position(position), &mut requests);
         }
         let first = n * u64::from(BATCH) + 1;
         front.answer(ChannelId(0), first, first + u64::from(BATCH) - 1, Confirmation::Accepted);
@@ -92,5 +98,43 @@ fn messages_allocate_nothing_in_steady_state() {
         }
     }
     assert!(requests.len() >= BATCH as usize);
-    assert_eq!(allocated, 0);
+    allocated
+}
+
+const CONSUMER: LinkHandle = LinkHandle { channel: ChannelId(0), handle: 1 };
+
+#[test]
+fn messages_allocate_nothing_in_steady_state() {
+    let n_allocated = allocated(|front, position, requests| {
+        let message = SentMessage::in_sections(position, b"\x00\x53\x75\xa0\x01m");
+        front.deliver(CONSUMER, message, requests);
+    });
+    assert_eq!(n_allocated, 0);
+}
+
+#[test]
+fn messages_of_streams_allocate_nothing_in_steady_state() {
+    let stored: Vec<Vec<u8>> = (0..7_u8).map(stored_in_stream).collect();
+    let mut buffer = DecodeBuffer::default();
+    let n_allocated = allocated(|front, position, requests| {
+        let (offset, turn) = (position.0, usize::try_from(position.0).unwrap_or_default());
+        let origin = Origin { stream: b"stream", offset };
+        let message = &take_amqp10(&stored[turn % stored.len()], origin, &mut buffer);
+        let content = SentContent::Stored { message, redelivered: false };
+        front.deliver(CONSUMER, SentMessage { position, content }, requests);
+    });
+    assert_eq!(n_allocated, 0);
+}
+
+/// A message with an application property of its own.
+fn stored_in_stream(n: u8) -> Vec<u8> {
+    let mut stored = Vec::new();
+    Header { durable: Some(true), ..Header::default() }.encode(&mut stored);
+    put_message_annotations(&mut stored, |items| {
+        items.put_symbol("x-exchange", ValueRef::Str(""));
+        items.put_symbol("x-routing-key", ValueRef::Str("stream"));
+    });
+    put_application_properties(&mut stored, |items| items.put_symbol("n", ValueRef::U8(n)));
+    Section::Data(b"m").encode(&mut stored);
+    stored
 }

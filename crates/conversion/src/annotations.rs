@@ -85,8 +85,8 @@ pub(crate) fn put_envelope(items: &mut Items<'_>, message: &MessageRef<'_>) {
     put_text(items, ROUTING_KEY, message.routing_key);
 }
 
-/// Appends message annotations that are nothing but exchange, routing key and perhaps a stream's offset; those
-/// of most messages in one go.
+/// Appends message annotations that are nothing but exchange, routing key and perhaps a stream's offset;
+/// those of most messages in one go.
 #[inline]
 pub(crate) fn put_envelope_alone(message: &MessageRef<'_>, offset: Option<i64>, out: &mut Vec<u8>) {
     /// The bytes of the items beside exchange and routing key, and the count in front of them.

@@ -97,6 +97,20 @@ fn a_quorum_queue_tells_the_credit_behind_what_waits_for_room() {
     assert_eq!(client.resume(), ["deliver d", "credit 10+0 of 0 drained"]);
 }
 
+#[test]
+fn a_quorum_queue_counts_in_the_credit_it_tells_what_it_has_given_since_it_was_asked() {
+    let broker = start(&Arc::new(MemoryDisk::new()));
+    let mut client = Client::connect(&broker);
+    client.declare_with("q", true, &[("x-queue-type", text("quorum"))]);
+    let link = client.consume_by_credit("q", "c", false);
+    client.publish("q", &["a", "b"], Kind::Persistent);
+    client.fill_up(true);
+    assert_eq!(client.flow(link, 0, 9, "echo"), ["deliver a"]);
+    client.fill_up(false);
+    client.publish("q", &["c"], Kind::Persistent);
+    assert_eq!(client.resume(), ["deliver b", "deliver c", "credit 3+6 of 0"]);
+}
+
 /// A consumer as its client knows it.
 #[derive(Debug)]
 struct Link {

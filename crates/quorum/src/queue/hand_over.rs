@@ -153,8 +153,17 @@ impl Turn<'_> {
                     return;
                 }
             }
-            if let Some(credit) = feed.credit.take() {
-                sink.flowed(link, credit);
+            if let Some(told) = feed.credit.take() {
+                // More may have been given since the client asked.
+                let now = facts.link(consumer).map(|it| it.credit);
+                sink.flowed(
+                    link,
+                    now.map_or(told, |LinkCredit { delivery_count, credit }| ConsumerCredit {
+                        delivery_count,
+                        credit,
+                        ..told
+                    }),
+                );
             }
         });
         self.wakes.extend(waker);

@@ -126,7 +126,7 @@ impl Amqp10World {
                     fail(format!("delivery {delivery_id} is answered twice, or after its link"));
                 };
                 self.harness.note(format!("  {number}: {answer:?} m{id}"));
-                // What a failed disk leaves undone is refused; what is accepted is kept.
+                // A disk that has failed makes for refusals, but accepted messages are kept.
                 if !is_over || answer == frame_client::Answer::Accepted {
                     expect_ok(self.ledger.answer(id, answer));
                 }

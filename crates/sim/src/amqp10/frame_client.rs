@@ -178,7 +178,7 @@ impl FrameClient {
         let attach = Attach { name: &name, snd_settle_mode, ..attach };
         let link = FrameLink {
             queue: target.queue,
-            // What is on its way to a client without a window comes, whatever it says meanwhile.
+            // Deliveries that are on their way to a client without a window come, whatever it says meanwhile.
             is_exact: !target.is_quorum && self.is_wide(),
             role,
             is_settled,
@@ -346,7 +346,7 @@ impl FrameClient {
             link.credit = count.plus(credit).since(SerialNumber::new(link.count));
             return;
         }
-        // What a drain has counted as used; of an earlier one, perhaps.
+        // Credit that a drain has counted as used: an earlier one, perhaps.
         let n_drained = count.since(SerialNumber::new(link.count));
         if n_drained > link.credit && link.is_exact {
             fail(format!("{n_drained} are drained, of {}", link.credit));

@@ -36,7 +36,7 @@ pub(super) struct Sent {
     pub(super) answer: Option<Answer>,
 }
 
-/// A message in a queue as far as it is known in this life of the node.
+/// The state of a message in a queue, in this life of the node.
 #[derive(Clone, Debug, Default)]
 struct Place {
     /// A client has settled it, or it was dead-lettered.

@@ -154,16 +154,8 @@ impl Turn<'_> {
                 }
             }
             if let Some(told) = feed.credit.take() {
-                // More may have been given since the client asked.
                 let now = facts.link(consumer).map(|it| it.credit);
-                sink.flowed(
-                    link,
-                    now.map_or(told, |LinkCredit { delivery_count, credit }| ConsumerCredit {
-                        delivery_count,
-                        credit,
-                        ..told
-                    }),
-                );
+                sink.flowed(link, as_of_now(told, now));
             }
         });
         self.wakes.extend(waker);
@@ -375,4 +367,14 @@ fn is_redelivered(assigned: &Assigned, seen_below: u64) -> bool {
 fn fits(sink: &mut dyn Sink, message: &MessageRef<'_>, queue: &str) -> bool {
     properties_bytes_max(message) <= PROPERTIES_BYTES_ALWAYS_TAKEN
         || sink.fits(message, COUNTS_BYTES_MAX, queue)
+}
+
+/// The credit to tell a client: more may have been given since it asked.
+fn as_of_now(told: ConsumerCredit, now: Option<LinkCredit>) -> ConsumerCredit {
+    match now {
+        Some(LinkCredit { delivery_count, credit }) => {
+            ConsumerCredit { delivery_count, credit, ..told }
+        }
+        None => told,
+    }
 }

@@ -94,6 +94,7 @@ pub enum FrameError {
 ///
 /// # Errors
 /// A header that cannot be right.
+#[inline]
 pub fn decode_frame(
     input: &[u8],
     expected: FrameType,

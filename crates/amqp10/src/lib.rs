@@ -59,5 +59,5 @@ pub use sasl::{
 };
 pub use serial::SerialNumber;
 pub use terminus::{Coordinator, LinkTarget, SourceTerminus, TargetTerminus};
-pub use usual_forms::WholeTransfer;
+pub use usual_forms::{WholeTransfer, usual_acceptance, usual_transfer};
 pub use value::{ArrayRef, DEPTH_MAX, DescribedRef, Descriptor, ListRef, MapRef, ValueRef};

@@ -37,69 +37,20 @@ impl WholeTransfer {
     pub fn begin_frame(&self, channel: u16, out: &mut Vec<u8>) {
         let [c0, c1] = channel.to_be_bytes();
         let [i0, i1, i2, i3] = self.delivery_id.bits().to_be_bytes();
-        let Ok(h) = u8::try_from(self.handle) else {
-            out.extend_from_slice(&[0, 0, 0, 0, DATA_OFFSET_MIN, AMQP, c0, c1]);
-            return self.encode(out);
-        };
+        let header = [0, 0, 0, 0, DATA_OFFSET_MIN, AMQP, c0, c1];
+        out.extend_from_slice(&header);
+        let Ok(h) = u8::try_from(self.handle) else { return self.encode(out) };
+        let n = if self.tag.is_some() { 4 } else { 0 };
+        let size = 12 + n;
+        out.extend_from_slice(&[
+            DESCRIBED, U64_SMALL, TRANSFER, LIST8, size, 5, U32_SMALL, h, U32, i0, i1, i2, i3,
+            BINARY8, n,
+        ]);
         match self.tag.map(u32::to_be_bytes) {
-            None => out.extend_from_slice(&[
-                0,
-                0,
-                0,
-                0,
-                DATA_OFFSET_MIN,
-                AMQP,
-                c0,
-                c1,
-                DESCRIBED,
-                U64_SMALL,
-                TRANSFER,
-                LIST8,
-                12,
-                5,
-                U32_SMALL,
-                h,
-                U32,
-                i0,
-                i1,
-                i2,
-                i3,
-                BINARY8,
-                0,
-                U32_ZERO,
-                TRUE,
-            ]),
-            Some([t0, t1, t2, t3]) => out.extend_from_slice(&[
-                0,
-                0,
-                0,
-                0,
-                DATA_OFFSET_MIN,
-                AMQP,
-                c0,
-                c1,
-                DESCRIBED,
-                U64_SMALL,
-                TRANSFER,
-                LIST8,
-                16,
-                5,
-                U32_SMALL,
-                h,
-                U32,
-                i0,
-                i1,
-                i2,
-                i3,
-                BINARY8,
-                4,
-                t0,
-                t1,
-                t2,
-                t3,
-                U32_ZERO,
-                FALSE,
-            ]),
+            None => out.extend_from_slice(&[U32_ZERO, TRUE]),
+            Some([t0, t1, t2, t3]) => {
+                out.extend_from_slice(&[t0, t1, t2, t3, U32_ZERO, FALSE]);
+            }
         }
     }
 
@@ -138,18 +89,45 @@ impl<'a> Performative<'a> {
     }
 }
 
+/// The list that a performative is, in the form that nearly all peers write.
+struct UsualList<'a> {
+    code: u8,
+    n_fields: u8,
+    fields: &'a [u8],
+    payload: &'a [u8],
+}
+
+impl<'a> UsualList<'a> {
+    #[inline]
+    fn read(body: &'a [u8]) -> Option<Self> {
+        let [DESCRIBED, U64_SMALL, code, LIST8, size, n_fields, list @ ..] = body else {
+            return None;
+        };
+        let (fields, payload) = list.split_at_checked(usize::from(*size).checked_sub(1)?)?;
+        Some(Self { code: *code, n_fields: *n_fields, fields, payload })
+    }
+}
+
 /// A transfer or disposition in the form that nearly all peers write, and the payload behind it; none for any
 /// other, which may be right as well.
 #[inline]
 pub(crate) fn read_usual(body: &[u8]) -> Option<(Performative<'_>, &[u8])> {
-    let [DESCRIBED, U64_SMALL, code, LIST8, size, n_fields, list @ ..] = body else { return None };
-    let (fields, payload) = list.split_at_checked(usize::from(*size).checked_sub(1)?)?;
-    let performative = match *code {
-        TRANSFER => Performative::Transfer(read_transfer(*n_fields, fields)?),
-        DISPOSITION => Performative::Disposition(read_disposition(*n_fields, fields)?),
+    let UsualList { code, n_fields, fields, payload } = UsualList::read(body)?;
+    let performative = match code {
+        TRANSFER => Performative::Transfer(read_transfer(n_fields, fields)?),
+        DISPOSITION => Performative::Disposition(read_disposition(n_fields, fields)?),
         _ => return None,
     };
     Some((performative, payload))
+}
+
+/// The transfer that a frame's body begins with, and the payload behind it, as [`Performative::decode`] reads
+/// them; none if they are not in the form that nearly all peers write.
+#[inline]
+#[must_use]
+pub fn usual_transfer(body: &[u8]) -> Option<(Transfer<'_>, &[u8])> {
+    let UsualList { code, n_fields, fields, payload } = UsualList::read(body)?;
+    Some((read_transfer((code == TRANSFER).then_some(n_fields)?, fields)?, payload))
 }
 
 #[inline]
@@ -176,9 +154,26 @@ fn read_transfer(n_fields: u8, fields: &[u8]) -> Option<Transfer<'_>> {
     })
 }
 
+/// The first and the last delivery that the disposition in a frame's body settles as accepted, as
+/// [`Performative::decode`] reads it; none for any other, or in another form than nearly all peers write.
+#[inline]
+#[must_use]
+pub fn usual_acceptance(body: &[u8]) -> Option<(SerialNumber, SerialNumber)> {
+    let UsualList { code, n_fields, fields, .. } = UsualList::read(body)?;
+    let (first, last) = read_acceptance((code == DISPOSITION).then_some(n_fields)?, fields)?;
+    Some((first, last.unwrap_or(first)))
+}
+
 /// A receiver's disposition that settles deliveries as accepted.
 #[inline]
 fn read_disposition(n_fields: u8, fields: &[u8]) -> Option<Disposition<'_>> {
+    let (first, last) = read_acceptance(n_fields, fields)?;
+    let (role, state) = (Role::Receiver, Some(DeliveryState::ACCEPTED));
+    Some(Disposition { role, first, last, settled: true, state, batchable: false })
+}
+
+#[inline]
+fn read_acceptance(n_fields: u8, fields: &[u8]) -> Option<(SerialNumber, Option<SerialNumber>)> {
     let [TRUE, fields @ ..] = fields else { return None };
     let (first, fields) = number(fields)?;
     let (last, fields) = match fields {
@@ -186,10 +181,7 @@ fn read_disposition(n_fields: u8, fields: &[u8]) -> Option<Disposition<'_>> {
         _ => number(fields).map(|(last, rest)| (Some(SerialNumber::new(last)), rest))?,
     };
     let [TRUE, DESCRIBED, U64_SMALL, ACCEPTED, LIST_EMPTY] = fields else { return None };
-    let first = SerialNumber::new(first);
-    let (role, state) = (Role::Receiver, Some(DeliveryState::ACCEPTED));
-    let disposition = Disposition { role, first, last, settled: true, state, batchable: false };
-    (n_fields == 5).then_some(disposition)
+    (n_fields == 5).then_some((SerialNumber::new(first), last))
 }
 
 fn boolean(field: u8) -> Option<Option<bool>> {
@@ -272,6 +264,16 @@ mod tests {
                     *place = byte;
                 }
             }
+            let transfer = match read_usual(&body) {
+                Some((Performative::Transfer(transfer), payload)) => Some((transfer, payload)),
+                _ => None,
+            };
+            prop_assert_eq!(usual_transfer(&body), transfer);
+            let acceptance = match read_usual(&body) {
+                Some((Performative::Disposition(it), _)) => Some((it.first, it.last.unwrap_or(it.first))),
+                _ => None,
+            };
+            prop_assert_eq!(usual_acceptance(&body), acceptance);
             if let Some((usual, payload)) = read_usual(&body) {
                 let mut cursor = ValueCursor(&body);
                 let descriptor = read_descriptor(&mut cursor).unwrap();

@@ -1,7 +1,6 @@
 //! A client's connection: bytes in, requests and bytes out.
 
 use crate::fault::{FaultScope, ProtocolFault};
-use crate::incoming::Payload;
 use crate::life::{ConnectionLife, ConnectionPhase, InputReading};
 use crate::login::SaslLogin;
 use crate::open::ClientOpen;
@@ -9,10 +8,13 @@ use crate::requests::{AttachResult, LinkHandle, LinkRequest, SentMessage};
 use crate::session_endpoint::{discharged, release_in_session};
 use crate::session_table::{FrameBody, SessionTable};
 use crate::settings::ConnectionSettings;
-use amqp10::{Close, Condition, FrameRef, FrameType, Performative, decode_frame};
+use amqp10::{
+    Close, Condition, FrameRef, FrameType, Performative, decode_frame, usual_acceptance,
+    usual_transfer,
+};
 use edge::{AuthFailure, CloseMode, Progress, Step};
 use session::{
-    ChannelId, Confirmation, ConsumerCredit, Error, ErrorKind, ListedSession, Position, Span,
+    ChannelId, Confirmation, ConsumerCredit, Error, ErrorKind, ListedSession, Outcome, Position,
 };
 use std::sync::Arc;
 
@@ -131,10 +133,12 @@ impl ServerConnection {
         if body.is_empty() {
             return None;
         }
+        if self.life.phase == ConnectionPhase::Running && take_usual(self, reading, channel, body) {
+            return None;
+        }
         match Performative::decode(body) {
             Ok((performative, payload)) => {
-                let span = span(reading.at - payload.len(), payload.len());
-                let payload = Payload { bytes: payload, span };
+                let payload = reading.payload(payload);
                 let frame = FrameBody { performative: &performative, body, payload };
                 self.performative(reading, channel, frame)
             }
@@ -333,6 +337,35 @@ impl ServerConnection {
     }
 }
 
+/// Takes a transfer, or a disposition that accepts, in the form that nearly all have; false if this is
+/// neither, or there is no such session.
+#[inline]
+fn take_usual(
+    server: &mut ServerConnection,
+    reading: &mut InputReading<'_>,
+    channel: u16,
+    body: &[u8],
+) -> bool {
+    let ServerConnection { life, sessions, .. } = server;
+    if let Some((transfer, payload)) = usual_transfer(body) {
+        let payload = reading.payload(payload);
+        let taken = sessions.with(life, channel, reading.requests, |session, io| {
+            session.transfer(io, &transfer, payload)
+        });
+        if let Some(Err(fault)) = &taken {
+            sessions.fail(life, channel, fault, reading.requests);
+        }
+        taken.is_some()
+    } else if let Some(range) = usual_acceptance(body) {
+        let taken = sessions.with(life, channel, reading.requests, |session, io| {
+            session.settle(io, range, Outcome::Accepted);
+        });
+        taken.is_some()
+    } else {
+        false
+    }
+}
+
 /// The client's first session on this channel or a higher one, as listings show it.
 pub fn listed_session(server: &ServerConnection, channel: ChannelId) -> Option<ListedSession> {
     server.sessions.listed_from(channel)
@@ -382,10 +415,4 @@ fn open_fault(error: Error, vhost: &str) -> ProtocolFault {
 
 fn framing(text: String) -> ProtocolFault {
     ProtocolFault::connection(Condition::FramingError, text)
-}
-
-/// A part of the input, which is at most [`INPUT_BYTES_MAX`] long.
-fn span(start: usize, len: usize) -> Span {
-    let short = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    Span { start: short(start), len: short(len) }
 }

@@ -1,6 +1,7 @@
 //! The life of a connection: its phase, what its client has opened it with, its times, and why it ends.
 
 use crate::fault::ProtocolFault;
+use crate::incoming::Payload;
 use crate::links::error_of;
 use crate::open::{ClientOpen, put_open};
 use crate::published_heads::PublishedHeads;
@@ -8,6 +9,7 @@ use crate::requests::LinkRequest;
 use crate::settings::ConnectionSettings;
 use amqp10::{Close, FRAME_BYTES_MIN_MAX, Open, Performative};
 use edge::{CloseMode, Step};
+use session::Span;
 use std::sync::Arc;
 
 /// The largest frame before the connection is open, in bytes. COMPAT: RabbitMQ's.
@@ -165,6 +167,14 @@ pub(crate) struct InputReading<'a> {
 impl<'a> InputReading<'a> {
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.input.get(self.at..).unwrap_or_default()
+    }
+
+    /// The payload that the frame ends with which was read last.
+    #[inline]
+    pub(crate) fn payload<'p>(&self, bytes: &'p [u8]) -> Payload<'p> {
+        let short = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let (start, len) = (short(self.at - bytes.len()), short(bytes.len()));
+        Payload { bytes, span: Span { start, len } }
     }
 
     /// Waits for the rest of this frame.

@@ -131,11 +131,12 @@ impl SessionEndpoint {
     }
 
     fn link_mut(&mut self, handle: u32) -> Option<&mut LinkState> {
-        self.links.get_mut(usize::try_from(handle).ok()?)
+        slot_mut(&mut self.links, handle)
     }
 
+    /// Takes a transfer.
     #[inline]
-    fn transfer(
+    pub(crate) fn transfer(
         &mut self,
         io: &mut SessionIo<'_>,
         transfer: &Transfer<'_>,
@@ -188,8 +189,7 @@ impl SessionEndpoint {
 
     fn renew_credit(&mut self, io: &mut SessionIo<'_>, handle: u32) {
         let Self { links, windows, channel, .. } = self;
-        let slot = usize::try_from(handle).ok().and_then(|index| links.get_mut(index));
-        let link = match slot {
+        let link = match slot_mut(links, handle) {
             Some(LinkState::Incoming(link) | LinkState::Coordinator(link)) => &mut **link,
             Some(LinkState::Requests(link)) => &mut link.incoming,
             Some(
@@ -429,6 +429,12 @@ impl SessionEndpoint {
     }
 }
 
+/// The link of a handle.
+#[inline]
+fn slot_mut(links: &mut [LinkState], handle: u32) -> Option<&mut LinkState> {
+    links.get_mut(usize::try_from(handle).ok()?)
+}
+
 /// Appends the server's end of a link that is in place, and notes the link's names.
 fn answer_attach(
     session: &mut SessionEndpoint,
@@ -470,8 +476,9 @@ fn management_call(
     LinkHandle { channel, handle }: LinkHandle,
     sections: &[u8],
 ) -> Result<ManagementCall, ProtocolFault> {
-    let slot = usize::try_from(handle).ok().and_then(|index| links.get(index));
-    let Some(LinkState::Requests(requests)) = slot else { return Err(half_open()) };
+    let Some(LinkState::Requests(requests)) = slot_mut(links, handle) else {
+        return Err(half_open());
+    };
     let name = requests.name.clone();
     let (handle, link) = responses_of(links, &name).ok_or_else(half_open)?;
     link.take_credit()?;

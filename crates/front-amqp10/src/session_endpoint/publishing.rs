@@ -1,7 +1,7 @@
 //! Publishes on the links of a session, and their answers.
 
 use super::coordinating::{check_publish, open_channel, put_accepted};
-use super::{SessionEndpoint, SessionIo};
+use super::{SessionEndpoint, SessionIo, slot_mut};
 use crate::fault::{FaultScope, ProtocolFault};
 use crate::incoming::{IncomingLink, KeptTag, Payload, ReceivedMessage};
 use crate::links::{LinkState, error_of};
@@ -102,8 +102,7 @@ impl SessionEndpoint {
         }
         let mut lost = Vec::new();
         unanswered.take_range(first, last, |PublishOrigin { handle, link, id }, n| {
-            let slot = usize::try_from(handle).ok().and_then(|index| links.get_mut(index));
-            let Some(LinkState::Incoming(incoming)) = slot else { return };
+            let Some(LinkState::Incoming(incoming)) = slot_mut(links, handle) else { return };
             if incoming.link != link {
                 return;
             }

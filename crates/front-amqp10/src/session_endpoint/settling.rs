@@ -59,18 +59,7 @@ impl SessionEndpoint {
         let channel = ChannelId(self.channel);
         let n_requests = io.requests.len();
         match changes_of(&outcome) {
-            Ok(None) => {
-                let outcome = broker_outcome(&outcome);
-                self.unsettled.settle(first, last, |_, message| {
-                    let (link, position) = (message.link, message.position);
-                    io.requests.push(LinkRequest::Settle(Settle {
-                        channel,
-                        link,
-                        position,
-                        outcome,
-                    }));
-                });
-            }
+            Ok(None) => self.settle(io, (first, last), broker_outcome(&outcome)),
             Ok(Some(changes)) => {
                 let mut by_link: BTreeMap<LinkId, Vec<Position>> = BTreeMap::new();
                 self.unsettled.settle(first, last, |_, message| {
@@ -90,6 +79,21 @@ impl SessionEndpoint {
             put_settled(self.channel, Role::Sender, range, state, io.out);
         }
         Ok(())
+    }
+
+    /// Settles the deliveries from the first to the last with an outcome without changes.
+    #[inline]
+    pub(crate) fn settle(
+        &mut self,
+        io: &mut SessionIo<'_>,
+        (first, last): (SerialNumber, SerialNumber),
+        outcome: Outcome,
+    ) {
+        let channel = ChannelId(self.channel);
+        self.unsettled.settle(first, last, |_, message| {
+            let UnsettledMessage { link, position, .. } = message;
+            io.requests.push(LinkRequest::Settle(Settle { channel, link, position, outcome }));
+        });
     }
 
     /// Detaches the links of deliveries with an outcome that is not taken.

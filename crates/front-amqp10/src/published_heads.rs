@@ -3,7 +3,7 @@
 use crate::address::put_target_of_message;
 use crate::fault::ProtocolFault;
 use crate::incoming::{IncomingLink, Payload};
-use amqp10::{Condition, ValueRef};
+use amqp10::{Condition, ValueRef, head_bytes, sole_data};
 use bytes::Bytes;
 use conversion::{ReceiveError, ReceivedBody, ReceivedSections, receive};
 use message::BodyForm;
@@ -13,6 +13,11 @@ use session::{
 
 /// Memory for heads that a connection keeps from read to read.
 const HEADS_BYTES_MAX: usize = 4 * 1024;
+
+/// The heads that are remembered of a read, one after the other: of messages that are not alike none is known.
+const KNOWN_HEADS_MAX: u32 = 8;
+/// The bytes of a head that is remembered.
+const KNOWN_HEAD_BYTES_MAX: usize = 256;
 
 /// The fault of a message that is not published.
 #[derive(Debug)]
@@ -29,6 +34,49 @@ pub(crate) struct PublishedHeads {
     bytes: Vec<u8>,
     /// The link that published last to its own node, and where exchange and key of that are.
     last: Option<(LinkId, TargetSpans)>,
+    known: Option<KnownHead>,
+    /// The heads that were remembered.
+    n_known: u32,
+}
+
+/// The head of a message, which others of its link share as a rule.
+#[derive(Clone, Copy, Debug)]
+struct KnownHead {
+    link: LinkId,
+    /// The sections in front of the body.
+    sections: Span,
+    /// The bytes of the sections that are not kept.
+    skipped: usize,
+    read: ReadHead,
+}
+
+/// A message but for its body, as its head says.
+#[derive(Clone, Copy, Debug)]
+struct ReadHead {
+    target: TargetSpans,
+    properties: Span,
+    persistent: bool,
+    inspect: bool,
+}
+
+impl ReadHead {
+    #[inline]
+    fn publish(self, channel: ChannelId, content: Content) -> Publish {
+        let Self { target: TargetSpans { exchange, routing_key }, properties, .. } = self;
+        Publish {
+            channel,
+            head: HeadPlace::Scratch,
+            form: BodyForm::Amqp10,
+            exchange,
+            routing_key,
+            properties,
+            content,
+            mandatory: false,
+            immediate: false,
+            persistent: self.persistent,
+            inspect: self.inspect,
+        }
+    }
 }
 
 /// An exchange and a key in heads.
@@ -40,7 +88,7 @@ struct TargetSpans {
 
 impl PublishedHeads {
     /// No heads.
-    pub(crate) const NONE: Self = Self { bytes: Vec::new(), last: None };
+    pub(crate) const NONE: Self = Self { bytes: Vec::new(), last: None, known: None, n_known: 0 };
 
     /// The bytes that the spans of publishes are of.
     pub(crate) const fn bytes(&self) -> &[u8] {
@@ -49,7 +97,7 @@ impl PublishedHeads {
 
     /// Forgets the heads of the read before.
     pub(crate) fn clear(&mut self) {
-        self.last = None;
+        (self.last, self.known, self.n_known) = (None, None, 0);
         self.bytes.clear();
         self.bytes.shrink_to(HEADS_BYTES_MAX);
     }
@@ -63,11 +111,15 @@ impl PublishedHeads {
         payload: Payload<'_>,
         incoming: &IncomingLink,
     ) -> Result<Publish, PublishFault> {
+        let message = payload.whole(&content);
+        if let Some(KnownHead { skipped, read, .. }) = self.known_of(incoming.link, message) {
+            return Ok(read.publish(channel, content_of(content, ReceivedBody::From(skipped))));
+        }
         let begin = self.bytes.len();
-        let received = receive(payload.whole(&content), &mut self.bytes).map_err(refused)?;
+        let received = receive(message, &mut self.bytes).map_err(refused)?;
         let ReceivedSections { body, persistent, inspect, to, subject } = received;
         let properties = span(begin, self.bytes.len());
-        let TargetSpans { exchange, routing_key } = match (&incoming.target, self.last) {
+        let target = match (&incoming.target, self.last) {
             (Some(_), Some((link, spans))) if link == incoming.link => spans,
             (Some(PublishTarget { exchange, routing_key: Some(key) }), _) => {
                 let spans = self.put_target(exchange, key.as_bytes());
@@ -79,19 +131,31 @@ impl PublishedHeads {
             }
             (None, _) => self.put_named(to).map_err(PublishFault::Misrouted)?,
         };
-        Ok(Publish {
-            channel,
-            head: HeadPlace::Scratch,
-            form: BodyForm::Amqp10,
-            exchange,
-            routing_key,
-            properties,
-            content: content_of(content, body),
-            mandatory: false,
-            immediate: false,
-            persistent,
-            inspect,
-        })
+        let read = ReadHead { target, properties, persistent, inspect };
+        if let ReceivedBody::From(skipped) = body {
+            self.remember(incoming.link, message, skipped, read);
+        }
+        Ok(read.publish(channel, content_of(content, body)))
+    }
+
+    /// The head of this message, if it is the one that is remembered and all behind it is opaque.
+    #[inline]
+    fn known_of(&self, link: LinkId, message: &[u8]) -> Option<KnownHead> {
+        let known = self.known.filter(|known| known.link == link)?;
+        let body = message.strip_prefix(known.sections.of(&self.bytes))?;
+        sole_data(body).map(|_| known)
+    }
+
+    fn remember(&mut self, link: LinkId, message: &[u8], skipped: usize, read: ReadHead) {
+        let (sections, body) = message.split_at(head_bytes(message));
+        if self.n_known < KNOWN_HEADS_MAX
+            && sections.len() <= KNOWN_HEAD_BYTES_MAX
+            && sole_data(body).is_some()
+        {
+            self.n_known += 1;
+            let sections = self.put(sections);
+            self.known = Some(KnownHead { link, sections, skipped, read });
+        }
     }
 
     /// Puts in the exchange and the key that a message names.
@@ -157,3 +221,6 @@ fn span(begin: usize, end: usize) -> Span {
 fn narrow(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ mod responses;
 use crate::connection::{ServerConnection, listed_session, release_overdue};
 use crate::requests::{LinkRequest, SentContent, SentMessage};
 use amqp10::put_empty_frame;
-use consumers::ConsumerLinks;
+use consumers::{ConsumerLink, ConsumerLinks};
 use edge::{
     Closing, OutboxBudget, OutboxState, Outgoing, Put, SharedOutbox, WriteBatch, note_converted,
 };
@@ -88,10 +88,10 @@ impl OutboxState for LockedServer {
 
 impl Sink for LockedServer {
     fn deliver(&mut self, link: LinkId, delivery: Delivery<'_>) -> Room {
+        let Self { out, server, consumers, follow_up, .. } = self;
         // Its consumer is lost, or its session is: the delivery goes back with what that held.
-        let Some(consumer) = self.consumers.get(link) else { return Room::Full };
+        let Some(consumer) = consumers.get_mut(link) else { return Room::Full };
         let key = consumer.key;
-        let Self { out, server, .. } = self;
         out.rope().bytes().append(&mut server.life.out);
         let starts_at = out.end_of_bytes();
         let Delivery { position, settled_by_write, message, redelivered, .. } = delivery;
@@ -101,18 +101,19 @@ impl Sink for LockedServer {
         let content = SentContent::Stored { message, redelivered };
         // The frames are made where they are written from.
         std::mem::swap(out.rope().bytes(), &mut server.life.out);
-        server.deliver(key, SentMessage { position, content }, &mut self.follow_up);
+        server.deliver(key, SentMessage { position, content }, follow_up);
         std::mem::swap(out.rope().bytes(), &mut server.life.out);
-        if server.life.is_closing() {
-            self.flush();
-        }
         if settled_by_write {
-            let (channel, ends_at) = (broker_channel(key.channel).0, self.out.end_of_bytes());
+            let (channel, ends_at) = (broker_channel(key.channel).0, out.end_of_bytes());
             // Nobody asks for the numbers of deliveries.
             let tag = 0;
-            self.out.settle_by_write(Put { channel, link, tag, position, starts_at, ends_at });
+            out.settle_by_write(Put { channel, link, tag, position, starts_at, ends_at });
         }
-        self.room_after(link)
+        let room = room_after(out, server, link, consumer);
+        if self.server.life.is_closing() {
+            self.flush();
+        }
+        room
     }
 
     fn room_bytes(&self) -> usize {
@@ -180,17 +181,6 @@ impl LockedServer {
         self.out.awake();
     }
 
-    /// The room that a link has left: none while much waits for the session's window.
-    fn room_after(&mut self, link: LinkId) -> Room {
-        let Self { consumers, out, server, .. } = self;
-        let Some(consumer) = consumers.get_mut(link) else { return Room::Full };
-        if server.sessions.n_waiting_bytes_of(consumer.key.channel.0) >= WAITING_BYTES_MAX {
-            consumer.waits_for_window = true;
-            return Room::Full;
-        }
-        out.room_after(link, &mut consumer.is_paused)
-    }
-
     /// Resumes links whose sessions have a window again.
     pub(crate) fn resume_windows(&mut self) {
         let Self { consumers, out, server, .. } = self;
@@ -208,4 +198,19 @@ impl LockedServer {
         self.responses.forget_channel(events::session_channel(channel));
         self.out.forget_channel(channel.0);
     }
+}
+
+/// The room that a link has left: none while much waits for the session's window.
+#[inline]
+fn room_after(
+    out: &mut Outgoing,
+    server: &ServerConnection,
+    link: LinkId,
+    consumer: &mut ConsumerLink,
+) -> Room {
+    if server.sessions.n_waiting_bytes_of(consumer.key.channel.0) >= WAITING_BYTES_MAX {
+        consumer.waits_for_window = true;
+        return Room::Full;
+    }
+    out.room_after(link, &mut consumer.is_paused)
 }

@@ -47,7 +47,8 @@ pub fn head_bytes(message: &[u8]) -> usize {
     let mut cursor = ValueCursor(message);
     loop {
         let n_left = cursor.0.len();
-        if !matches!(read_section(&mut cursor), Some((0x70..=0x74, _))) {
+        let is_body = matches!(cursor.0, [code::DESCRIBED, code::U64_SMALL, 0x75..=0x78, ..]);
+        if is_body || !matches!(read_section(&mut cursor), Some((0x70..=0x74, _))) {
             return message.len() - n_left;
         }
     }
@@ -123,6 +124,10 @@ mod tests {
             let message = message(&keys);
             let (whole, head) = (MessageRef::parse(&message).unwrap(), MessageHead::read(&message));
             prop_assert_eq!(head.header.iter().nth(1), Some(ValueRef::U8(9)));
+            let annotated = annotated_bytes(&message).unwrap();
+            prop_assert!(message[annotated..].starts_with(b"\x00\x53\x73"));
+            prop_assert_eq!(annotated_bytes(&message[..message.len() - 1]), None);
+            prop_assert_eq!(annotated_bytes(&[&message[annotated..], &message[..annotated]].concat()), None);
             prop_assert_eq!(head.properties.iter().nth(3), Some(ValueRef::Str("about")));
             let all = whole.application_properties;
             prop_assert_eq!(head.application_properties, all);

@@ -29,6 +29,7 @@ const PINNED: &[Pinned] = &[
         file: "requirements.txt",
         names: &["rabbitmq-amqp-python-client", "python-qpid-proton"],
     },
+    Pinned { suite: "amqp10-rust", file: "Cargo.lock", names: &["fe2o3-amqp"] },
     Pinned { suite: "ansible", file: "requirements.txt", names: &["ansible-core", "pika"] },
     Pinned { suite: "browser", file: "package.json", names: &["axe-core", "playwright-core"] },
     Pinned { suite: "celery", file: "requirements.txt", names: &["celery", "kombu", "amqp"] },

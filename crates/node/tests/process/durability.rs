@@ -4,6 +4,7 @@
 //! confirmed messages in each, `DURABILITY_SETTINGS` for other `key=value` settings, with spaces
 //! between, than [`SETTINGS`].
 
+mod amqp10;
 mod ledger;
 mod load;
 mod streams;
@@ -37,6 +38,8 @@ pub(super) struct Proof {
     random: Random,
     n_publishers: AtomicU32,
     n_lost: usize,
+    /// Publishers and consumers of AMQP 1.0 beside the others, as many of each.
+    n_amqp10: usize,
     /// Policies change the form of queues all the time.
     flips_versions: bool,
     n_flips: usize,
@@ -63,6 +66,7 @@ impl Proof {
             random: Random::by_chance(),
             n_publishers: AtomicU32::new(0),
             n_lost: 0,
+            n_amqp10: 0,
             flips_versions: false,
             n_flips: 0,
             most_paged_bytes: 0,
@@ -88,6 +92,12 @@ impl Proof {
             (client, random, queue)
         });
         let consumers: Vec<_> = consumers.collect();
+        let peers = (0..self.n_amqp10).map(|_| {
+            let queue = amqp10::some_queue(random);
+            let connect = |queue| (amqp10::Client::connect(address, queue), random.fork());
+            (queue, [None, Some(queue)].map(connect))
+        });
+        let peers: Vec<_> = peers.collect();
         // Each ends with an error, which is the end of its connection.
         std::thread::scope(|scope| {
             for (mut client, mut random) in publishers {
@@ -96,6 +106,11 @@ impl Proof {
             }
             for (mut client, mut random, queue) in consumers {
                 scope.spawn(move || load::consume(&mut client, queue, ledger, &mut random));
+            }
+            for (queue, [(mut publisher, mut some), (mut consumer, mut other)]) in peers {
+                let n = n_publishers.fetch_add(1, Ordering::Relaxed);
+                scope.spawn(move || amqp10::publish(&mut publisher, ledger, &mut some, n));
+                scope.spawn(move || amqp10::consume(&mut consumer, queue, ledger, &mut other));
             }
             for (mut client, mut random) in meddlers {
                 scope.spawn(move || load::meddle(&mut client, ledger, &mut random));
@@ -207,6 +222,14 @@ fn what_was_confirmed_survives_kill_9() {
 fn what_was_confirmed_survives_kill_9_in_quorum_queues_and_beside_them() {
     let mut proof = Proof::start_with(Node::start, true);
     proof.rounds(from_env("DURABILITY_ROUNDS", 4), Node::kill);
+    proof.node.stop();
+}
+
+#[test]
+fn what_was_accepted_over_amqp_10_survives_kill_9() {
+    let mut proof = Proof::start_with(Node::start, true);
+    proof.n_amqp10 = 3;
+    proof.rounds(from_env("DURABILITY_ROUNDS", 5), Node::kill);
     proof.node.stop();
 }
 

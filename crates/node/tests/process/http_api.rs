@@ -8,6 +8,7 @@ mod traces;
 
 use super::support::node::Node;
 use super::support::wait_until;
+use amqp10::{Role, Section, ValueRef, put_message_annotations};
 use amqp091::method::{BasicAck, BasicReject, QueueDeclare};
 use amqp091::{Properties, ShortString, Table, TableRef, Value as Field};
 use base64::Engine as _;
@@ -15,6 +16,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use testing::amqp10_peer::Peer;
 use testing::client::{Client, DEADLINE};
 
 pub(super) const HTTP: [&str; 3] =
@@ -253,6 +255,31 @@ fn messages_come_back_as_they_went() {
     let number =
         r#"{"properties": {}, "routing_key": "q", "payload": 1, "payload_encoding": "string"}"#;
     api.expect(400, "POST /exchanges/%2F/amq.default/publish", number);
+    api.0.stop();
+}
+
+#[test]
+fn messages_of_amqp_10_are_fetched_with_their_sections() {
+    let api = Api::start();
+    api.expect(201, "PUT /queues/%2F/q", r#"{"durable": true}"#);
+    let mut peer = Peer::begun(api.0.address(), b"\0guest\0guest", "/");
+    peer.attaches(Role::Sender, "/queues/q");
+    peer.transfers_sections(0, false, |out| {
+        put_message_annotations(out, |items| items.put_symbol("x-a", ValueRef::U8(3)));
+        Section::Value(ValueRef::U64(1 << 40)).encode(out);
+    });
+    assert_eq!(peer.hears(), "attach Receiver");
+    assert_eq!(peer.hears(), "settled 0..=0 accepted true");
+    let plain = json!({
+        "properties": {}, "routing_key": "q", "payload": "plain", "payload_encoding": "string",
+    });
+    api.expect(200, "POST /exchanges/%2F/amq.default/publish", &plain.to_string());
+    let get = r#"{"count": 2, "ackmode": "ack_requeue_true", "encoding": "auto"}"#;
+    let got = api.expect(200, "POST /queues/%2F/q/get", get);
+    assert_eq!(got[0]["sections"]["message_annotations"], json!({"x-a": 3}), "{got}");
+    assert_eq!(got[0]["sections"]["amqp_value"], json!(1_u64 << 40), "{got}");
+    assert_eq!(got[0]["properties"]["type"], "amqp-1.0", "{got}");
+    assert_eq!((&got[1]["payload"], &got[1]["sections"]), (&json!("plain"), &Value::Null));
     api.0.stop();
 }
 

@@ -169,87 +169,84 @@ type ExchangeKey = (String, Box<[u8]>);
 type ChannelKey = (ConnectionId, ChannelId);
 
 /// Figures of one object over time, on their way into an answer.
-struct Past<'l, const N: usize> {
+struct Past<'l, At> {
     moments: &'l Moments,
-    at: &'l dyn Fn(u64) -> Option<[u64; N]>,
+    at: At,
     range: Option<Range>,
+    /// The answer's fields.
+    object: Map<String, Value>,
 }
 
-impl<const N: usize> Past<'_, N> {
+impl<'l, const N: usize, At: Fn(u64) -> Option<[u64; N]>> Past<'l, At> {
+    fn new(moments: &'l Moments, range: Option<Range>, at: At) -> Self {
+        Self { moments, at, range, object: Map::new() }
+    }
+
     fn now(&self) -> [u64; N] {
         (self.at)(self.moments.now_ms).unwrap_or([0; N])
     }
 
     /// The rate of the sum of what is at these places, and its samples.
-    fn details(&self, places: std::ops::Range<usize>) -> Value {
+    fn details(&self, places: Places) -> Value {
         let sum = |it: [u64; N]| it.get(places.clone()).unwrap_or_default().iter().sum();
         details(self.moments, self.range, |moment_ms| (self.at)(moment_ms).map(sum))
     }
 
     /// Puts a figure and its details.
-    fn put(
-        &self,
-        object: &mut Map<String, Value>,
-        name: &str,
-        value: u64,
-        places: std::ops::Range<usize>,
-    ) {
-        object.insert(name.to_owned(), json!(value));
-        object.insert(format!("{name}_details"), self.details(places));
+    fn put(&mut self, name: &str, value: u64, places: Places) {
+        self.object.insert(name.to_owned(), json!(value));
+        self.object.insert(format!("{name}_details"), self.details(places));
     }
 
     /// Puts figures that stand at one place after the other.
-    fn put_all<'n>(
-        &self,
-        object: &mut Map<String, Value>,
-        named: impl Iterator<Item = (&'n str, u64)>,
-        first: usize,
-    ) {
+    fn put_all<'n>(&mut self, named: impl Iterator<Item = (&'n str, u64)>, first: usize) {
         for (at, (name, value)) in named.enumerate() {
-            self.put(object, name, value, first + at..first + at + 1);
+            self.put(name, value, first + at..first + at + 1);
         }
     }
 
     /// Puts the `message_stats` of what went through queues.
-    fn put_counts(&self, object: &mut Map<String, Value>, counts: &[u64]) {
-        self.put_all(object, [OF_QUEUES[0].0].into_iter().zip(counts.iter().copied()), 0);
-        self.put_deliveries(object, counts, 1);
+    fn put_counts(&mut self, counts: &[u64]) {
+        self.put_all([OF_QUEUES[0].0].into_iter().zip(counts.iter().copied()), 0);
+        self.put_deliveries(counts, 1);
     }
 
     /// Puts the counts of deliveries and acknowledgements.
-    fn put_deliveries(&self, object: &mut Map<String, Value>, counts: &[u64], first: usize) {
+    fn put_deliveries(&mut self, counts: &[u64], first: usize) {
         let names = OF_QUEUES.iter().skip(1).map(|(name, _)| *name);
-        self.put_all(object, names.zip(counts.iter().copied().skip(first)), first);
+        self.put_all(names.zip(counts.iter().copied().skip(first)), first);
         let places = first..first + 4;
         let n_delivered = counts.get(places.clone()).unwrap_or_default().iter().sum();
-        self.put(object, "deliver_get", n_delivered, places);
+        self.put("deliver_get", n_delivered, places);
     }
 }
 
-impl Past<'_, 17> {
+impl<At: Fn(u64) -> Option<VhostLook>> Past<'_, At> {
     /// Puts what queues hold.
-    fn put_lengths(&self, object: &mut Map<String, Value>) {
+    fn put_lengths(&mut self) {
         let now = self.now();
-        let sum =
-            |places| now.get::<std::ops::Range<usize>>(places).unwrap_or_default().iter().sum();
+        let sum = |places: Places| now.get(places).unwrap_or_default().iter().sum();
         let in_streams = ("messages_in_streams", IN_STREAMS..IN_STREAMS + 1);
         for (name, places) in LENGTHS.into_iter().chain([in_streams]) {
-            self.put(object, name, sum(places.clone()), places);
+            self.put(name, sum(places.clone()), places);
         }
     }
 
-    fn message_stats(&self) -> Value {
-        let (mut stats, now) = (Map::new(), self.now());
-        self.put_counts(&mut stats, &now);
+    /// Puts the `message_stats`.
+    fn put_messages(&mut self) {
+        let now = self.now();
+        self.put_counts(&now);
         // Counts of what clients published replace those of what came to queues.
         let published = now.into_iter().take(RECEIVED).skip(PUBLISHED);
-        self.put_all(&mut stats, OF_PUBLISHERS.into_iter().zip(published), PUBLISHED);
-        Value::Object(stats)
+        self.put_all(OF_PUBLISHERS.into_iter().zip(published), PUBLISHED);
     }
 }
 
+/// Places of figures.
+type Places = std::ops::Range<usize>;
+
 /// Lengths of queues, by name and places.
-const LENGTHS: [(&str, std::ops::Range<usize>); 3] = [
+const LENGTHS: [(&str, Places); 3] = [
     ("messages", READY..UNACKED + 1),
     ("messages_ready", READY..READY + 1),
     ("messages_unacknowledged", UNACKED..UNACKED + 1),
@@ -290,9 +287,8 @@ impl Stats {
     /// The rate of a length of a queue, and its samples.
     pub(crate) fn details_of_queue(&self, queue: QueueId, length: &str, ranges: &Ranges) -> Value {
         let looks = stdx::lock(&self.looks);
-        let (moments, at) = (&looks.slow, &|ms| looks.queues.at(&queue, ms));
         let places = LENGTHS.into_iter().find(|(name, _)| *name == length);
-        let past = Past { moments, at, range: ranges.lengths };
+        let past = looks.queues.past(&queue, &looks.slow, ranges.lengths);
         past.details(places.map_or(0..0, |(_, places)| places))
     }
 
@@ -307,11 +303,9 @@ impl Stats {
             return None;
         }
         let looks = stdx::lock(&self.looks);
-        let (moments, at) = (&looks.slow, &|ms| looks.queues.at(&queue, ms));
-        let mut object = Map::new();
-        let past = Past { moments, at, range: ranges.msg_rates };
-        past.put_counts(&mut object, &of_counts(&stat.counts));
-        Some(Value::Object(object))
+        let mut past = looks.queues.past(&queue, &looks.slow, ranges.msg_rates);
+        past.put_counts(&of_counts(&stat.counts));
+        Some(past.object.into())
     }
 
     /// The details of a connection's bytes received, or sent.
@@ -321,10 +315,9 @@ impl Stats {
         is_sent: bool,
         ranges: &Ranges,
     ) -> Value {
-        let looks = stdx::lock(&self.looks);
-        let (moments, at) = (&looks.slow, &|ms| looks.connections.at(&connection, ms));
-        let place = usize::from(is_sent);
-        Past { moments, at, range: ranges.data_rates }.details(place..place + 1)
+        let (looks, place) = (stdx::lock(&self.looks), usize::from(is_sent));
+        let past = looks.connections.past(&connection, &looks.slow, ranges.data_rates);
+        past.details(place..place + 1)
     }
 
     /// The `message_stats` of a channel; `None` if nothing was done on it.
@@ -334,12 +327,10 @@ impl Stats {
             return None;
         }
         let looks = stdx::lock(&self.looks);
-        let (moments, at) = (&looks.slow, &|ms| looks.channels.at(&key, ms));
-        let mut object = Map::new();
-        let past = Past { moments, at, range: ranges.msg_rates };
-        past.put_all(&mut object, OF_PUBLISHERS.into_iter().zip(now), 0);
-        past.put_deliveries(&mut object, &now, OF_PUBLISHERS.len());
-        Some(Value::Object(object))
+        let mut past = looks.channels.past(&key, &looks.slow, ranges.msg_rates);
+        past.put_all(OF_PUBLISHERS.into_iter().zip(now), 0);
+        past.put_deliveries(&now, OF_PUBLISHERS.len());
+        Some(past.object.into())
     }
 
     /// The `message_stats` of an exchange; `None` if nothing was published to it. `key` has the present
@@ -350,29 +341,25 @@ impl Stats {
         now: &ExchangeCounts,
         ranges: &Ranges,
     ) -> Value {
-        let (looks, mut object) = (stdx::lock(&self.looks), Map::new());
-        let (moments, at) = (&looks.slow, &|ms| looks.exchanges.at(key, ms));
-        let past = Past { moments, at, range: ranges.msg_rates };
-        past.put_all(
-            &mut object,
-            ["publish_in", "publish_out"].into_iter().zip(of_exchange(now)),
-            0,
-        );
-        Value::Object(object)
+        let looks = stdx::lock(&self.looks);
+        let mut past = looks.exchanges.past(key, &looks.slow, ranges.msg_rates);
+        past.put_all(["publish_in", "publish_out"].into_iter().zip(of_exchange(now)), 0);
+        past.object.into()
     }
 
     /// The figures of a virtual host as fields of its object.
     pub(crate) fn of_vhost(&self, vhost: &str, ranges: &Ranges) -> Map<String, Value> {
         let (looks, vhost) = (stdx::lock(&self.looks), vhost.to_owned());
-        let (moments, at) = (&looks.fast, &|ms| looks.vhosts.at(&vhost, ms));
-        let past = |range| Past { moments, at, range };
-        let (mut object, bytes) = (Map::new(), past(ranges.data_rates));
-        past(ranges.lengths).put_lengths(&mut object);
-        let named =
-            ["recv_oct", "send_oct"].into_iter().zip(bytes.now().into_iter().skip(RECEIVED));
-        bytes.put_all(&mut object, named, RECEIVED);
-        object.insert("message_stats".to_owned(), past(ranges.msg_rates).message_stats());
-        object
+        let past = |range| looks.vhosts.past(&vhost, &looks.fast, range);
+        let (mut fields, mut bytes) = (past(ranges.lengths), past(ranges.data_rates));
+        let mut messages = past(ranges.msg_rates);
+        fields.put_lengths();
+        let transferred = bytes.now().into_iter().skip(RECEIVED);
+        bytes.put_all(["recv_oct", "send_oct"].into_iter().zip(transferred), RECEIVED);
+        messages.put_messages();
+        fields.object.append(&mut bytes.object);
+        fields.object.insert("message_stats".to_owned(), messages.object.into());
+        fields.object
     }
 
     /// The figures of the wanted virtual hosts together, as fields.
@@ -390,29 +377,27 @@ impl Stats {
                 sums
             })
         };
-        let past = |range| Past { moments: &looks.fast, at: &at, range };
-        let (mut object, mut totals) = (Map::new(), Map::new());
-        past(ranges.lengths).put_lengths(&mut totals);
-        object.insert("queue_totals".to_owned(), Value::Object(totals));
-        object.insert("message_stats".to_owned(), past(ranges.msg_rates).message_stats());
-        object
+        let mut totals = Past::new(&looks.fast, ranges.lengths, at);
+        let mut messages = Past::new(&looks.fast, ranges.msg_rates, at);
+        totals.put_lengths();
+        messages.put_messages();
+        let objects = [("queue_totals", totals.object), ("message_stats", messages.object)];
+        objects.into_iter().map(|(name, object)| (name.to_owned(), object.into())).collect()
     }
 
     /// Connections, channels and queues that come and go, as fields.
     pub(crate) fn churn(&self, broker: &Broker, ranges: &Ranges) -> Map<String, Value> {
-        let (now, looks, mut object) = (churn(broker), stdx::lock(&self.looks), Map::new());
-        let (moments, at) = (&looks.fast, &|ms| looks.churn.at(&(), ms));
-        let past = Past { moments, at, range: ranges.node_stats };
-        past.put_all(&mut object, CHURN.into_iter().zip(now), 0);
-        object
+        let (now, looks) = (churn(broker), stdx::lock(&self.looks));
+        let mut past = looks.churn.past(&(), &looks.fast, ranges.node_stats);
+        past.put_all(CHURN.into_iter().zip(now), 0);
+        past.object
     }
 
     /// The node's own figures, as fields.
     pub(crate) fn of_node(&self, management: &Management, ranges: &Ranges) -> Map<String, Value> {
-        let (now, looks, mut object) = (of_node(management), stdx::lock(&self.looks), Map::new());
-        let (moments, at) = (&looks.fast, &|ms| looks.node.at(&(), ms));
-        let past = Past { moments, at, range: ranges.node_stats };
-        past.put_all(&mut object, OF_NODE.into_iter().zip(now), 0);
-        object
+        let (now, looks) = (of_node(management), stdx::lock(&self.looks));
+        let mut past = looks.node.past(&(), &looks.fast, ranges.node_stats);
+        past.put_all(OF_NODE.into_iter().zip(now), 0);
+        past.object
     }
 }

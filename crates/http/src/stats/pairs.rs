@@ -2,13 +2,12 @@
 
 use super::series::{History, Moments, Ranges, SHORT};
 use super::{
-    ACKED, ChannelKey, OF_PUBLISHERS, OF_QUEUES, OTHER_BYTES_MAX, OpenChannel, Past, Stats,
-    of_counts,
+    ACKED, ChannelKey, OF_PUBLISHERS, OF_QUEUES, OTHER_BYTES_MAX, OpenChannel, Stats, of_counts,
 };
 use broker::{ExchangeCounts, PublishedTo};
 use meta::QueueId;
 use queue_type::Counts;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A channel and an exchange, a channel and a queue, an exchange and a queue.
@@ -83,15 +82,14 @@ impl Stats {
     ) -> Value {
         let (now, is_confirmed) = (of_publishes(&publishes), publishes.n_confirmed.is_some());
         let key = (channel, publishes.exchange);
-        let (looks, mut object) = (stdx::lock(&self.looks), Map::new());
-        let at = &|ms| looks.pairs.publishes.at(&key, ms);
-        let past = Past { moments: &looks.slow, at, range: ranges.msg_rates };
-        past.put_all(&mut object, OF_PUBLISHERS.into_iter().zip(now), 0);
+        let looks = stdx::lock(&self.looks);
+        let mut past = looks.pairs.publishes.past(&key, &looks.slow, ranges.msg_rates);
+        past.put_all(OF_PUBLISHERS.into_iter().zip(now), 0);
         if !is_confirmed {
-            object.remove("confirm");
-            object.remove("confirm_details");
+            past.object.remove("confirm");
+            past.object.remove("confirm_details");
         }
-        Value::Object(object)
+        past.object.into()
     }
 
     /// Messages that a channel was given from a queue.
@@ -101,19 +99,17 @@ impl Stats {
         counts: &Counts,
         ranges: &Ranges,
     ) -> Value {
-        let (looks, mut object) = (stdx::lock(&self.looks), Map::new());
-        let at = &|ms| looks.pairs.deliveries.at(key, ms);
-        let past = Past { moments: &looks.slow, at, range: ranges.msg_rates };
-        past.put_deliveries(&mut object, &of_counts(counts), 1);
-        Value::Object(object)
+        let looks = stdx::lock(&self.looks);
+        let mut past = looks.pairs.deliveries.past(key, &looks.slow, ranges.msg_rates);
+        past.put_deliveries(&of_counts(counts), 1);
+        past.object.into()
     }
 
     /// The messages that went from an exchange to a queue.
     pub(crate) fn of_route(&self, key: &RouteKey, n: u64, ranges: &Ranges) -> Value {
-        let (looks, mut object) = (stdx::lock(&self.looks), Map::new());
-        let at = &|ms| looks.pairs.routes.at(key, ms);
-        let past = Past { moments: &looks.slow, at, range: ranges.msg_rates };
-        past.put(&mut object, "publish", n, 0..1);
-        Value::Object(object)
+        let looks = stdx::lock(&self.looks);
+        let mut past = looks.pairs.routes.past(key, &looks.slow, ranges.msg_rates);
+        past.put("publish", n, 0..1);
+        past.object.into()
     }
 }

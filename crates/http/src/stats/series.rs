@@ -1,6 +1,7 @@
 //! Figures over time. Each look at them is a sample; samples grow rarer with their age, and what has not
 //! changed takes none. Pure: time is an argument.
 
+use super::Past;
 use crate::query::Query;
 use crate::refusal::Refusal;
 use serde_json::{Value, json};
@@ -213,6 +214,16 @@ impl<K: Eq + Hash, const N: usize> History<K, N> {
 
     pub(super) fn at(&self, key: &K, moment_ms: u64) -> Option<[u64; N]> {
         self.series.get(key)?.at(moment_ms)
+    }
+
+    /// What the figures of an object were.
+    pub(super) fn past<'l>(
+        &'l self,
+        key: &'l K,
+        moments: &'l Moments,
+        range: Option<Range>,
+    ) -> Past<'l, impl Fn(u64) -> Option<[u64; N]>> {
+        Past::new(moments, range, move |moment_ms| self.at(key, moment_ms))
     }
 
     /// How long the figures of an object at these places have not changed, as far as that is known.

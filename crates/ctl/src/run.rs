@@ -3,7 +3,7 @@
 use crate::client::{Client, DOCUMENT, Question, Unanswered, is_timeout, timed_out, unreachable};
 use crate::document;
 use crate::failure::{Failure, code};
-use crate::output::{self, Answer, Form, Rows, Style};
+use crate::output::{self, Answer, Form, Format, Rows, Style};
 use crate::render;
 use crate::verb::{Action, Banner, Input, Invocation, Listing, Wording};
 use api::ErrorCode;
@@ -30,6 +30,7 @@ pub(crate) fn execute(
         Action::Do(route)
         | Action::Say(route, _)
         | Action::Ask(route, _)
+        | Action::Tell(route, _)
         | Action::List(route, _) => Some(route),
         Action::Offline(_) | Action::Follow(_) => None,
     };
@@ -50,7 +51,8 @@ pub(crate) fn execute(
     let answer = match invocation.verb.action {
         Action::Do(_) => asked().map(|_| Answer::Done)?,
         Action::Say(_, sentence) => Answer::Text(render::filled(sentence, invocation, &asked()?)),
-        Action::Ask(_, render) => render(invocation, asked()?)?,
+        Action::Tell(..) if invocation.format == Format::Json => Answer::Object(asked()?),
+        Action::Ask(_, render) | Action::Tell(_, render) => render(invocation, asked()?)?,
         Action::List(_, listing) => Answer::Rows(match invocation.verb.columns() {
             Some(_) => Rows::new(&invocation.columns, &asked()?, listing.form),
             None => Rows::of(listing.columns.shown, &asked()?, listing.form),
@@ -89,6 +91,7 @@ fn style(invocation: &Invocation) -> Style<'_> {
         Action::Do(_)
         | Action::Say(..)
         | Action::Ask(..)
+        | Action::Tell(..)
         | Action::Offline(_)
         | Action::Follow(_) => true,
     };

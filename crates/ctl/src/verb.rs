@@ -55,6 +55,8 @@ pub(crate) enum Action {
     Say(&'static str, &'static str),
     /// Ask the node by this route and show its answer.
     Ask(&'static str, Render),
+    /// Ask the node by this route and show its answer: as it is in JSON, otherwise rendered.
+    Tell(&'static str, Render),
     /// Ask the node by this route; the answer is a listing.
     List(&'static str, Listing),
     /// Print lines as they come.

@@ -51,9 +51,6 @@ fn bullets(status: &Value, name: &str) -> Vec<String> {
 
 #[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
 pub(crate) fn status(invocation: &Invocation, status: Value) -> Result<Answer, Failure> {
-    if invocation.format == Format::Json {
-        return Ok(Answer::Object(status));
-    }
     let unit = invocation.text("unit").unwrap_or("gb");
     let mut report = Report::new();
     let version = text(&status, "/version");
@@ -253,10 +250,7 @@ fn size(bytes: Option<&Value>, unit: &str) -> String {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
-pub(crate) fn cluster_status(invocation: &Invocation, status: Value) -> Result<Answer, Failure> {
-    if invocation.format == Format::Json {
-        return Ok(Answer::Object(status));
-    }
+pub(crate) fn cluster_status(_: &Invocation, status: Value) -> Result<Answer, Failure> {
     let names = |field: &str| -> Vec<String> { texts(&status, field).map(str::to_owned).collect() };
     let by_node = |field: &str| -> Vec<(String, Value)> {
         let map = status.get(field).and_then(Value::as_object);

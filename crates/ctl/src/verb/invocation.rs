@@ -92,6 +92,13 @@ impl Invocation {
         list.into_iter().flatten().filter_map(Value::as_str)
     }
 
+    /// Refuses a parameter that is no number above 0.
+    pub(crate) fn check_positive(&self, param: &str) -> Result<(), Invalid> {
+        let is_positive = self.param(param).parse::<u64>().is_ok_and(|number| number > 0);
+        let refused = || Invalid::BadArgument("Argument must be a positive integer".to_owned());
+        is_positive.then_some(()).ok_or_else(refused)
+    }
+
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.settings.get(name) == Some(&Setting::Flag(true))
     }

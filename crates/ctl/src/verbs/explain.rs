@@ -7,7 +7,7 @@ use crate::output::{Answer, Format};
 use crate::render;
 use crate::verb::Banner::Lines;
 use crate::verb::{Action, Invocation, Section, VERB, Verb, verbs};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const POLICIES: Verb = Verb {
     section: Section::Policies,
@@ -33,22 +33,22 @@ pub(super) const VERBS: &[Verb] = verbs! {
         section: Section::Queues, params: &["name"],
         switches: &[flag("policies", None), flag("operator-policies", None)],
         banner: Lines("Explaining queue \"{name}\" in vhost \"{vhost}\" ..."),
-        action: Action::Ask("GET /explain/queue/{vhost}/{name}", |invocation, told| {
+        action: Action::Tell("GET /explain/queue/{vhost}/{name}", |invocation, told| {
             Ok(if invocation.flag("policies") {
-                rows(invocation, &told, "policies", STANDINGS)
+                rows(&told, "policies", STANDINGS)
             } else if invocation.flag("operator-policies") {
-                rows(invocation, &told, "operator_policies", STANDINGS)
+                rows(&told, "operator_policies", STANDINGS)
             } else {
-                rows(invocation, &told, "settings", SETTINGS)
+                rows(&told, "settings", SETTINGS)
             })
         });
     POLICIES "why [--vhost <vhost>] [--consumers] <name>",
         "Explains why messages wait in a queue, or lists its consumers' unacknowledged messages":
         section: Section::Queues, params: &["name"], switches: &[flag("consumers", None)],
         banner: Lines("Explaining why messages wait in queue \"{name}\" in vhost \"{vhost}\" ..."),
-        action: Action::Ask("GET /explain/why/{vhost}/{name}", |invocation, told| {
-            if invocation.flag("consumers") || invocation.format == Format::Json {
-                return Ok(rows(invocation, &told, "consumers", CONSUMERS));
+        action: Action::Tell("GET /explain/why/{vhost}/{name}", |invocation, told| {
+            if invocation.flag("consumers") {
+                return Ok(rows(&told, "consumers", CONSUMERS));
             }
             Ok(Answer::Text(texts(&told, "reasons").collect::<Vec<_>>().join("\n")))
         });
@@ -56,12 +56,12 @@ pub(super) const VERBS: &[Verb] = verbs! {
         <name> <pattern> <definition>",
         "Shows the changes a policy would make, without setting it":
         banner: Lines("Explaining policy \"{name}\" for vhost \"{vhost}\" ..."),
-        action: Action::Ask("POST /explain/policy/{vhost}/{name}", changes);
+        action: Action::Tell("POST /explain/policy/{vhost}/{name}", changes);
     POLICIES "explain_operator_policy [--vhost <vhost>] [--priority <priority>] [--apply-to \
         <apply-to>] <name> <pattern> <definition>",
         "Shows the changes an operator policy would make, without setting it":
         banner: Lines("Explaining operator policy \"{name}\" for vhost \"{vhost}\" ..."),
-        action: Action::Ask("POST /explain/operator-policy/{vhost}/{name}", changes);
+        action: Action::Tell("POST /explain/operator-policy/{vhost}/{name}", changes);
     POLICIES "explain_permission [--vhost <vhost>] [--kind <queue|exchange>] [--routing-key \
         <routing-key>] <user> <operation> <name>",
         "Shows whether a user may configure, write or read a name, and the pattern that decides":
@@ -69,19 +69,19 @@ pub(super) const VERBS: &[Verb] = verbs! {
         switches: &[text("kind", None), text("routing-key", None)],
         banner: Lines("Explaining permissions of user \"{user}\" in vhost \"{vhost}\" ..."),
         action: Action::Ask("GET /explain/permission/{vhost}/{user}", |invocation, told| {
-            let told = serde_json::json!({"reasons": [told]});
-            Ok(rows(invocation, &told, "reasons", "allowed, reason, pattern"))
+            let reasons = json!([told]);
+            if invocation.format == Format::Json {
+                return Ok(Answer::Object(json!({"reasons": reasons})));
+            }
+            Ok(render::rows("allowed, reason, pattern", &reasons))
         });
 };
 
-fn changes(invocation: &Invocation, told: Value) -> Result<Answer, Failure> {
-    Ok(rows(invocation, &told, "changes", CHANGES))
+fn changes(_: &Invocation, told: Value) -> Result<Answer, Failure> {
+    Ok(rows(&told, "changes", CHANGES))
 }
 
-/// The rows of one field; all of it in JSON.
-fn rows(invocation: &Invocation, told: &Value, field: &str, columns: &'static str) -> Answer {
-    if invocation.format == Format::Json {
-        return Answer::Object(told.clone());
-    }
+/// The rows of one field.
+fn rows(told: &Value, field: &str, columns: &'static str) -> Answer {
     render::rows(columns, told.get(field).unwrap_or(&Value::Null))
 }

@@ -2,7 +2,6 @@
 
 use crate::client::STATE;
 use crate::control_socket::socket_path;
-use crate::failure::Invalid;
 use crate::offline;
 use crate::options::text;
 use crate::render;
@@ -47,12 +46,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
         action: Action::Ask("GET /leveret/listeners", render::listeners);
     HEALTH "check_port_listener <port>", "Checks that the node listens on a port (exit code)":
         params: &["port"],
-        check: Some(|invocation| match invocation.param("port").parse::<u64>() {
-            Ok(1..) => Ok(()),
-            Ok(0) | Err(_) => {
-                Err(Invalid::BadArgument("Argument must be a positive integer".to_owned()))
-            }
-        }),
+        check: Some(|invocation| invocation.check_positive("port")),
         banner: Lines("Asking node {node} if there's an active listener on port {port} ..."),
         action: Action::Ask("GET /leveret/listeners", render::check_port_listener);
     HEALTH "check_protocol_listener <protocol>",

@@ -110,13 +110,13 @@ pub(super) const VERBS: &[Verb] = verbs! {
         "Publishes messages from NDJSON to a queue, as the given user":
         params: &["queue", "file?"], switches: &[text("user", None)],
         banner: Lines("Importing messages to queue \"{queue}\" in vhost \"{vhost}\" ..."),
-        action: Action::Ask("POST /queues/{vhost}/{queue}/import", imported);
+        action: Action::Tell("POST /queues/{vhost}/{queue}/import", imported);
     UNDO "list_undo", "Lists purges, deletions and removals that can be undone":
         banner: Lines("Listing undoable operations ..."),
         action: list("GET /undo", "id, what, vhost, queue, user, messages, left_out, until, state");
     UNDO "undo <id>", "Undoes a purge, deletion or removal, by its id":
         params: &["id"], banner: Lines("Undoing operation {id} ..."),
-        action: Action::Ask("POST /undo/{id}", begun);
+        action: Action::Tell("POST /undo/{id}", begun);
     UNDO "forget_undo <id>", "Deletes the undo data of a purge, deletion or removal for good":
         params: &["id"], banner: Lines("Deleting the undo data of operation {id} ..."),
         action: Action::Do("DELETE /undo/{id}");
@@ -126,7 +126,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
             routing key or one for all":
         params: &["exchange", "file?"], switches: &[text("user", None), text("routing-key", None)],
         banner: Lines("Importing messages to exchange \"{exchange}\" in vhost \"{vhost}\" ..."),
-        action: Action::Ask("POST /exchanges/{vhost}/{exchange}/import", imported);
+        action: Action::Tell("POST /exchanges/{vhost}/{exchange}/import", imported);
 };
 
 /// A page as lines, and behind them where the next begins.
@@ -260,10 +260,7 @@ fn done(
     Answer::Text(sentence(&|field| fields::number(&told, field)))
 }
 
-fn imported(invocation: &Invocation, told: Value) -> Result<Answer, Failure> {
-    if invocation.format == Format::Json {
-        return Ok(Answer::Object(told));
-    }
+fn imported(_: &Invocation, told: Value) -> Result<Answer, Failure> {
     let (published, routed) = (fields::number(&told, "published"), fields::number(&told, "routed"));
     let mut text = format!("Published {published} messages, routed {routed}");
     for (field, words) in [("not_routed", "Not routed"), ("refused", "Refused by a queue")] {
@@ -278,10 +275,7 @@ fn imported(invocation: &Invocation, told: Value) -> Result<Answer, Failure> {
     Ok(Answer::Text(text))
 }
 
-fn begun(invocation: &Invocation, told: Value) -> Result<Answer, Failure> {
-    if invocation.format == Format::Json {
-        return Ok(Answer::Object(told));
-    }
+fn begun(_: &Invocation, told: Value) -> Result<Answer, Failure> {
     let (total, job) = (fields::number(&told, "total"), fields::number(&told, "job"));
     let mut text = format!("Job {job} restores {total} messages");
     for reason in fields::texts(&told, "not_bound") {

@@ -41,12 +41,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
         timeout_ms: Some(300_000), action: Action::Offline(offline::await_startup);
     VERB "await_online_nodes <count>", "Waits until the given number of cluster nodes have started":
         section: Section::Cluster, params: &["count"],
-        check: Some(|invocation| match invocation.param("count").parse::<u64>() {
-            Ok(1..) => Ok(()),
-            Ok(0) | Err(_) => {
-                Err(Invalid::BadArgument("Argument must be a positive integer".to_owned()))
-            }
-        }),
+        check: Some(|invocation| invocation.check_positive("count")),
         timeout_ms: Some(300_000),
         banner: Lines("Will wait for at least {count} nodes to join the cluster of {node} ..."),
         action: Action::Offline(offline::await_online_nodes);
@@ -89,7 +84,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
     VERB "status [--unit <unit>]", "Shows the node's status":
         section: Section::Monitoring, switches: &[text("unit", None), number("timeout", Some('t'))],
         check: Some(is_unit), timeout_ms: Some(60_000), banner: Lines("Status of node {node} ..."),
-        action: Action::Ask("GET /leveret/status", render::status);
+        action: Action::Tell("GET /leveret/status", render::status);
     VERB "memory_breakdown [--unit <unit>]", "Shows the node's memory use by category":
         section: Section::Monitoring, switches: &[text("unit", None), number("timeout", Some('t'))],
         check: Some(is_unit), banner: Lines("Reporting memory breakdown on node {node}..."),
@@ -150,7 +145,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
     VERB "cluster_status", "Shows the nodes of the cluster":
         section: Section::Cluster, timeout_ms: Some(60_000),
         banner: Lines("Cluster status of node {node} ..."),
-        action: Action::Ask("GET /leveret/cluster", render::cluster_status);
+        action: Action::Tell("GET /leveret/cluster", render::cluster_status);
     VERB "list_feature_flags [<column> ...]", "Lists feature flags":
         section: Section::FeatureFlags, banner: Lines("Listing feature flags ..."),
         action: choice(

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Invalid};
 use crate::fields;
 use crate::options::{flag, number, text};
-use crate::output::{Answer, Format};
+use crate::output::Answer;
 use crate::verb::Banner::{Lines, Made};
 use crate::verb::{Action, Invocation, Section, VERB, Verb, Wording, verbs};
 use serde_json::Value;
@@ -60,18 +60,18 @@ pub(super) const VERBS: &[Verb] = verbs! {
             number("expected", None),
         ],
         banner: Lines("Deleting queues that match '{pattern}' in vhost '{vhost}' ..."),
-        action: Action::Ask("POST /bulk/queues/{vhost}/delete", done);
+        action: Action::Tell("POST /bulk/queues/{vhost}/delete", done);
     QUEUES "purge_queues [--vhost <vhost>] [--type <type>] [--expected <number>] <pattern>",
         "Purges the queues that match, if their number is as expected":
         params: &["pattern"], switches: &[text("type", None), number("expected", None)],
         banner: Lines("Purging queues that match '{pattern}' in vhost '{vhost}' ..."),
-        action: Action::Ask("POST /bulk/queues/{vhost}/purge", done);
+        action: Action::Tell("POST /bulk/queues/{vhost}/purge", done);
     OPERATIONS "close_connections [--by <column>] [--expected <number>] <pattern> <explanation>",
         "Closes the connections that match, if their number is as expected":
         params: &["pattern", "explanation"],
         switches: &[text("by", None), number("expected", None)],
         banner: Lines("Closing connections that match '{pattern}' ..."),
-        action: Action::Ask("POST /bulk/connections", done);
+        action: Action::Tell("POST /bulk/connections", done);
     OPERATIONS "close_connection <connection pid> <explanation>",
         "Closes a connection, by its pid or name":
         params: &["pid", "explanation"],
@@ -121,9 +121,6 @@ pub(super) const VERBS: &[Verb] = verbs! {
 
 /// The end of an action on all that match; without a number that is expected, which do.
 fn done(invocation: &Invocation, told: Value) -> Result<Answer, Failure> {
-    if invocation.format == Format::Json {
-        return Ok(Answer::Object(told));
-    }
     let (n_matched, n_done) = (fields::number(&told, "matched"), fields::number(&told, "done"));
     if invocation.number("expected").is_none() {
         let names = fields::texts(&told, "names").map(|name| format!("\n  {name}"));

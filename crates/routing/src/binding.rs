@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use amqp091::{Table, Value};
+use amqp091::Table;
 
 use crate::destination::Destination;
 use crate::digest::Digest;
@@ -11,14 +11,9 @@ use crate::erlang;
 use crate::error::BindingError;
 use crate::exchange_kind::ExchangeKind;
 use crate::headers::Matcher;
-use crate::message::Message;
 use crate::name::{Name, RoutingKey};
-use crate::selector::{Selector, Steps, Unusable};
 use crate::topic;
-
-/// The arguments of a binding that hold a selector: as SQL, or as RabbitMQ's JMS client sends it.
-const SQL_SELECTOR: &[u8] = b"rabbitmq_jms_selector";
-const TERM_SELECTOR: &[u8] = b"rjms_erlang_selector";
+use crate::topic_rule::TopicRule;
 
 /// A rule that leads messages from an exchange to a queue or to another exchange.
 /// Source, destination, key and arguments together identify it; the order in which the arguments
@@ -36,7 +31,7 @@ pub struct Binding {
     /// The arguments sorted by name and encoded; empty for none.
     canonical: Box<[u8]>,
     matcher: Option<Box<Matcher>>,
-    selector: Option<Box<Selector>>,
+    topic_rule: Option<Box<TopicRule>>,
     /// The destination as a number, for exchanges that choose one.
     pub(crate) seed: u64,
     /// The destination's share of the messages, for exchanges that share out by weight.
@@ -55,7 +50,7 @@ impl Binding {
         key: RoutingKey,
         arguments: Table,
     ) -> Result<Self, BindingError> {
-        let (mut matcher, mut selector, mut weight) = (None, None, 1);
+        let (mut matcher, mut topic_rule, mut weight) = (None, None, 1);
         match kind {
             ExchangeKind::Direct
             | ExchangeKind::Fanout
@@ -69,14 +64,24 @@ impl Binding {
             ExchangeKind::Headers => matcher = Some(Box::new(Matcher::new(&arguments)?)),
             ExchangeKind::ConsistentHash => weight = parse_weight(&key)?,
             ExchangeKind::LocalRandom => check_local(&destination, &key)?,
-            ExchangeKind::JmsTopic => selector = read_selector(&arguments)?,
+            ExchangeKind::JmsTopic => topic_rule = TopicRule::read(&arguments)?,
         }
         let seed = match &destination {
             Destination::Queue(id) => id.0,
             Destination::Exchange(name) => Digest::of_name(name.as_bytes()).number(),
         };
         let canonical = canonical(&arguments);
-        Ok(Self { source, destination, key, arguments, canonical, matcher, selector, seed, weight })
+        Ok(Self {
+            source,
+            destination,
+            key,
+            arguments,
+            canonical,
+            matcher,
+            topic_rule,
+            seed,
+            weight,
+        })
     }
 
     /// Sets the name of the destination, so that exchanges which choose by hash choose alike for queues of
@@ -90,9 +95,9 @@ impl Binding {
         self.matcher.as_deref()
     }
 
-    /// Whether the binding's selector is true for the message; only `x-jms-topic` exchanges have selectors.
-    pub(crate) fn selects(&self, message: &Message<'_>, steps: &mut Steps) -> bool {
-        self.selector.as_ref().is_some_and(|selector| selector.matches(message, steps))
+    /// The rule of a binding of an `x-jms-topic` exchange, unless it leads nothing on.
+    pub(crate) fn topic_rule(&self) -> Option<&TopicRule> {
+        self.topic_rule.as_deref()
     }
 
     /// Creates a probe that orders as the first of all bindings to `destination` would.
@@ -104,7 +109,7 @@ impl Binding {
             arguments: Table::new(),
             canonical: Box::default(),
             matcher: None,
-            selector: None,
+            topic_rule: None,
             seed: 0,
             weight: 1,
         }
@@ -137,20 +142,6 @@ fn parse_weight(key: &RoutingKey) -> Result<u32, BindingError> {
         return Err(BindingError::WeightNotPositive);
     }
     digits.parse().map_err(|_| BindingError::WeightTooLarge)
-}
-
-/// COMPAT: a binding without a selector leads no message on.
-fn read_selector(arguments: &Table) -> Result<Option<Box<Selector>>, BindingError> {
-    let text = |name: &[u8]| arguments.get(name).and_then(Value::as_bytes);
-    let (text, read) = match (text(SQL_SELECTOR), text(TERM_SELECTOR)) {
-        (Some(text), _) => (text, Selector::of_sql(text)),
-        (None, Some(text)) => (text, Selector::of_term(text)),
-        (None, None) => return Ok(None),
-    };
-    let selector = read.map_err(|Unusable(reason)| {
-        BindingError::Selector(String::from_utf8_lossy(text).into_owned(), reason)
-    })?;
-    Ok(Some(Box::new(selector)))
 }
 
 fn check_local(destination: &Destination, key: &RoutingKey) -> Result<(), BindingError> {

@@ -12,8 +12,9 @@ use crate::headers_index::HeadersIndex;
 use crate::message::Message;
 use crate::name::{Name, RoutingKey};
 use crate::selector::Steps;
-use crate::targets::Targets;
+use crate::targets::{Group, Targets};
 use crate::topic::Trie;
+use crate::topic_rules::TopicRules;
 
 /// The parts of a message that decide where it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,8 +34,7 @@ enum Index {
     Topic(Trie),
     Headers(HeadersIndex),
     Choice(Choices),
-    /// No index: the selector of each binding is evaluated.
-    Selectors,
+    Rules(TopicRules),
 }
 
 #[derive(Clone, Debug)]
@@ -61,13 +61,13 @@ impl Exchange {
             | ExchangeKind::ModulusHash
             | ExchangeKind::Random
             | ExchangeKind::LocalRandom => Index::Choice(Choices::default()),
-            ExchangeKind::JmsTopic => Index::Selectors,
+            ExchangeKind::JmsTopic => Index::Rules(TopicRules::default()),
         };
         Self { name, kind, rules, bindings: OrdSet::new(), index }
     }
 
-    /// The parts of a message that decide where this exchange routes it.
-    pub(crate) fn decided_by(&self) -> DecidedBy {
+    /// The parts of a message with these keys that decide where this exchange routes it.
+    pub(crate) fn decided_by(&self, keys: &[&[u8]]) -> DecidedBy {
         match self.kind {
             _ if self.rules.watched => DecidedBy::Message,
             ExchangeKind::Direct
@@ -83,6 +83,12 @@ impl Exchange {
                 HashOn::Header(_) => DecidedBy::Headers,
                 HashOn::MessageId | HashOn::CorrelationId | HashOn::Timestamp => DecidedBy::Message,
             },
+            ExchangeKind::JmsTopic
+                if let Index::Rules(rules) = &self.index
+                    && rules.are_of_keys(keys) =>
+            {
+                DecidedBy::Key
+            }
             ExchangeKind::Random | ExchangeKind::LocalRandom | ExchangeKind::JmsTopic => {
                 DecidedBy::Message
             }
@@ -119,7 +125,7 @@ impl Exchange {
             Index::Topic(trie) => trie.add(key, destination),
             Index::Headers(index) => index.add(binding),
             Index::Choice(choices) => choices.add(binding),
-            Index::Selectors => {}
+            Index::Rules(rules) => rules.add(binding),
         }
         true
     }
@@ -141,7 +147,7 @@ impl Exchange {
             Index::Topic(trie) => trie.remove(key, destination),
             Index::Headers(index) => index.remove(&binding),
             Index::Choice(choices) => choices.remove(&binding),
-            Index::Selectors => {}
+            Index::Rules(rules) => rules.remove(&binding),
         }
         Some(binding)
     }
@@ -177,15 +183,7 @@ impl Exchange {
                     found(Group::One(destination));
                 }
             }
-            Index::Selectors => {
-                for binding in self.bindings() {
-                    if binding.selects(message, steps) {
-                        found(Group::One(&binding.destination));
-                    } else if steps.ran_out() {
-                        break;
-                    }
-                }
-            }
+            Index::Rules(rules) => rules.find(message, steps, found),
         }
     }
 
@@ -210,10 +208,4 @@ impl Exchange {
             | ExchangeKind::FederationUpstream => None,
         }
     }
-}
-
-/// Destinations found together.
-pub(crate) enum Group<'e> {
-    Targets(&'e Targets),
-    One(&'e Destination),
 }

@@ -22,6 +22,8 @@ mod selector;
 mod small_map;
 mod targets;
 mod topic;
+mod topic_rule;
+mod topic_rules;
 
 pub use binding::Binding;
 pub use destination::Destination;
@@ -32,3 +34,4 @@ pub use name::{Name, QueueId, RoutingKey};
 pub use routes::{ExchangeVersion, Passage, RouteOutcome, Routed, Routes, Trace, TraceStep};
 pub use selector::{Candidate, Filter, FilterError, LinkFilters, SectionsFilter};
 pub use topic::TopicPattern;
+pub use topic_rule::{MATCH_KEY, NO_LOCAL, SQL_SELECTOR};

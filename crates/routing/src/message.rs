@@ -15,6 +15,10 @@ pub struct Message<'m> {
     pub headers: Option<TableRef<'m>>,
     /// The message's properties; none where nothing but headers and keys is known.
     pub properties: Option<message::View<'m>>,
+    /// The sections of a message of AMQP 1.0, from its annotations on.
+    pub sections: Option<&'m [u8]>,
+    /// The container of AMQP 1.0 whose client publishes the message.
+    pub container: Option<&'m [u8]>,
     /// A number that is another for each message: what is left to chance follows from it.
     pub chance: u64,
 }
@@ -23,7 +27,7 @@ impl<'m> Message<'m> {
     /// A message of which nothing else is known.
     #[must_use]
     pub const fn new(keys: &'m [&'m [u8]], headers: Option<TableRef<'m>>) -> Self {
-        Self { keys, headers, properties: None, chance: 0 }
+        Self { keys, headers, properties: None, sections: None, container: None, chance: 0 }
     }
 
     /// The number by which an exchange chooses. COMPAT: messages without what is hashed go together,

@@ -9,12 +9,12 @@ use smallvec::SmallVec;
 
 use crate::binding::{Binding, ByDestination};
 use crate::destination::Destination;
-use crate::exchange::{DecidedBy, Exchange, Group};
+use crate::exchange::{DecidedBy, Exchange};
 use crate::exchange_kind::{ExchangeKind, ExchangeRules};
 use crate::message::Message;
 use crate::name::{Name, QueueId, RoutingKey};
 use crate::selector::Steps;
-use crate::targets::Targets;
+use crate::targets::{Group, Targets};
 
 /// The outcome of routing; the queues themselves are in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -422,7 +422,7 @@ impl<'r, W: Follow<'r>> Walk<'r, '_, W> {
     /// Selectors look at the message while there are `steps` left.
     fn visit(&mut self, exchange: &'r Exchange, steps: &mut Steps) {
         let (message, n_groups_before) = (self.message, self.n_groups);
-        self.decided_by = self.decided_by.max(exchange.decided_by());
+        self.decided_by = self.decided_by.max(exchange.decided_by(message.keys));
         self.watch.visits(Some(&exchange.name));
         if exchange.rules.watched && self.watch.passage(&exchange.name) == Passage::Closed {
             return;

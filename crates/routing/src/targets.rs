@@ -33,3 +33,9 @@ impl Targets {
         self.0.iter().map(|(destination, _)| destination)
     }
 }
+
+/// Destinations found together.
+pub(crate) enum Group<'e> {
+    Targets(&'e Targets),
+    One(&'e Destination),
+}

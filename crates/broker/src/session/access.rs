@@ -39,6 +39,11 @@ impl Access {
         Name::from(self.connection.identity.vhost.as_str())
     }
 
+    /// The container of a client of AMQP 1.0.
+    pub(super) fn container_id(&self) -> Option<&str> {
+        self.connection.identity.login.container_id.as_deref()
+    }
+
     /// The definitions of the client's virtual host.
     pub(super) fn own_vhost(&self) -> Option<&Vhost> {
         self.view.meta.vhost(&self.connection.identity.vhost)

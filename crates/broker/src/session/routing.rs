@@ -102,7 +102,8 @@ impl Router {
         keys: &'m [&'m [u8]],
         properties: message::View<'m>,
     ) -> Message<'m> {
-        Message { keys, headers: None, properties: Some(properties), chance: self.chance() }
+        let chance = self.chance();
+        Message { properties: Some(properties), chance, ..Message::new(keys, None) }
     }
 
     /// Finds the queues of one message that may be published and has a route of its own: they are in
@@ -124,6 +125,8 @@ impl Router {
             exchange.clone_into(&mut self.alone_exchange);
         }
         let (broker, view) = (&client.access.broker, &client.access.view);
+        let container = client.access.container_id().map(str::as_bytes);
+        let message = &Message { container, ..*message };
         let vhost = &client.access.connection.identity.vhost;
         let Some(routes) = view.meta.routes(vhost) else { return };
         let remembering = &mut self.remembering;
@@ -193,7 +196,8 @@ impl Router {
 fn work_out_route(access: &Access, exchange: &[u8], key: &[u8]) -> Route {
     let mut route = Route::default();
     let keys = [key];
-    let message = Message::new(&keys, None);
+    let container = access.container_id().map(str::as_bytes);
+    let message = Message { container, ..Message::new(&keys, None) };
     if let Err(error) = access.check_publish(exchange, &keys) {
         route.special = Some(Uncacheable::Refused(error));
         return route;

@@ -276,6 +276,7 @@ fn what_decides_beside_the_key_is_told() {
         headers: Some(TableRef::parse(&header).unwrap()),
         properties: Some(message::View::of(&properties)),
         chance: 5,
+        ..Message::new(&[], None)
     };
     for (on, expected) in [
         (HashOn::RoutingKey, RouteOutcome::Routed),
@@ -432,4 +433,75 @@ proptest! {
             }
         }
     }
+}
+
+/// The arguments of a binding whose key counts.
+fn of_key(others: &[(&'static str, &'static str)]) -> Table {
+    let others = others.iter().map(|(name, text)| (*name, Value::from(*text)));
+    let all = others.chain([(crate::MATCH_KEY, Value::Bool(true))]);
+    all.map(|(name, value)| (ShortString::from_static(name), value)).collect()
+}
+
+#[test]
+fn topics_are_found_by_their_key() {
+    let (topics, mut routes) = ("x-jms-topic", routes());
+    let red = of_key(&[(crate::SQL_SELECTOR, "colour = 'red'")]);
+    assert!(bind_with(&mut routes, topics, queue(1), "news", of_key(&[])));
+    assert!(bind_with(&mut routes, topics, queue(2), "news", red.clone()));
+    assert!(bind_with(&mut routes, topics, queue(2), "sport", red));
+    assert!(bind_with(&mut routes, topics, queue(3), "sport", of_key(&[])));
+    assert!(bind_with(&mut routes, topics, queue(3), "weather", of_key(&[])));
+    let header = argument("colour", "red").to_bytes();
+    let red = Some(TableRef::parse(&header).unwrap());
+    let routed = |routes: &Routes, keys: &[&[u8]], headers| {
+        outcome(routes, topics, &Message::new(keys, headers))
+    };
+    assert_eq!(routed(&routes, &[b"news"], red), (RouteOutcome::RoutedByMessage, vec![1, 2]));
+    assert_eq!(routed(&routes, &[b"news"], None), (RouteOutcome::RoutedByMessage, vec![1]));
+    assert_eq!(routed(&routes, &[b"news", b"sport"], red).1, [1, 2, 3]);
+    // Without selectors the key says it all.
+    assert_eq!(routed(&routes, &[b"weather"], red), (RouteOutcome::Routed, vec![3]));
+    assert_eq!(routed(&routes, &[b"nothing"], red), (RouteOutcome::Routed, vec![]));
+    // COMPAT: a selector by itself looks at all messages, and a key by itself at none.
+    assert!(bind(&mut routes, topics, queue(4), "weather"));
+    let all = argument(crate::SQL_SELECTOR, "colour = 'red'");
+    assert!(bind_with(&mut routes, topics, queue(1), "weather", all.clone()));
+    assert_eq!(routed(&routes, &[b"nothing"], red), (RouteOutcome::RoutedByMessage, vec![1]));
+    for (n, key, arguments) in
+        [(1, "weather", all), (4, "weather", Table::new()), (3, "weather", of_key(&[]))]
+    {
+        let (topics, key) = (Name::from(topics), RoutingKey::from(key));
+        assert!(routes.unbind(&topics, queue(n), &key, &arguments).is_some());
+    }
+    assert_eq!(routed(&routes, &[b"weather"], red), (RouteOutcome::Routed, vec![]));
+}
+
+#[test]
+fn a_containers_own_messages_may_stay_away() {
+    let (topics, mut routes) = ("x-jms-topic", routes());
+    bind_with(&mut routes, topics, queue(1), "news", of_key(&[(crate::NO_LOCAL, "ann")]));
+    bind_with(&mut routes, topics, queue(2), "news", of_key(&[]));
+    let published_by = |container| {
+        let message = Message { container, ..Message::new(&[b"news"], None) };
+        outcome(&routes, topics, &message)
+    };
+    assert_eq!(published_by(Some(b"ann")), (RouteOutcome::Routed, vec![2]));
+    assert_eq!(published_by(Some(b"bob")).1, [1, 2]);
+    assert_eq!(published_by(None).1, [1, 2]);
+}
+
+/// A topic costs the same, whoever else has subscribed to others.
+#[test]
+fn subscriptions_of_other_topics_are_not_looked_at() {
+    let (topics, mut routes) = ("x-jms-topic", routes());
+    let dear = of_key(&[(crate::SQL_SELECTOR, "a LIKE '%a%b%' OR a LIKE '%c%'")]);
+    for n in 0..10_000 {
+        bind_with(&mut routes, topics, queue(n), &format!("other.{n}"), dear.clone());
+    }
+    bind_with(&mut routes, topics, queue(1), "news", dear);
+    let keys: [&[u8]; 1] = [b"news"];
+    let mut out = Vec::new();
+    let message = Message::new(&keys, None);
+    let routed = routes.route_message(topics.as_bytes(), &message, |_| Passage::Open, &mut out);
+    assert!(routed.n_steps < 100, "{} steps", routed.n_steps);
 }

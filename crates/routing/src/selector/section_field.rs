@@ -5,7 +5,7 @@ use amqp10::{MessageHead, ValueRef};
 use stdx::UnixMs;
 
 /// The priority of a message that has none.
-const DEFAULT_PRIORITY: i128 = 4;
+pub(super) const DEFAULT_PRIORITY: i128 = 4;
 /// The place of the priority among the fields of a header.
 const PRIORITY: usize = 1;
 
@@ -90,6 +90,21 @@ impl<'m> MessageSections<'m> {
             }
         }
     }
+}
+
+/// The property of JMS that an AMQP 0-9-1 message does not have as such: none if the message in these
+/// sections has none, or it is no such property.
+pub(super) fn jms_property<'m>(sections: &'m [u8], name: &[u8]) -> Option<Operand<'m>> {
+    let field = match name {
+        b"JMSType" => "subject",
+        b"JMSTimestamp" => "creation_time",
+        b"JMSXUserID" => "user_id",
+        b"JMSXGroupID" => "group_id",
+        b"JMSXGroupSeq" => "group_sequence",
+        _ => return None,
+    };
+    let at = PROPERTIES.iter().position(|known| *known == field)?;
+    MessageHead::read(sections).properties.iter().nth(at).map(operand)
 }
 
 /// COMPAT: values that are not simple are as if they were not there.

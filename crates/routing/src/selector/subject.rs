@@ -7,7 +7,7 @@ use message::View;
 
 use super::field::{self, Field};
 use super::json::{Found, Paths};
-use super::section_field::MessageSections;
+use super::section_field::{self, MessageSections};
 use super::{Candidate, Operand, Steps};
 use crate::message::Message;
 
@@ -18,6 +18,8 @@ pub(super) struct Subject<'m> {
     properties: Option<View<'m>>,
     filtered: Option<Filtered<'m>>,
     sections: Option<MessageSections<'m>>,
+    /// The sections of a message of which the headers are known, too.
+    routed: Option<&'m [u8]>,
 }
 
 /// The parts of a message that filters alone see.
@@ -36,6 +38,7 @@ impl<'m> Subject<'m> {
             properties: message.properties,
             filtered: None,
             sections: None,
+            routed: message.sections,
         }
     }
 
@@ -47,11 +50,13 @@ impl<'m> Subject<'m> {
             properties: Some(view),
             filtered: Some(filtered),
             sections: None,
+            routed: None,
         }
     }
 
     pub(super) const fn of_sections(sections: MessageSections<'m>) -> Self {
-        Self { headers: None, properties: None, filtered: None, sections: Some(sections) }
+        let sections = Some(sections);
+        Self { headers: None, properties: None, filtered: None, sections, routed: None }
     }
 
     /// A header or, if there is none of that name, the property JMS calls so.
@@ -64,7 +69,14 @@ impl<'m> Subject<'m> {
             return Operand::Unknown;
         }
         let Some(value) = self.headers.and_then(|headers| headers.get(name)) else {
-            return self.properties.map_or(Operand::Unknown, |found| jms_property(found, name));
+            let of_sections = self.routed.and_then(|it| section_field::jms_property(it, name));
+            let property = || self.properties.map(|found| jms_property(found, name));
+            return match of_sections.or_else(property).unwrap_or(Operand::Unknown) {
+                Operand::Unknown if self.routed.is_some() && name == b"JMSPriority" => {
+                    Operand::Integer(section_field::DEFAULT_PRIORITY)
+                }
+                found => found,
+            };
         };
         match (field_value(value), value) {
             // COMPAT: selectors of bindings do not see them.

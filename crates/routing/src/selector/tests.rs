@@ -33,7 +33,7 @@ fn evaluated(selector: &Selector) -> bool {
         keys: &[b"k"],
         headers: Some(TableRef::parse(&headers).unwrap()),
         properties: Some(message::View::of(&properties)),
-        chance: 0,
+        ..Message::new(&[], None)
     };
     selector.matches(&message, &mut Steps::default())
 }
@@ -211,4 +211,23 @@ proptest! {
         prop_assert_eq!(sql(&text), expected == Some(true));
         prop_assert_eq!(sql(&format!("NOT ({text})")), expected == Some(false));
     }
+}
+
+#[test]
+fn properties_of_jms_are_found_in_sections() {
+    let mut sections = Vec::new();
+    let properties = amqp10::Properties {
+        subject: Some("order"),
+        creation_time_ms: Some(1_234),
+        group: amqp10::Group { id: Some("g"), ..amqp10::Group::default() },
+        ..amqp10::Properties::default()
+    };
+    amqp10::Section::Properties(properties).encode(&mut sections);
+    let message = Message { sections: Some(&sections), ..Message::new(&[b"k"], None) };
+    let bare = Properties::default().to_bytes();
+    let message = Message { properties: Some(message::View::of(&bare)), ..message };
+    let all = "JMSType = 'order' AND JMSTimestamp = 1234 AND JMSXGroupID = 'g' AND JMSPriority = 4 \
+               AND JMSDeliveryMode = 'NON_PERSISTENT' AND JMSXUserID IS NULL";
+    let selector = Selector::of_sql(all.as_bytes()).unwrap();
+    assert!(selector.matches(&message, &mut Steps::default()));
 }

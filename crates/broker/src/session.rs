@@ -27,6 +27,7 @@ mod settling;
 mod sharding;
 mod stamping;
 mod streams;
+mod topic_requests;
 mod transactions;
 mod turn;
 

@@ -18,6 +18,9 @@ const INDEXED: [&str; 4] =
 /// Annotations that the broker writes into each message.
 const WRITTEN: [&str; 2] = [annotations::EXCHANGE, annotations::ROUTING_KEY];
 
+/// The annotation of a message of JMS that says of which kind it is. One kind has no body.
+const JMS_KIND: &str = "x-opt-jms-msg-type";
+
 const DELIVERY_MODE_TRANSIENT: u8 = 1;
 
 /// A message of AMQP 1.0 as the broker takes it: its index was appended to a buffer.
@@ -83,7 +86,8 @@ pub fn receive<'a>(
     index: &mut Vec<u8>,
 ) -> Result<ReceivedSections<'a>, ReceiveError> {
     let message = MessageOutline::parse(sections).map_err(ReceiveError::Malformed)?;
-    if !message.has_body {
+    // COMPAT: RabbitMQ refuses them all, also those of JMS that have nothing but properties.
+    if !message.has_body && message.message_annotations.get(JMS_KIND).is_none() {
         return Err(ReceiveError::NoBody);
     }
     let durable = message.header.durable.map(|durable| match durable {

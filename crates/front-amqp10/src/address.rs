@@ -1,9 +1,9 @@
 //! Addresses of nodes, as RabbitMQ's version 2 has them. Names in them are percent-encoded.
 //!
 //! ```text
-//! source  = "/queues/" queue | "/management" | dynamic
-//! target  = "/queues/" queue | "/exchanges/" exchange ["/" key] | "/management" | null | dynamic
-//! to      = "/queues/" queue | "/exchanges/" exchange ["/" key]     of a message, if the target is null
+//! source  = "/queues/" queue | "/management" | dynamic | topic
+//! target  = "/queues/" queue | "/exchanges/" exchange ["/" key] | "/management" | null | dynamic | topic
+//! to      = "/queues/" queue | "/exchanges/" exchange ["/" key] | topic   of a message, if the target is null
 //! ```
 //!
 //! Version 1 is refused, with the address of version 2 that says the same, unless the operator permits it:
@@ -18,6 +18,7 @@ mod version1;
 use self::version1::{AddressV1, name_of};
 use crate::fault::ProtocolFault;
 use crate::management_links::MANAGEMENT;
+use crate::topics::{TEMPORARY_TOPIC, topic_of};
 use amqp10::{
     Condition, LinkTarget, SourceTerminus, ValueRef, percent_decoded, put_percent_decoded,
     put_percent_encoded,
@@ -56,6 +57,15 @@ pub enum SourceAddress<'a> {
     Management,
     /// A queue of the link's own that the broker names.
     Temporary,
+    /// A topic.
+    Topic {
+        /// The topic's name.
+        name: NodeName<'a>,
+        /// Whether it must be one that was made for a link.
+        is_temporary: bool,
+    },
+    /// A topic of the link's own that the broker names.
+    TemporaryTopic,
     /// Direct replies, by a queue of the link's own that the broker names.
     Replies,
     /// A queue that is declared unless it is there (version 1).
@@ -89,6 +99,15 @@ pub enum TargetAddress<'a> {
     Management,
     /// A queue of the link's own that the broker names.
     Temporary,
+    /// A topic.
+    Topic {
+        /// The topic's name.
+        name: NodeName<'a>,
+        /// Whether it must be one that was made for a link.
+        is_temporary: bool,
+    },
+    /// A topic of the link's own that the broker names.
+    TemporaryTopic,
 }
 
 impl<'a> SourceAddress<'a> {
@@ -102,8 +121,12 @@ impl<'a> SourceAddress<'a> {
             return match (asked(VOLATILE_QUEUE), asked(TEMPORARY_QUEUE)) {
                 (true, _) => Ok(Self::Replies),
                 (false, true) => Ok(Self::Temporary),
+                (false, false) if asked(TEMPORARY_TOPIC) => Ok(Self::TemporaryTopic),
                 (false, false) => Err(not_dynamic("source")),
             };
+        }
+        if let Some((name, is_temporary)) = topic_of(source.address, source.capabilities) {
+            return Ok(Self::Topic { name: topic_name(name)?, is_temporary });
         }
         match source.address {
             Some(ValueRef::Str(MANAGEMENT)) => Ok(Self::Management),
@@ -153,8 +176,14 @@ impl<'a> TargetAddress<'a> {
             return Err(invalid("Attach refused: the target is a coordinator"));
         };
         if target.dynamic {
-            let is_known = target.capabilities.contains(TEMPORARY_QUEUE);
-            return if is_known { Ok(Self::Temporary) } else { Err(not_dynamic("target")) };
+            return match target.capabilities {
+                asked if asked.contains(TEMPORARY_QUEUE) => Ok(Self::Temporary),
+                asked if asked.contains(TEMPORARY_TOPIC) => Ok(Self::TemporaryTopic),
+                _ => Err(not_dynamic("target")),
+            };
+        }
+        if let Some((name, is_temporary)) = topic_of(target.address, target.capabilities) {
+            return Ok(Self::Topic { name: topic_name(name)?, is_temporary });
         }
         match target.address {
             None => Ok(Self::Anonymous),
@@ -316,6 +345,11 @@ fn check_foreign(address: &str) -> Result<(), ProtocolFault> {
 /// The name that stands in an address of version 1.
 fn short_name(quoted: &str) -> Option<NodeName<'_>> {
     Some(name_of(quoted)).filter(|name| name.len() <= ShortString::LEN_MAX)
+}
+
+fn topic_name(name: &str) -> Result<NodeName<'_>, ProtocolFault> {
+    let fits = (1..=ShortString::LEN_MAX).contains(&name.len());
+    fits.then_some(Cow::Borrowed(name.as_bytes())).ok_or_else(|| refused_as_bad(name))
 }
 
 fn refused_as_bad(address: &str) -> ProtocolFault {

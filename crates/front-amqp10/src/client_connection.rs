@@ -9,7 +9,8 @@ use crate::outbox::{ClientOutbox, LockedServer, attach_origin, broker_channel};
 use crate::published_heads::PublishedHeads;
 use crate::requests::{AttachAsked, LinkRequest};
 use crate::settings::ConnectionSettings;
-use crate::transactions::discharge_origin;
+use crate::subscriptions::topic_op;
+use crate::transactions::{discharge_origin, session_of};
 use amqp10::{
     Attach, Condition, LinkTarget, Role, SenderSettleMode, TerminusDurability, ValueRef, put_map,
 };
@@ -17,7 +18,7 @@ use edge::{AuthFailure, Progress, Step, Tick, Timers};
 use session::{
     Attachment, ChannelId, Control, CreditRequest, DeclaredNode, Error, Flag, LinkOp, LinkSource,
     MethodTag, Negotiated, Op, Publish, PublishTarget, RefusalScope, Request, Settle, ShortString,
-    Table, Value,
+    Table, TopicOp, Value,
 };
 use std::sync::Arc;
 use stdx::Now;
@@ -135,8 +136,11 @@ impl ClientConnection {
         locked.server.life.heads = std::mem::take(&mut self.heads);
         let mut progress = locked.server.read(input, &mut self.asked);
         self.heads = std::mem::take(&mut locked.server.life.heads);
+        let channel_max = locked.server.life.channel_max();
         // Answers of the broker may bring further requests: they are taken before anything else is read.
-        if self.asked.iter().any(may_bring_others) && matches!(progress.step, Step::More) {
+        if self.asked.iter().any(|it| may_bring_others(it, channel_max))
+            && matches!(progress.step, Step::More)
+        {
             progress.step = Step::Again;
         }
         let mut asked = std::mem::take(&mut self.asked);
@@ -226,6 +230,19 @@ impl ClientConnection {
         self.timers.set_reading(now, reading);
     }
 
+    /// Asks the broker for a link that a client attaches, or refuses it.
+    fn attach(&self, locked: &mut LockedServer, asked: &AttachAsked, requests: &mut Vec<Request>) {
+        let LockedServer { server, follow_up, .. } = locked;
+        let container = server.client().map_or("", |client| &client.container_id);
+        match attach_op(asked, self.settings.permits_address_v1, container) {
+            Ok(op) => {
+                let origin = attach_origin(asked.key);
+                requests.push(answered_control(asked.key.channel, origin, op));
+            }
+            Err(fault) => server.attached(asked.key, Err(fault), follow_up),
+        }
+    }
+
     /// Turns a request of the protocol into those of the broker.
     fn translate(
         &mut self,
@@ -238,21 +255,16 @@ impl ClientConnection {
                 requests.push(control(channel, Op::OpenChannel));
                 requests.push(control(channel, Op::EnableConfirms));
             }
-            LinkRequest::Attach(asked) => match attach_op(&asked, self.settings.permits_address_v1)
-            {
-                Ok(op) => {
-                    let origin = attach_origin(asked.key);
-                    requests.push(answered_control(asked.key.channel, origin, Op::Link(op)));
-                }
-                Err(fault) => {
-                    let LockedServer { server, follow_up, .. } = locked;
-                    server.attached(asked.key, Err(fault), follow_up);
-                }
-            },
-            LinkRequest::Detach { channel, link } => {
-                locked.consumers.remove(link);
-                requests.push(control(channel, Op::Link(LinkOp::DetachConsumer(link))));
+            LinkRequest::Attach(asked) => self.attach(locked, &asked, requests),
+            LinkRequest::Detach { channel, link, is_closed } => {
+                let consumer = locked.consumers.remove(link).filter(|_| is_closed);
+                let op = match consumer.and_then(|consumer| consumer.subscription) {
+                    Some(queue) => Op::Topic(TopicOp::Unsubscribe { link, queue }),
+                    None => Op::Link(LinkOp::DetachConsumer(link)),
+                };
+                requests.push(control(channel, op));
             }
+            LinkRequest::Topic { channel, op } => requests.push(control(channel, Op::Topic(op))),
             LinkRequest::Publish(publish) => {
                 let channel = broker_channel(publish.channel);
                 requests.push(Request::Publish(Publish { channel, ..publish }));
@@ -311,9 +323,9 @@ fn renews_token(request: &Request) -> bool {
 }
 
 /// Whether the broker's answer to a request may bring further ones.
-fn may_bring_others(request: &LinkRequest) -> bool {
+fn may_bring_others(request: &LinkRequest, channel_max: u16) -> bool {
     // A refusal in a transaction may end the session.
-    matches!(request, LinkRequest::Publish(publish) if publish.mandatory)
+    matches!(request, LinkRequest::Publish(publish) if session_of(publish.channel, channel_max).is_some())
         || matches!(
             request,
             LinkRequest::Attach(_) | LinkRequest::Manage(_) | LinkRequest::Discharge { .. }
@@ -321,16 +333,21 @@ fn may_bring_others(request: &LinkRequest) -> bool {
 }
 
 /// The broker's part of an attach.
-fn attach_op(asked: &AttachAsked, version_1: bool) -> Result<LinkOp, ProtocolFault> {
+fn attach_op(asked: &AttachAsked, version_1: bool, container: &str) -> Result<Op, ProtocolFault> {
     let attach = asked.attach().ok_or_else(|| ProtocolFault::link(Condition::DecodeError, ""))?;
-    match attach.role {
+    let consumer = || consumer_of(&attach, ShortString::default());
+    if let Some(op) = topic_op(&attach, container, consumer)? {
+        return Ok(Op::Topic(op));
+    }
+    let op = match attach.role {
         Role::Sender => Ok(match (attach.target, declared_target(&attach)) {
             (Some(LinkTarget::Terminus(target)), _) if target.dynamic => LinkOp::MakeTarget,
             (_, Some(node)) => LinkOp::AttachDeclared(Box::new(node)),
             (_, None) => LinkOp::AttachPublisher(asked.target.clone()),
         }),
         Role::Receiver => consumer_op(&attach, version_1),
-    }
+    };
+    op.map(Op::Link)
 }
 
 /// The queue that a publisher's target declares, if its address is one that does and was not refused.
@@ -363,6 +380,9 @@ fn consumer_op(attach: &Attach<'_>, version_1: bool) -> Result<LinkOp, ProtocolF
         }
         SourceAddress::Replies => replies_of(attach),
         SourceAddress::Management => Err(not_implemented("/management not supported")),
+        SourceAddress::Topic { .. } | SourceAddress::TemporaryTopic => {
+            Err(not_implemented("topics not supported"))
+        }
     }
 }
 

@@ -43,6 +43,15 @@ pub(crate) struct KeptTag {
     n_bytes: usize,
 }
 
+/// A note about a delivery of a link without a target.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AnonymousNote {
+    /// The client wants no answer: the delivery's name, for the end of the link.
+    Tag(KeptTag),
+    /// The delivery is to a topic, which may have no subscribers.
+    Topic,
+}
+
 impl KeptTag {
     pub(crate) fn of(transfer: &Transfer<'_>) -> Self {
         let tag = transfer.delivery_tag.map_or(&[][..], |tag| tag.0);
@@ -74,8 +83,10 @@ pub(crate) struct IncomingLink {
     pub(crate) link: LinkId,
     /// The exchange and key of the messages; none if each of them says its own, and for the management node.
     pub(crate) target: Option<PublishTarget>,
-    /// The queue that was made for the link, and goes with it.
+    /// The queue that was made for the link, or that stands for the topic which was, and goes with it.
     pub(crate) made: Option<ShortString>,
+    /// Whether the link leads to a topic, or, without a target, has led to one.
+    pub(crate) is_topic: bool,
     snd_settle_mode: SenderSettleMode,
     delivery_count: SerialNumber,
     credit: u32,
@@ -125,6 +136,7 @@ impl IncomingLink {
             link,
             target: None,
             made: None,
+            is_topic: false,
             snd_settle_mode,
             delivery_count,
             credit: LINK_CREDIT,
@@ -138,6 +150,11 @@ impl IncomingLink {
     /// Lets the link lead to this node.
     pub(crate) fn to(self, target: Option<PublishTarget>) -> Self {
         Self { target, ..self }
+    }
+
+    /// Whether what no queue takes is accepted: a topic needs no subscribers.
+    pub(crate) const fn is_of_topic(&self) -> bool {
+        self.is_topic && self.target.is_some()
     }
 
     /// Gives the link another credit to begin with.

@@ -25,6 +25,8 @@ mod session_endpoint;
 mod session_table;
 mod settings;
 mod settlement;
+mod subscriptions;
+mod topics;
 mod transactions;
 mod unanswered;
 mod windows;
@@ -42,4 +44,5 @@ pub use requests::{
 };
 pub use settings::{ANONYMOUS_RELAY, ConnectionSettings, LINK_PAIR};
 pub use settlement::{NumberedEntries, UnsettledDeliveries};
+pub use topics::SHARED_SUBSCRIPTIONS;
 pub use windows::{INCOMING_WINDOW, OUTGOING_WINDOW, SessionWindows};

@@ -4,13 +4,13 @@ use crate::fault::ProtocolFault;
 use crate::incoming::IncomingLink;
 use crate::management_links::{RequestLink, ResponseLink};
 use crate::outgoing::OutgoingLink;
-use crate::requests::{AttachAsked, AttachedLink};
+use crate::requests::{AttachAsked, AttachedLink, LinkRequest};
 use amqp10::{
     AmqpError, Attach, Condition, DeliveryState, Detach, Flow, MapRef, Performative,
     ReceiverSettleMode, Role, SenderSettleMode, SerialNumber, SourceTerminus, Symbol, Symbols,
     ValueRef,
 };
-use session::ShortString;
+use session::{ChannelId, TopicOp};
 
 /// The outcomes that messages may have.
 const OUTCOMES: [&str; 4] =
@@ -57,9 +57,14 @@ pub(crate) fn forget_partials(links: &mut [LinkState], unfinished_bytes: &mut us
     }
 }
 
-/// The queue that was made for a link, which goes with it.
-pub(crate) fn take_made(link: &mut LinkState) -> Option<ShortString> {
-    if let LinkState::Incoming(link) = link { link.made.take() } else { None }
+/// The request to end the node that was made for a link, which goes with it.
+pub(crate) fn end_made(link: &mut LinkState, channel: ChannelId) -> Option<LinkRequest> {
+    let LinkState::Incoming(link) = link else { return None };
+    let queue = link.made.take()?;
+    Some(match link.is_topic {
+        true => LinkRequest::Topic { channel, op: TopicOp::End(queue) },
+        false => LinkRequest::DeleteQueue { channel, queue },
+    })
 }
 
 /// A link that the broker attaches.
@@ -132,9 +137,6 @@ pub(crate) fn check_attach(attach: &Attach<'_>) -> Result<(), ProtocolFault> {
         Role::Sender if attach.target.is_none() => {
             refuse(Condition::InvalidField, "Attach refused: no target")
         }
-        Role::Receiver if attach.source.is_none() => {
-            refuse(Condition::InvalidField, "Attach refused: no source")
-        }
         Role::Sender | Role::Receiver => Ok(()),
     }
 }
@@ -155,9 +157,13 @@ pub(crate) fn accepting<'a>(
     if is_sender && let Some(source) = &mut source {
         source.default_outcome = Some(DeliveryState::RELEASED);
         source.outcomes = Symbols::Listed(&OUTCOMES);
-        source.filter = source.filter.map(|_| attached.filters.unwrap_or(MapRef::EMPTY));
-        let is_copied = attached.filters.is_some();
-        source.distribution_mode = Some(Symbol(if is_copied { "copy" } else { "move" }));
+        if attached.source.is_none_or(|source| source.dynamic) {
+            source.filter = source.filter.map(|_| attached.filters.unwrap_or(MapRef::EMPTY));
+            let is_copied = attached.filters.is_some();
+            source.distribution_mode = Some(Symbol(if is_copied { "copy" } else { "move" }));
+        } else if let Some(asked) = asked.source {
+            source.capabilities = asked.capabilities;
+        }
     }
     Attach {
         source,

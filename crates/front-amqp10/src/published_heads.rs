@@ -3,12 +3,14 @@
 use crate::address::put_target_of_message;
 use crate::fault::ProtocolFault;
 use crate::incoming::{IncomingLink, Payload};
+use crate::topics::topic_of_message;
 use amqp10::{Condition, ValueRef, head_bytes, sole_data};
 use bytes::Bytes;
 use conversion::{ReceiveError, ReceivedBody, ReceivedSections, receive};
 use message::BodyForm;
 use session::{
     ChannelId, Content, HeadPlace, LinkId, OwnedContent, Publish, PublishTarget, ShortString, Span,
+    TOPIC_EXCHANGE,
 };
 
 /// Memory for heads that a connection keeps from read to read.
@@ -37,6 +39,8 @@ pub(crate) struct PublishedHeads {
     known: Option<KnownHead>,
     /// The heads that were remembered.
     n_known: u32,
+    /// Whether the last message that named its own node named a topic.
+    pub(crate) names_topic: bool,
 }
 
 /// The head of a message, which others of its link share as a rule.
@@ -57,6 +61,7 @@ struct ReadHead {
     properties: Span,
     persistent: bool,
     inspect: bool,
+    names_topic: bool,
 }
 
 impl ReadHead {
@@ -88,7 +93,8 @@ struct TargetSpans {
 
 impl PublishedHeads {
     /// No heads.
-    pub(crate) const NONE: Self = Self { bytes: Vec::new(), last: None, known: None, n_known: 0 };
+    pub(crate) const NONE: Self =
+        Self { bytes: Vec::new(), last: None, known: None, n_known: 0, names_topic: false };
 
     /// The bytes that the spans of publishes are of.
     pub(crate) const fn bytes(&self) -> &[u8] {
@@ -113,6 +119,7 @@ impl PublishedHeads {
     ) -> Result<Publish, PublishFault> {
         let message = payload.whole(&content);
         if let Some(KnownHead { skipped, read, .. }) = self.known_of(incoming.link, message) {
+            self.names_topic = read.names_topic;
             return Ok(read.publish(channel, content_of(content, ReceivedBody::From(skipped))));
         }
         let begin = self.bytes.len();
@@ -129,9 +136,17 @@ impl PublishedHeads {
             (Some(PublishTarget { exchange, routing_key: None }), _) => {
                 self.put_target(exchange, key_of(subject).map_err(PublishFault::Misrouted)?)
             }
-            (None, _) => self.put_named(to).map_err(PublishFault::Misrouted)?,
+            (None, _) => {
+                let sections = match &body {
+                    ReceivedBody::From(skipped) => message.get(*skipped..),
+                    ReceivedBody::Rewritten(sections) => Some(&**sections),
+                };
+                let sections = sections.unwrap_or_default();
+                self.put_named(to, sections).map_err(PublishFault::Misrouted)?
+            }
         };
-        let read = ReadHead { target, properties, persistent, inspect };
+        let names_topic = self.names_topic;
+        let read = ReadHead { target, properties, persistent, inspect, names_topic };
         if let ReceivedBody::From(skipped) = body {
             self.remember(incoming.link, message, skipped, read);
         }
@@ -159,7 +174,17 @@ impl PublishedHeads {
     }
 
     /// Puts in the exchange and the key that a message names.
-    fn put_named(&mut self, to: Option<ValueRef<'_>>) -> Result<TargetSpans, ProtocolFault> {
+    fn put_named(
+        &mut self,
+        to: Option<ValueRef<'_>>,
+        sections: &[u8],
+    ) -> Result<TargetSpans, ProtocolFault> {
+        let topic = topic_of_message(to, sections);
+        self.names_topic = topic.is_some();
+        if let Some(topic) = topic {
+            let exchange = self.put(TOPIC_EXCHANGE.as_bytes());
+            return Ok(TargetSpans { exchange, routing_key: self.put(topic.as_bytes()) });
+        }
         let begin = self.bytes.len();
         let exchange_end = begin + put_target_of_message(to, &mut self.bytes)?;
         let routing_key = span(exchange_end, self.bytes.len());

@@ -6,7 +6,7 @@ use conversion::{DeliveryAttempt, to_amqp10};
 use message::MessageRef;
 use session::{
     ChannelId, CreditRequest, LinkId, Modification, Position, Publish, PublishTarget, Settle,
-    ShortString,
+    ShortString, TopicOp,
 };
 
 /// A link of a connection, as its client names it.
@@ -31,6 +31,8 @@ pub enum LinkRequest {
         channel: ChannelId,
         /// The link.
         link: LinkId,
+        /// Whether the client has closed it, and with it the subscription that it is attached to.
+        is_closed: bool,
     },
     /// Put a message in, on its session's channel; answered by `answer` with the number of the publish on
     /// that channel, from 1 on.
@@ -56,6 +58,13 @@ pub enum LinkRequest {
         channel: ChannelId,
         /// The name of the queue.
         queue: ShortString,
+    },
+    /// A request about topics that is not answered.
+    Topic {
+        /// The session's channel.
+        channel: ChannelId,
+        /// The operation.
+        op: TopicOp,
     },
     /// Begin to keep what transactions of a session do, on this channel, until [`LinkRequest::Discharge`].
     BeginTransactions(ChannelId),
@@ -104,7 +113,7 @@ impl AttachAsked {
 pub struct AttachedLink<'a> {
     /// The broker's name for the link.
     pub link: LinkId,
-    /// The source in place; `None` for what was asked for.
+    /// The source in place; `None` for what was asked for. One that is not dynamic has its filters, too.
     pub source: Option<SourceTerminus<'a>>,
     /// The target in place; `None` for what was asked for.
     pub target: Option<LinkTarget<'a>>,

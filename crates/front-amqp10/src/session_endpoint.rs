@@ -7,8 +7,8 @@ mod publishing;
 mod settling;
 
 use crate::fault::{FaultScope, ProtocolFault};
-use crate::incoming::{IncomingLimits, KeptTag, Payload, ReceivedMessage};
-use crate::links::{EarlyDetach, EarlyFlow, LinkState, accepting, put_detach};
+use crate::incoming::{AnonymousNote, IncomingLimits, Payload, ReceivedMessage};
+use crate::links::{EarlyDetach, EarlyFlow, LinkState, accepting, end_made, put_detach};
 use crate::management_links::{
     REQUEST_BYTES_MAX, RequestLink, ResponseLink, check_waiting, half_open,
 };
@@ -68,8 +68,8 @@ pub(crate) struct SessionEndpoint {
     unsettled: UnsettledDeliveries<UnsettledMessage>,
     n_published: u64,
     unanswered: UnansweredPublishes,
-    /// Names of unanswered deliveries whose client wants no answer, of links without a target.
-    settled_tags: NumberedEntries<KeptTag>,
+    /// Notes about unanswered deliveries of links without a target.
+    settled_tags: NumberedEntries<AnonymousNote>,
     pub(crate) outcomes: OutcomeRuns,
     pub(crate) waiting: WaitingOutputs,
     names: LinkNames,
@@ -219,7 +219,8 @@ impl SessionEndpoint {
             return Err(fault);
         }
         if let Some(link) = self.forget_link(io, handle) {
-            io.requests.push(LinkRequest::Detach { channel: ChannelId(self.channel), link });
+            let channel = ChannelId(self.channel);
+            io.requests.push(LinkRequest::Detach { channel, link, is_closed: false });
         }
         self.tell_outcomes(io.out);
         put_detach(self.channel, handle, true, Some(&fault), io.out);
@@ -232,7 +233,10 @@ impl SessionEndpoint {
     /// Forgets a link and what is unsettled on it; returns the broker's name for it, if it has one.
     fn forget_link(&mut self, io: &mut SessionIo<'_>, handle: u32) -> Option<LinkId> {
         self.names.forget(handle);
-        match std::mem::take(self.link_mut(handle)?) {
+        let channel = ChannelId(self.channel);
+        let state = self.link_mut(handle)?;
+        io.requests.extend(end_made(state, channel));
+        match std::mem::take(state) {
             LinkState::Free | LinkState::Attaching(_) | LinkState::Detached => None,
             LinkState::Requests(mut link) => {
                 link.incoming.forget_partial(io.limits.unfinished_bytes);
@@ -248,15 +252,11 @@ impl SessionEndpoint {
                 if let Some((_, requests)) = requests_of(&mut self.links, &link.name) {
                     requests.incoming.forget_unanswered();
                 }
-                let key = LinkHandle { channel: ChannelId(self.channel), handle };
-                io.requests.push(LinkRequest::EndResponses(key));
+                io.requests.push(LinkRequest::EndResponses(LinkHandle { channel, handle }));
                 None
             }
             LinkState::Incoming(mut link) => {
                 link.forget_partial(io.limits.unfinished_bytes);
-                let channel = ChannelId(self.channel);
-                io.requests
-                    .extend(link.made.map(|queue| LinkRequest::DeleteQueue { channel, queue }));
                 Some(link.link)
             }
             LinkState::Outgoing(link) => {
@@ -333,7 +333,8 @@ impl SessionEndpoint {
             ) => {}
         }
         if let Some(link) = self.forget_link(io, handle) {
-            io.requests.push(LinkRequest::Detach { channel, link });
+            let is_closed = detach.closed;
+            io.requests.push(LinkRequest::Detach { channel, link, is_closed });
         }
         put_detach(self.channel, handle, detach.closed, None, io.out);
     }

@@ -3,7 +3,7 @@
 use crate::fault::{FaultScope, ProtocolFault};
 use crate::incoming::{IncomingLimits, Payload};
 use crate::life::ConnectionLife;
-use crate::links::{error_of, forget_partials, take_made};
+use crate::links::{end_made, error_of, forget_partials};
 use crate::requests::LinkRequest;
 use crate::session_endpoint::{SessionEndpoint, SessionIo, listed, publish_targets};
 use amqp10::{Begin, Condition, End, Performative};
@@ -164,10 +164,8 @@ impl SessionTable {
         let Some(SessionSlot::Running(mut session)) = slot else { return };
         session.tell_outcomes(&mut life.out);
         forget_partials(&mut session.links, &mut self.unfinished_bytes);
-        let made = session.links.iter_mut().filter_map(take_made);
-        requests.extend(
-            made.map(|queue| LinkRequest::DeleteQueue { channel: ChannelId(channel), queue }),
-        );
+        let links = session.links.iter_mut();
+        requests.extend(links.filter_map(|link| end_made(link, ChannelId(channel))));
         let end = End { error: fault.map(error_of) };
         Performative::End(end).encode_frame(channel, &mut life.out);
         let transactions = session.transactions.filter(|it| it.handle.is_some());

@@ -15,6 +15,7 @@ mod request;
 mod stream;
 mod stream_counts;
 mod texts;
+mod topic;
 
 pub use client_totals::{ClientTotals, ConversionTotals, ConvertedTo};
 pub use error::{Error, ErrorKind};
@@ -41,6 +42,9 @@ pub use stream::{
 };
 pub use stream_counts::{StreamCounter, StreamCounts, StreamTotals};
 pub use texts::Texts;
+pub use topic::{
+    Subscribe, Subscription, SubscriptionKind, TOPIC_EXCHANGE, Topic, TopicEvent, TopicOp,
+};
 
 pub use amqp091::table::{ShortString, Table, TableRef, Value};
 

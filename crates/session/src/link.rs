@@ -1,6 +1,6 @@
 //! The words of clients whose links are requests of their own.
 
-use crate::{Attachment, ChannelId, Error, LinkId, MethodTag, ShortString};
+use crate::{Attachment, ChannelId, Error, LinkId, MethodTag, ShortString, TopicEvent};
 
 /// The beginning of the names of queues of direct replies.
 pub const REPLY_QUEUES: &str = "amq.rabbitmq.reply-to.";
@@ -91,6 +91,8 @@ pub enum LinkEvent {
         /// The name of the queue that replies are to be published to.
         queue: ShortString,
     },
+    /// A topic or a subscription is there, to which a link is attached next.
+    Topic(TopicEvent),
     /// A publish is refused, and nothing but its link is to end: it has no other answer.
     PublishRefused {
         /// The channel.

@@ -1,6 +1,6 @@
 use crate::{
     Append, ChannelId, Error, LinkId, LinkOp, ManagementOp, MethodTag, Position, ShortString,
-    StreamCredit, StreamOp, Table,
+    StreamCredit, StreamOp, Table, TopicOp,
 };
 use bytes::Bytes;
 use message::BodyForm;
@@ -328,6 +328,8 @@ pub enum Op {
     RollBack,
     /// An operation on a link as such.
     Link(LinkOp),
+    /// An operation on topics.
+    Topic(TopicOp),
     /// An operation of a client that manages.
     Manage(ManagementOp),
     /// An operation on streams as such.

@@ -5,6 +5,7 @@ use super::definitions::DefinitionRequests;
 use super::link_requests::LinkRequests;
 use super::links::Links;
 use super::management::ManagementRequests;
+use super::topic_requests::TopicRequests;
 use super::{Handled, Session};
 use meta::Command;
 use session::{
@@ -76,6 +77,7 @@ impl Session {
             Op::EnableTransactions => client.select_tx(channel),
             Op::Commit => commit(self, control).await,
             Op::Link(op) => LinkRequests { client, links }.act(control, op).await,
+            Op::Topic(op) => TopicRequests { client, links }.act(control, op).await,
             Op::Manage(op) => ManagementRequests(client).act(control, op).await,
             Op::Stream(op) => self.streams.act(client, links, control, op).await,
             Op::RollBack => {

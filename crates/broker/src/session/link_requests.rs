@@ -60,7 +60,7 @@ impl LinkRequests<'_> {
         unreadable.next().or_else(unpublishable).map_or(Ok(Handled::Answered), Err)
     }
 
-    fn attach_publisher(
+    pub(super) fn attach_publisher(
         &mut self,
         control: &Control,
         target: Option<&PublishTarget>,
@@ -127,7 +127,7 @@ impl LinkRequests<'_> {
         Ok(queue)
     }
 
-    async fn attach_consumer(
+    pub(super) async fn attach_consumer(
         &mut self,
         control: &Control,
         consume: &Attachment,
@@ -199,7 +199,7 @@ impl LinkRequests<'_> {
     }
 
     /// Ends a consumer, and gives back what it holds.
-    async fn end_link(&mut self, id: LinkId) {
+    pub(super) async fn end_link(&mut self, id: LinkId) {
         let Self { client, links } = self;
         let Some(channel) = links.get(id).map(|link| link.channel()) else { return };
         let tag = client.channels.get(channel).and_then(|it| {

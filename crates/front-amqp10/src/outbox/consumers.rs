@@ -1,7 +1,7 @@
 //! The links of a connection on which its client consumes.
 
 use crate::requests::LinkHandle;
-use session::{ChannelId, LinkId, ShortString};
+use session::{ChannelId, LinkId, ShortString, Subscription};
 use std::collections::BTreeMap;
 
 /// A link on which the client consumes.
@@ -12,11 +12,13 @@ pub(crate) struct ConsumerLink {
     pub(crate) is_paused: bool,
     /// Whether the link waits for its session's window.
     pub(crate) waits_for_window: bool,
+    /// The queue of the subscription that ends when the client closes the link.
+    pub(crate) subscription: Option<ShortString>,
 }
 
 impl ConsumerLink {
     pub(crate) const fn new(key: LinkHandle) -> Self {
-        Self { key, is_paused: false, waits_for_window: false }
+        Self { key, is_paused: false, waits_for_window: false, subscription: None }
     }
 }
 
@@ -24,15 +26,26 @@ impl ConsumerLink {
 #[derive(Debug, Default)]
 pub(crate) struct ConsumerLinks {
     links: BTreeMap<LinkId, ConsumerLink>,
-    /// The queue that was made for the link which is attached next, or refused.
+    /// The node that was made or found for the link which is attached next, or refused.
     made: Option<MadeNode>,
 }
 
-/// A queue that was made for a link which is about to be attached.
+/// A node that was made or found for a link which is about to be attached.
 #[derive(Debug)]
 pub(crate) struct MadeNode {
     pub(crate) key: LinkHandle,
-    pub(crate) queue: ShortString,
+    pub(crate) node: LinkNode,
+}
+
+/// The node of a link, where it is not what the client has named.
+#[derive(Debug)]
+pub(crate) enum LinkNode {
+    /// A queue of the link's own.
+    Queue(ShortString),
+    /// A topic of the link's own.
+    Topic(ShortString),
+    /// A subscription, and its queue.
+    Subscription(Box<Subscription>, ShortString),
 }
 
 impl ConsumerLinks {
@@ -44,14 +57,14 @@ impl ConsumerLinks {
         self.links.get_mut(&link)
     }
 
-    /// Notes that a queue was made for the link that is attached next, or refused.
+    /// Notes the node of the link that is attached next, or refused.
     pub(crate) fn node_made(&mut self, node: MadeNode) {
         self.made = Some(node);
     }
 
-    /// The queue that was made for a link.
-    pub(crate) fn take_node(&mut self, key: LinkHandle) -> Option<ShortString> {
-        Some(self.made.take_if(|node| node.key == key)?.queue)
+    /// The node that was made or found for a link.
+    pub(crate) fn take_node(&mut self, key: LinkHandle) -> Option<LinkNode> {
+        Some(self.made.take_if(|node| node.key == key)?.node)
     }
 
     pub(crate) fn add(&mut self, link: LinkId, consumer: ConsumerLink) {

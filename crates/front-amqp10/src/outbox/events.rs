@@ -1,7 +1,7 @@
 //! Events of the broker, as the connection's state takes them.
 
 use super::LockedServer;
-use super::consumers::{ConsumerLink, MadeNode};
+use super::consumers::{ConsumerLink, LinkNode, MadeNode};
 use super::responses::is_of_management;
 use crate::address::{TEMPORARY_QUEUE, VOLATILE_QUEUE, queue_address};
 use crate::connection::{ServerConnection, transaction_ended};
@@ -9,12 +9,17 @@ use crate::fault::{FaultScope, ProtocolFault};
 use crate::life::ConnectionPhase;
 use crate::management::ManagementAnswer;
 use crate::requests::{AttachedLink, LinkHandle, LinkRequest};
+use crate::subscriptions::source_of;
+use crate::topics::TEMPORARY_TOPIC;
 use crate::transactions::{discharged_by, session_of};
 use amqp10::{
     Condition, LinkTarget, MapRef, SourceTerminus, Symbol, Symbols, TargetTerminus,
     TerminusDurability, ValueRef,
 };
-use session::{ChannelId, Error, ErrorKind, Event, LinkEvent, LinkId, MethodTag, ShortString};
+use session::{
+    ChannelId, Error, ErrorKind, Event, LinkEvent, LinkId, MethodTag, ShortString, Subscription,
+    TopicEvent,
+};
 
 /// The broker's number of a session: 0 is none there.
 pub(crate) const fn broker_channel(session: ChannelId) -> ChannelId {
@@ -64,8 +69,10 @@ impl LockedServer {
                 self.replies_attached(attached_key(origin), link, &queue);
             }
             Event::Link(LinkEvent::NodeMade { origin, queue }) => {
-                self.consumers.node_made(MadeNode { key: attached_key(origin), queue });
+                let (key, node) = (attached_key(origin), LinkNode::Queue(queue));
+                self.consumers.node_made(MadeNode { key, node });
             }
+            Event::Link(LinkEvent::Topic(event)) => self.consumers.node_made(made_node(event)),
             Event::Link(LinkEvent::PublishRefused { channel, number, error }) => {
                 let Self { server, follow_up, .. } = self;
                 server.refuse_publish(session_channel(channel), number, error, follow_up);
@@ -130,14 +137,15 @@ impl LockedServer {
 
     fn replies_attached(&mut self, key: LinkHandle, link: LinkId, queue: &ShortString) {
         self.consumers.add(link, ConsumerLink::new(key));
-        self.node_attached(key, link, queue, VOLATILE_QUEUE);
+        self.node_attached(key, link, &queue_address(queue.as_bytes()), VOLATILE_QUEUE);
     }
 
     fn publisher_attached(&mut self, key: LinkHandle, link: LinkId) {
-        let Some(queue) = self.consumers.take_node(key) else {
-            return self.attached(key, link, None);
+        let (address, capability) = match self.consumers.take_node(key) {
+            Some(LinkNode::Queue(queue)) => (queue_address(queue.as_bytes()), TEMPORARY_QUEUE),
+            Some(LinkNode::Topic(topic)) => (topic.to_text().into_owned(), TEMPORARY_TOPIC),
+            Some(LinkNode::Subscription(..)) | None => return self.attached(key, link, None),
         };
-        let address = queue_address(queue.as_bytes());
         let target = LinkTarget::Terminus(TargetTerminus {
             address: Some(ValueRef::Str(&address)),
             durable: TerminusDurability::None,
@@ -145,17 +153,16 @@ impl LockedServer {
             timeout: 0,
             dynamic: true,
             dynamic_node_properties: MapRef::EMPTY,
-            capabilities: Symbols::One(TEMPORARY_QUEUE),
+            capabilities: Symbols::One(capability),
         });
         let attached = AttachedLink { link, source: None, target: Some(target), filters: None };
         self.server.attached(key, Ok(attached), &mut self.follow_up);
     }
 
-    /// A link is attached to a queue of its own.
-    fn node_attached(&mut self, key: LinkHandle, link: LinkId, queue: &ShortString, of: &str) {
-        let address = queue_address(queue.as_bytes());
+    /// A link is attached to a node of its own.
+    fn node_attached(&mut self, key: LinkHandle, link: LinkId, address: &str, of: &str) {
         let source = SourceTerminus {
-            address: Some(ValueRef::Str(&address)),
+            address: Some(ValueRef::Str(address)),
             expiry_policy: Symbol("link-detach"),
             dynamic: true,
             capabilities: Symbols::One(of),
@@ -185,19 +192,52 @@ impl LockedServer {
         let handle = tag.as_str().and_then(|tag| tag.parse().ok());
         let Some(handle) = handle else { return };
         let key = LinkHandle { channel: session_channel(channel), handle };
-        self.consumers.add(link, ConsumerLink::new(key));
-        if let Some(queue) = self.consumers.take_node(key) {
-            return self.node_attached(key, link, &queue, TEMPORARY_QUEUE);
+        let mut consumer = ConsumerLink::new(key);
+        let node = self.consumers.take_node(key);
+        if let Some(LinkNode::Subscription(subscription, queue)) = &node {
+            consumer.subscription = Some(queue.clone()).filter(|_| subscription.kind.is_durable());
         }
-        self.attached(key, link, filters);
+        self.consumers.add(link, consumer);
+        match node {
+            Some(LinkNode::Queue(queue)) => {
+                self.node_attached(key, link, &queue_address(queue.as_bytes()), TEMPORARY_QUEUE);
+            }
+            Some(LinkNode::Topic(topic)) => {
+                self.node_attached(key, link, &topic.to_text(), TEMPORARY_TOPIC);
+            }
+            Some(LinkNode::Subscription(subscription, _)) => {
+                self.subscribed(key, link, &subscription);
+            }
+            None => self.attached(key, link, filters),
+        }
+    }
+
+    /// A consumer of a subscription is attached.
+    fn subscribed(&mut self, key: LinkHandle, link: LinkId, subscription: &Subscription) {
+        let mut filters = Vec::new();
+        let source = Some(source_of(subscription, &mut filters));
+        let attached = AttachedLink { link, source, target: None, filters: None };
+        self.server.attached(key, Ok(attached), &mut self.follow_up);
     }
 
     /// The broker has ended a consumer; what it holds is given back by the next read.
     fn consumer_gone(&mut self, channel: ChannelId, link: LinkId) {
         let Some(consumer) = self.consumers.remove(link) else { return };
         self.server.broker_ends(consumer.key, &ProtocolFault::link(Condition::ResourceDeleted, ""));
-        self.follow_up.push(LinkRequest::Detach { channel: session_channel(channel), link });
+        let channel = session_channel(channel);
+        self.follow_up.push(LinkRequest::Detach { channel, link, is_closed: false });
     }
+}
+
+/// The topic or the subscription of a link that is attached next.
+fn made_node(event: TopicEvent) -> MadeNode {
+    let (origin, node) = match event {
+        TopicEvent::Made { origin, topic } => (origin, LinkNode::Topic(topic)),
+        TopicEvent::Subscribed { origin, subscription, queue } => {
+            (origin, LinkNode::Subscription(subscription, queue))
+        }
+    };
+    MadeNode { key: attached_key(origin), node }
 }
 
 /// The end of a connection that the broker wants. COMPAT: RabbitMQ's words for what operators do.

@@ -14,6 +14,7 @@ use crate::management_links::{
 };
 use crate::outgoing::OutgoingLink;
 use crate::requests::{AttachAsked, AttachResult, AttachedLink, LinkHandle, LinkRequest};
+use crate::topics::target_of;
 use amqp10::{
     Attach, Condition, Detach, LinkTarget, Performative, Role, SenderSettleMode, TargetTerminus,
 };
@@ -177,8 +178,11 @@ impl SessionEndpoint {
             Role::Sender => {
                 let count = asked.initial_delivery_count.unwrap_or_default();
                 let mut link = IncomingLink::new(link, asked.snd_settle_mode, count);
-                link.made = made_queue(attached);
-                let target = target.or_else(|| link.made.clone().map(PublishTarget::queue));
+                let address = attached.target.or(asked.target).and_then(|it| address_of(&it));
+                link.is_topic = matches!(address, Some(TargetAddress::Topic { .. }));
+                link.made = attached.target.and(address).and_then(made_node);
+                let to_made = if link.is_topic { target_of } else { PublishTarget::queue };
+                let target = target.or_else(|| link.made.clone().map(to_made));
                 let link = link.to(target);
                 let flow = link.flow(handle, self.windows.flow());
                 Performative::Flow(flow).encode_frame(self.channel, io.out);
@@ -235,7 +239,10 @@ fn publish_target(
         TargetAddress::Exchange { exchange, routing_key } => {
             (short(&exchange)?, routing_key.as_deref().map(short).transpose()?)
         }
-        TargetAddress::Anonymous | TargetAddress::Temporary => return Ok(None),
+        TargetAddress::Topic { name, .. } => return Ok(Some(target_of(short(&name)?))),
+        TargetAddress::Anonymous | TargetAddress::Temporary | TargetAddress::TemporaryTopic => {
+            return Ok(None);
+        }
         TargetAddress::Management => {
             let text = "/management not supported";
             return Err(ProtocolFault::link(Condition::NotImplemented, text));
@@ -244,14 +251,19 @@ fn publish_target(
     Ok(Some(PublishTarget { exchange, routing_key }))
 }
 
-/// The queue that was made for a publisher's link.
-fn made_queue(attached: &AttachedLink<'_>) -> Option<ShortString> {
-    let Some(LinkTarget::Terminus(made)) = attached.target else { return None };
-    let at_address = LinkTarget::Terminus(TargetTerminus { dynamic: false, ..made });
-    match TargetAddress::of_target(&at_address, false) {
-        Ok(TargetAddress::Queue(queue)) => short(&queue).ok(),
-        _ => None,
-    }
+/// The node of a publisher's link that is in place.
+fn address_of<'a>(target: &LinkTarget<'a>) -> Option<TargetAddress<'a>> {
+    let LinkTarget::Terminus(target) = *target else { return None };
+    let at_address = LinkTarget::Terminus(TargetTerminus { dynamic: false, ..target });
+    TargetAddress::of_target(&at_address, false).ok()
+}
+
+/// The queue that was made for a publisher's link, or that stands for the topic which was.
+fn made_node(made: TargetAddress<'_>) -> Option<ShortString> {
+    let (TargetAddress::Queue(name) | TargetAddress::Topic { name, .. }) = made else {
+        return None;
+    };
+    short(&name).ok()
 }
 
 fn short(name: &[u8]) -> Result<ShortString, ProtocolFault> {

@@ -3,6 +3,7 @@
 use super::SessionEndpoint;
 use crate::address::SourceAddress;
 use crate::links::LinkState;
+use crate::topics::topic_of;
 use amqp10::{Attach, LinkTarget, Role, SourceTerminus, ValueRef};
 use session::{ChannelId, ListedLink, ListedSession, PublishTarget, ShortString};
 
@@ -15,6 +16,8 @@ struct LinkName {
     /// The beginning of the name that the client gave it.
     name: ShortString,
     address: Option<Box<str>>,
+    /// Whether the address is a topic's name.
+    is_topic: bool,
     /// The filters of its source: an encoded map, or nothing.
     filter: Box<[u8]>,
 }
@@ -44,8 +47,12 @@ impl LinkNames {
         if filter.len() > FILTER_BYTES_MAX {
             filter.clear();
         }
-        let name =
-            LinkName { name: ShortString::truncated(answer.name), address, filter: filter.into() };
+        let name = LinkName {
+            name: ShortString::truncated(answer.name),
+            address,
+            is_topic: source.is_some_and(|it| topic_of(it.address, it.capabilities).is_some()),
+            filter: filter.into(),
+        };
         let index = index_of(answer.handle);
         if index >= self.0.len() {
             self.0.resize_with(index + 1, Option::default);
@@ -85,7 +92,7 @@ impl LinkName {
     }
 
     fn queue(&self) -> Option<String> {
-        let address = self.address.as_deref().map(ValueRef::Str);
+        let address = self.address.as_deref().filter(|_| !self.is_topic).map(ValueRef::Str);
         let source = SourceTerminus { address, ..SourceTerminus::default() };
         let found = SourceAddress::of_source(&source, true);
         let Ok(SourceAddress::Queue(queue) | SourceAddress::Declared(queue)) = found else {

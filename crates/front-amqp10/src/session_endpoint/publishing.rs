@@ -3,7 +3,7 @@
 use super::coordinating::{check_publish, open_channel, put_accepted};
 use super::{SessionEndpoint, SessionIo, slot_mut};
 use crate::fault::{FaultScope, ProtocolFault};
-use crate::incoming::{IncomingLink, KeptTag, Payload, ReceivedMessage};
+use crate::incoming::{AnonymousNote, IncomingLink, KeptTag, Payload, ReceivedMessage};
 use crate::links::{LinkState, error_of};
 use crate::outcomes::{DeliveryRange, put_refused, put_rejected, put_settled};
 use crate::published_heads::PublishFault;
@@ -13,7 +13,7 @@ use amqp10::{
     Condition, DeliveryState, Performative, Role, SerialNumber, Transfer, ValueRef, put_map,
 };
 use message::Refusal;
-use session::{ChannelId, Confirmation, Error, ErrorKind, Publish};
+use session::{ChannelId, Confirmation, Error, ErrorKind, Publish, TopicOp};
 
 impl SessionEndpoint {
     /// Takes a transfer of a publisher, and publishes the message of which it is the last part.
@@ -44,14 +44,21 @@ impl SessionEndpoint {
                 return MisroutedPublish { id, tag, fault }.tell(channel.0, incoming, io.out);
             }
         };
+        let names_topic = incoming.target.is_none() && io.heads.names_topic;
+        if names_topic && !std::mem::replace(&mut incoming.is_topic, true) {
+            io.requests.push(LinkRequest::Topic { channel, op: TopicOp::MakeExchange });
+        }
         if is_transactional {
             incoming.answered(1);
-            return post(self, io, publish, id);
+            let mandatory = !names_topic && !incoming.is_of_topic();
+            return post(self, io, Publish { mandatory, ..publish }, id);
         }
         self.n_published += 1;
         self.unanswered.push(self.n_published, PublishOrigin { handle, link, id });
         if let Some(tag) = tag {
-            self.settled_tags.push(self.n_published, tag);
+            self.settled_tags.push(self.n_published, AnonymousNote::Tag(tag));
+        } else if names_topic {
+            self.settled_tags.push(self.n_published, AnonymousNote::Topic);
         }
         io.requests.push(LinkRequest::Publish(publish));
         Ok(())
@@ -66,7 +73,10 @@ impl SessionEndpoint {
     ) -> Result<(), ProtocolFault> {
         let (mut refused, mut tag) = (None, None);
         self.unanswered.take_range(number, number, |publish, _| refused = Some(publish));
-        self.settled_tags.take_range(number, number, |_, it| tag = Some(it));
+        self.settled_tags.take_range(number, number, |_, note| match note {
+            AnonymousNote::Tag(it) => tag = Some(it),
+            AnonymousNote::Topic => {}
+        });
         let Some(publish) = refused else { return Ok(()) };
         let (channel, PublishOrigin { handle, link, id }) = (self.channel, publish);
         let Some(LinkState::Incoming(incoming)) = self.link_mut(handle) else { return Ok(()) };
@@ -95,11 +105,37 @@ impl SessionEndpoint {
         last: u64,
         answer: Confirmation<'_>,
     ) {
-        let channel = self.channel;
-        let Self { links, unanswered, settled_tags, outcomes, windows, .. } = self;
-        if !settled_tags.is_empty() {
-            settled_tags.take_range(first, last, |_, _| {});
+        let mut first = first;
+        if !self.settled_tags.is_empty() {
+            let mut topics = Vec::new();
+            self.settled_tags.take_range(first, last, |number, note| {
+                let is_taken = matches!(note, AnonymousNote::Topic);
+                topics.extend(Some(number).filter(|_| is_taken));
+            });
+            topics.retain(|_| answer == Confirmation::Unroutable);
+            for number in topics {
+                if first < number {
+                    self.answer_run(io, first, number - 1, answer);
+                }
+                self.answer_run(io, number, number, Confirmation::Accepted);
+                first = number + 1;
+            }
         }
+        if first <= last {
+            self.answer_run(io, first, last, answer);
+        }
+    }
+
+    /// As `answer`, for publishes that no notes are about.
+    fn answer_run(
+        &mut self,
+        io: &mut SessionIo<'_>,
+        first: u64,
+        last: u64,
+        answer: Confirmation<'_>,
+    ) {
+        let channel = self.channel;
+        let Self { links, unanswered, outcomes, windows, .. } = self;
         let mut lost = Vec::new();
         unanswered.take_range(first, last, |PublishOrigin { handle, link, id }, n| {
             let Some(LinkState::Incoming(incoming)) = slot_mut(links, handle) else { return };
@@ -116,7 +152,9 @@ impl SessionEndpoint {
                 // The link's end answers these, and nothing before it.
                 (Some(_), Confirmation::Unroutable) if is_lost => {}
                 (Some(id), Confirmation::Accepted) => outcomes.add(id, n, true),
-                (Some(id), Confirmation::Unroutable) => outcomes.add(id, n, false),
+                (Some(id), Confirmation::Unroutable) => {
+                    outcomes.add(id, n, incoming.is_of_topic());
+                }
                 // A queue that is gone is a queue that the message was not routed to.
                 (Some(id), Confirmation::Refused(by)) if by.why == Refusal::Deleted => {
                     outcomes.add(id, n, false);
@@ -146,8 +184,8 @@ fn post(
     id: Option<SerialNumber>,
 ) -> Result<(), ProtocolFault> {
     let channel = open_channel(session)?;
-    // No message of a transaction is lost: without a route it is not committed.
-    io.requests.push(LinkRequest::Publish(Publish { channel, mandatory: true, ..publish }));
+    // No message of a transaction is lost: without a route it is not committed, but for one to a topic.
+    io.requests.push(LinkRequest::Publish(Publish { channel, ..publish }));
     if let Some(id) = id {
         put_accepted(session, id, io.out);
     }

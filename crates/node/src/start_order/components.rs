@@ -306,7 +306,11 @@ pub(crate) fn amqp10_settings(
     front_amqp10::ConnectionSettings {
         node_name: others.cluster_name.clone(),
         mechanisms: others.mechanisms.clone(),
-        capabilities: vec![front_amqp10::LINK_PAIR, front_amqp10::ANONYMOUS_RELAY],
+        capabilities: vec![
+            front_amqp10::LINK_PAIR,
+            front_amqp10::ANONYMOUS_RELAY,
+            front_amqp10::SHARED_SUBSCRIPTIONS,
+        ],
         default_vhost: config.definitions.first_start.vhost.clone(),
         permits_address_v1: config.limits.permits.get("amqp_address_v1") == Some(&true),
         frame_bytes_max: if limits.frame_max == 0 { u32::MAX } else { limits.frame_max },

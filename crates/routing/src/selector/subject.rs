@@ -71,11 +71,11 @@ impl<'m> Subject<'m> {
         let Some(value) = self.headers.and_then(|headers| headers.get(name)) else {
             let of_sections = self.routed.and_then(|it| section_field::jms_property(it, name));
             let property = || self.properties.map(|found| jms_property(found, name));
-            return match of_sections.or_else(property).unwrap_or(Operand::Unknown) {
-                Operand::Unknown if self.routed.is_some() && name == b"JMSPriority" => {
-                    Operand::Integer(section_field::DEFAULT_PRIORITY)
-                }
-                found => found,
+            let found = of_sections.or_else(property).unwrap_or(Operand::Unknown);
+            let is_usual = self.routed.is_some() && name == b"JMSPriority";
+            return match found == Operand::Unknown && is_usual {
+                true => Operand::Integer(section_field::DEFAULT_PRIORITY),
+                false => found,
             };
         };
         match (field_value(value), value) {

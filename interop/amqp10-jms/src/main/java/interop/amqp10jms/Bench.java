@@ -30,6 +30,11 @@ final class Bench implements AutoCloseable {
     void run(Bench bench) throws Exception;
   }
 
+  /** Something that is refused. */
+  interface Act {
+    void run() throws Exception;
+  }
+
   static final long WAIT_MILLIS = TimeUnit.SECONDS.toMillis(Expect.WAIT_SECONDS);
   /** Long enough for what must not come. */
   static final long SHORT_MILLIS = 200;
@@ -37,15 +42,23 @@ final class Bench implements AutoCloseable {
   final Node node;
   private final String prefix;
   private final List<String> queues = new ArrayList<>();
-  private final com.rabbitmq.client.Connection amqp;
+  private com.rabbitmq.client.Connection amqp;
   private final List<Connection> connections = new ArrayList<>();
 
   private Bench(Node node, String id) throws Exception {
     this.node = node;
     this.prefix = "interop.jms." + id;
+    reconnect();
+  }
+
+  /** Connects anew, after the node has been killed. */
+  void reconnect() throws Exception {
     com.rabbitmq.client.ConnectionFactory factory = new com.rabbitmq.client.ConnectionFactory();
     factory.setUri(node.uri());
-    this.amqp = factory.newConnection();
+    if (amqp != null) {
+      amqp.abort();
+    }
+    amqp = factory.newConnection();
   }
 
   static Suite.Body body(Steps steps) {
@@ -122,6 +135,17 @@ final class Bench implements AutoCloseable {
       taken.add(message.getBody(String.class));
     }
     return taken;
+  }
+
+  /** Does what is refused, with this word; returns the refusal. */
+  static JMSException refused(String word, Act act) throws Exception {
+    try {
+      act.run();
+    } catch (JMSException refused) {
+      that(refused.getMessage().contains(word), refused.getMessage());
+      return refused;
+    }
+    throw new AssertionError("not refused: " + word);
   }
 
   static String[] numbers(int n) {

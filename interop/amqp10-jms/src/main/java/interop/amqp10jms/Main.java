@@ -14,6 +14,8 @@ public final class Main {
     Suite suite = new Suite("amqp10-jms");
     Queues.register(suite);
     Transactions.register(suite);
+    Topics.register(suite);
+    Subscriptions.register(suite);
     System.exit(suite.run(wanted));
   }
 }

@@ -155,7 +155,8 @@ impl ScriptedBroker {
             }
             LinkRequest::EndResponses(_)
             | LinkRequest::BeginTransactions(_)
-            | LinkRequest::DeleteQueue { .. } => {}
+            | LinkRequest::DeleteQueue { .. }
+            | LinkRequest::Topic { .. } => {}
             LinkRequest::BeginSession(channel) => {
                 assert_eq!(self.n_published[usize::from(channel.0)], 0);
             }

@@ -3,7 +3,7 @@
 //! ```text
 //! source  = "/queues/" queue | "/management" | dynamic | topic
 //! target  = "/queues/" queue | "/exchanges/" exchange ["/" key] | "/management" | null | dynamic | topic
-//! to      = "/queues/" queue | "/exchanges/" exchange ["/" key] | topic   of a message, if the target is null
+//! to      = "/queues/" queue | "/exchanges/" exchange ["/" key] | topic    of a message to a null target
 //! ```
 //!
 //! Version 1 is refused, with the address of version 2 that says the same, unless the operator permits it:
@@ -32,6 +32,8 @@ const EXCHANGES: &str = "/exchanges/";
 const TOLD_BYTES_MAX: usize = 255;
 /// The capability of a source that asks for a queue which is never stored.
 pub(crate) const VOLATILE_QUEUE: &str = "rabbitmq:volatile-queue";
+/// The capability of a source of JMS that is a queue.
+pub(crate) const QUEUE: &str = "queue";
 /// The capability of a source or target that asks for a queue which goes with its link.
 pub(crate) const TEMPORARY_QUEUE: &str = "temporary-queue";
 /// COMPAT: RabbitMQ's words for the deprecated feature `amqp_address_v1` that is not permitted.

@@ -1,7 +1,7 @@
 //! A client's connection as its task drives it: reads become requests to the broker, whose events come back
 //! through the [`ClientOutbox`]; what time brings about.
 
-use crate::address::{SourceAddress, TargetAddress};
+use crate::address::{QUEUE, SourceAddress, TEMPORARY_QUEUE, TargetAddress};
 use crate::connection::ServerConnection;
 use crate::fault::ProtocolFault;
 use crate::life::ConnectionPhase;
@@ -12,7 +12,8 @@ use crate::settings::ConnectionSettings;
 use crate::subscriptions::topic_op;
 use crate::transactions::{discharge_origin, session_of};
 use amqp10::{
-    Attach, Condition, LinkTarget, Role, SenderSettleMode, TerminusDurability, ValueRef, put_map,
+    Attach, Condition, LinkTarget, Role, SenderSettleMode, SourceTerminus, Symbol,
+    TerminusDurability, ValueRef, put_map,
 };
 use edge::{AuthFailure, Progress, Step, Tick, Timers};
 use session::{
@@ -427,10 +428,17 @@ fn consumer_of(attach: &Attach<'_>, queue: ShortString) -> Attachment {
         queue,
         consumer_tag: consumer_tag(attach),
         no_ack: attach.snd_settle_mode == SenderSettleMode::Settled,
-        source: Some(LinkSource { filters }),
+        source: Some(LinkSource { filters, browses: attach.source.is_some_and(is_browser) }),
         exclusive: false,
         arguments,
     }
+}
+
+/// Whether a client of JMS browses a queue. COMPAT: others that ask for copies get the messages themselves.
+fn is_browser(source: SourceTerminus<'_>) -> bool {
+    let is_copied = source.distribution_mode == Some(Symbol("copy"));
+    is_copied
+        && (source.capabilities.contains(QUEUE) || source.capabilities.contains(TEMPORARY_QUEUE))
 }
 
 fn control(channel: ChannelId, op: Op) -> Request {

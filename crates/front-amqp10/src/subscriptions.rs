@@ -63,7 +63,7 @@ pub(crate) fn topic_op(
     consumer: impl FnOnce() -> Attachment,
 ) -> Result<Option<TopicOp>, ProtocolFault> {
     // Filters are the subscription's.
-    let source = Some(LinkSource { filters: Vec::new() });
+    let source = Some(LinkSource::default());
     let consumer = || Attachment { source, ..consumer() };
     match (attach.role, &attach.source, &attach.target) {
         (Role::Sender, _, Some(target)) => Ok(match TargetAddress::of_target(target, true) {
@@ -183,3 +183,6 @@ fn short(name: &[u8]) -> Result<ShortString, ProtocolFault> {
 fn invalid(text: &'static str) -> ProtocolFault {
     ProtocolFault::link(Condition::InvalidField, text)
 }
+
+#[cfg(test)]
+mod tests;

@@ -100,6 +100,15 @@ impl<'a> MessageRef<'a> {
         View::of(self.properties)
     }
 
+    /// The sections of a message of AMQP 1.0.
+    #[must_use]
+    pub fn sections(&self) -> Option<&'a [u8]> {
+        match self.form {
+            BodyForm::Plain => None,
+            BodyForm::Amqp10 => Some(self.body.bytes()),
+        }
+    }
+
     /// The annotations as they are stored.
     #[must_use]
     #[inline]

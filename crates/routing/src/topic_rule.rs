@@ -13,6 +13,9 @@ pub const MATCH_KEY: &str = "x-jms-match-key";
 /// The argument of a binding that names the container of a client of AMQP 1.0 whose messages are not led on.
 pub const NO_LOCAL: &str = "x-jms-no-local";
 
+/// The beginning of a selector that is told back, in bytes.
+const TOLD_BYTES_MAX: usize = 128;
+
 /// The rule of a binding.
 #[derive(Clone, Debug)]
 pub(crate) struct TopicRule {
@@ -32,9 +35,7 @@ impl TopicRule {
             (None, None) => None,
         };
         let selector = read.map(|(text, selector)| {
-            selector.map_err(|Unusable(reason)| {
-                BindingError::Selector(String::from_utf8_lossy(text).into_owned(), reason)
-            })
+            selector.map_err(|Unusable(reason)| BindingError::Selector(told(text), reason))
         });
         let selector = selector.transpose()?;
         let matches_key = arguments.get(MATCH_KEY.as_bytes()) == Some(&Value::Bool(true));
@@ -53,4 +54,14 @@ impl TopicRule {
         let is_foreign = self.no_local.is_none() || self.no_local.as_deref() != message.container;
         is_foreign && self.selector.as_ref().is_none_or(|it| it.matches(message, steps))
     }
+}
+
+/// The selector as a refusal tells it.
+fn told(text: &[u8]) -> String {
+    let mut told = String::from_utf8_lossy(text).into_owned();
+    if told.len() > TOLD_BYTES_MAX {
+        told.truncate(told.floor_char_boundary(TOLD_BYTES_MAX));
+        told.push_str("..");
+    }
+    told
 }

@@ -406,6 +406,8 @@ pub struct QueueBinding {
 pub struct LinkSource {
     /// The filters that the client asks for, a map in AMQP 1.0's encoding; empty for none.
     pub filters: Vec<u8>,
+    /// Whether the client wants to look at messages of a queue which stay there.
+    pub browses: bool,
 }
 
 /// The consumer that a client attaches.

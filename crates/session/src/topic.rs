@@ -13,7 +13,8 @@ pub enum TopicOp {
     /// Attach a publisher to a topic; answered by
     /// [`LinkEvent::PublisherAttached`](crate::LinkEvent::PublisherAttached).
     Publish(Topic),
-    /// Attach a publisher to a topic that is made for it; answered by [`TopicEvent::Made`], then as the former.
+    /// Attach a publisher to a topic that is made for it; answered by [`TopicEvent::Made`], then as the
+    /// former.
     Make,
     /// Attach a consumer to a topic, by a queue of the subscription; answered by [`TopicEvent::Subscribed`],
     /// then by [`Event::Attached`](crate::Event::Attached).

@@ -379,9 +379,11 @@ fn find_queues(
     let envelope = sent.envelope;
     let keys: Vec<&[u8]> = envelope.keys.iter().map(Vec::as_slice).collect();
     let mut converted = Vec::new();
-    let properties = to_amqp091(&sent.message(), &mut converted).index();
+    let message = sent.message();
+    let properties = to_amqp091(&message, &mut converted).index();
     let seen = routing::Message {
         properties: Some(properties),
+        sections: message.sections(),
         chance: broker.names.random_u64(),
         ..routing::Message::new(&keys, properties.headers())
     };

@@ -139,7 +139,12 @@ impl LinkRequests<'_> {
         let name = access::text(&consume.queue)?;
         // Whether it may be read is found out before anything is told of it.
         client.access.require_on_queue(Permission::Read, &name)?;
-        if client.access.find_queue(&name)?.confirm_on() == ConfirmOn::AckDirect {
+        let queue = client.access.find_queue(&name)?;
+        // They would take what they are to look at.
+        if queue.as_stream().is_none() && consume.source.as_ref().is_some_and(|it| it.browses) {
+            return Err(not_implemented("queues are not browsed"));
+        }
+        if queue.confirm_on() == ConfirmOn::AckDirect {
             return Err(not_implemented(
                 "queues that confirm on ack-direct are not consumed on links",
             ));

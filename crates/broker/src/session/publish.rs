@@ -18,7 +18,7 @@ use crate::publish::{
 use bytes::Bytes;
 use confirm::DurabilityToken;
 use conversion::to_amqp091;
-use message::{BodyForm, MessageRef};
+use message::MessageRef;
 use message_store::BodyStore;
 use queue_type::QueueHost as _;
 use routing::Message;
@@ -131,7 +131,7 @@ impl Publishing {
                 let mut converted = Vec::new();
                 let whole = to_amqp091(&message, &mut converted).index();
                 let seen = self.router.seen_by_exchanges(&keys, whole);
-                let sections = sections_of(&message);
+                let sections = message.sections();
                 let seen = Message { headers: whole.headers(), sections, ..seen };
                 self.router.route_alone(client, &mut self.batch, publish, message.exchange, &seen);
                 self.gather_alone(client, numbered, message, MessageOverrides::default());
@@ -287,7 +287,7 @@ impl Publishing {
         let whole = to_amqp091(&message, &mut converted);
         let seen = self.router.seen_by_exchanges(&keys, whole.index());
         let seen_headers = if message.form.is_plain() { headers } else { whole.index().headers() };
-        let seen = Message { headers: seen_headers, sections: sections_of(&message), ..seen };
+        let seen = Message { headers: seen_headers, sections: message.sections(), ..seen };
         let batch = &mut self.batch;
         self.router.route_alone(client, batch, publish, message.exchange, &seen);
         // The keys that are hidden are needed when the message goes on after its delay.
@@ -516,14 +516,6 @@ impl Publishing {
         if !awaited.journals.is_empty() {
             client.confirms.wait_apart(wal, &awaited, runs(ConfirmAfter::MultiSync).collect());
         }
-    }
-}
-
-/// The sections of a message of AMQP 1.0.
-fn sections_of<'m>(message: &MessageRef<'m>) -> Option<&'m [u8]> {
-    match message.form {
-        BodyForm::Plain => None,
-        BodyForm::Amqp10 => Some(message.body.bytes()),
     }
 }
 

@@ -375,13 +375,18 @@ impl Client {
         *self.told().n_delivered.last_key_value().unwrap().0
     }
 
+    /// The link that was attached last.
+    pub(crate) fn last_link(&self) -> u64 {
+        *self.told().n_delivered.last_key_value().unwrap().0
+    }
+
     /// Consumes by link credit with filters, an encoded map; returns the link.
     pub(crate) fn consume_filtered(&mut self, queue: &str, tag: &str, filters: Vec<u8>) -> u64 {
         self.ask(Op::Attach(Attachment {
             queue: short(queue),
             consumer_tag: short(tag),
             no_ack: true,
-            source: Some(LinkSource { filters }),
+            source: Some(LinkSource { filters, browses: false }),
             exclusive: false,
             arguments: Table::default(),
         }));

@@ -31,6 +31,7 @@ mod stream_filters;
 mod stream_queues;
 mod streams;
 mod streams_beside_queues;
+mod topics;
 mod unbinding;
 mod undo;
 mod undo_fuzz;

@@ -109,69 +109,70 @@ impl SessionEndpoint {
         if !self.settled_tags.is_empty() {
             let mut topics = Vec::new();
             self.settled_tags.take_range(first, last, |number, note| {
-                let is_taken = matches!(note, AnonymousNote::Topic);
-                topics.extend(Some(number).filter(|_| is_taken));
+                if answer == Confirmation::Unroutable && matches!(note, AnonymousNote::Topic) {
+                    topics.push(number);
+                }
             });
-            topics.retain(|_| answer == Confirmation::Unroutable);
             for number in topics {
                 if first < number {
-                    self.answer_run(io, first, number - 1, answer);
+                    answer_run(self, io, first, number - 1, answer);
                 }
-                self.answer_run(io, number, number, Confirmation::Accepted);
+                answer_run(self, io, number, number, Confirmation::Accepted);
                 first = number + 1;
             }
         }
         if first <= last {
-            self.answer_run(io, first, last, answer);
+            answer_run(self, io, first, last, answer);
         }
     }
+}
 
-    /// As `answer`, for publishes that no notes are about.
-    fn answer_run(
-        &mut self,
-        io: &mut SessionIo<'_>,
-        first: u64,
-        last: u64,
-        answer: Confirmation<'_>,
-    ) {
-        let channel = self.channel;
-        let Self { links, unanswered, outcomes, windows, .. } = self;
-        let mut lost = Vec::new();
-        unanswered.take_range(first, last, |PublishOrigin { handle, link, id }, n| {
-            let Some(LinkState::Incoming(incoming)) = slot_mut(links, handle) else { return };
-            if incoming.link != link {
-                return;
-            }
-            incoming.answered(n);
-            let is_lost = answer == Confirmation::Unroutable && incoming.lost_queue().is_some();
-            if is_lost {
-                lost.push(handle);
-            }
-            match (id, answer) {
-                (None, _) => {}
-                // The link's end answers these, and nothing before it.
-                (Some(_), Confirmation::Unroutable) if is_lost => {}
-                (Some(id), Confirmation::Accepted) => outcomes.add(id, n, true),
-                (Some(id), Confirmation::Unroutable) => {
-                    outcomes.add(id, n, incoming.is_of_topic());
-                }
-                // A queue that is gone is a queue that the message was not routed to.
-                (Some(id), Confirmation::Refused(by)) if by.why == Refusal::Deleted => {
-                    outcomes.add(id, n, false);
-                }
-                (Some(id), Confirmation::Refused(by)) => {
-                    (0..n).for_each(|n| put_refused(channel, id.plus(n), by, io.out));
-                }
-            }
-            if let Some(credit) = incoming.renew_credit(io.n_reads) {
-                windows.make_room(credit);
-                let flow = incoming.flow(handle, windows.flow());
-                Performative::Flow(flow).encode_frame(channel, io.out);
-            }
-        });
-        for handle in lost {
-            lose_queue(self, io, handle);
+/// The broker's answer to publishes that no notes are about.
+#[inline]
+fn answer_run(
+    session: &mut SessionEndpoint,
+    io: &mut SessionIo<'_>,
+    first: u64,
+    last: u64,
+    answer: Confirmation<'_>,
+) {
+    let channel = session.channel;
+    let SessionEndpoint { links, unanswered, outcomes, windows, .. } = session;
+    let mut lost = Vec::new();
+    unanswered.take_range(first, last, |PublishOrigin { handle, link, id }, n| {
+        let Some(LinkState::Incoming(incoming)) = slot_mut(links, handle) else { return };
+        if incoming.link != link {
+            return;
         }
+        incoming.answered(n);
+        let is_lost = answer == Confirmation::Unroutable && incoming.lost_queue().is_some();
+        if is_lost {
+            lost.push(handle);
+        }
+        match (id, answer) {
+            (None, _) => {}
+            // The link's end answers these, and nothing before it.
+            (Some(_), Confirmation::Unroutable) if is_lost => {}
+            (Some(id), Confirmation::Accepted) => outcomes.add(id, n, true),
+            (Some(id), Confirmation::Unroutable) => {
+                outcomes.add(id, n, incoming.is_of_topic());
+            }
+            // A queue that is gone is a queue that the message was not routed to.
+            (Some(id), Confirmation::Refused(by)) if by.why == Refusal::Deleted => {
+                outcomes.add(id, n, false);
+            }
+            (Some(id), Confirmation::Refused(by)) => {
+                (0..n).for_each(|n| put_refused(channel, id.plus(n), by, io.out));
+            }
+        }
+        if let Some(credit) = incoming.renew_credit(io.n_reads) {
+            windows.make_room(credit);
+            let flow = incoming.flow(handle, windows.flow());
+            Performative::Flow(flow).encode_frame(channel, io.out);
+        }
+    });
+    for handle in lost {
+        lose_queue(session, io, handle);
     }
 }
 

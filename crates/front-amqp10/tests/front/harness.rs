@@ -34,6 +34,8 @@ pub(crate) struct Talk {
     pub(crate) asked: Vec<String>,
     /// The bytes of messages that were published.
     pub(crate) published: Vec<Vec<u8>>,
+    /// Whether each of them must have a queue.
+    pub(crate) mandatory: Vec<bool>,
     /// Whether logins and virtual hosts are refused.
     pub(crate) refuses: bool,
     /// Whether the broker attaches all links at once, by numbers that follow from their handles.
@@ -49,6 +51,7 @@ impl Talk {
             front: ServerConnection::new(Arc::new(settings)),
             asked: Vec::new(),
             published: Vec::new(),
+            mandatory: Vec::new(),
             refuses: false,
             attaches: true,
             read_bytes: usize::MAX,
@@ -140,10 +143,13 @@ impl Talk {
             self.asked.push(self.describe(&request));
             match request {
                 LinkRequest::Attach(asked) if self.attaches => self.attach(asked.key),
-                LinkRequest::Publish(publish) => self.published.push(match publish.content {
-                    Content::Inline(span) => span.of(&self.input).to_vec(),
-                    Content::Owned(owned) => owned.body.to_vec(),
-                }),
+                LinkRequest::Publish(publish) => {
+                    self.mandatory.push(publish.mandatory);
+                    self.published.push(match publish.content {
+                        Content::Inline(span) => span.of(&self.input).to_vec(),
+                        Content::Owned(owned) => owned.body.to_vec(),
+                    });
+                }
                 LinkRequest::Discharge { session, number, .. } if self.attaches => {
                     let mut requests = Vec::new();
                     transaction_ended(&mut self.front, session, number, Ok(()), &mut requests);
@@ -160,6 +166,7 @@ impl Talk {
                 | LinkRequest::Credit(_)
                 | LinkRequest::BeginTransactions(_)
                 | LinkRequest::DeleteQueue { .. }
+                | LinkRequest::Topic { .. }
                 | LinkRequest::EndSession(_)
                 | LinkRequest::CloseConnection => {}
             }
@@ -213,6 +220,7 @@ impl Talk {
             }
             LinkRequest::EndResponses(link) => format!("end responses {}", link.handle),
             LinkRequest::DeleteQueue { queue, .. } => format!("delete {}", queue.to_text()),
+            LinkRequest::Topic { op, .. } => format!("topic {op:?}"),
             LinkRequest::BeginTransactions(channel) => format!("transactions {}", channel.0),
             LinkRequest::Discharge { channel, number, commits, .. } => {
                 format!("discharge {} {number} commits {commits}", channel.0)

@@ -22,4 +22,6 @@ mod publishing;
 #[cfg(test)]
 mod times;
 #[cfg(test)]
+mod topics;
+#[cfg(test)]
 mod transactions;

@@ -38,6 +38,7 @@ mod http_budgets;
 mod http_figures;
 mod http_strangers;
 mod import;
+mod jms_topics;
 mod live;
 mod logs;
 mod malformed_frames;

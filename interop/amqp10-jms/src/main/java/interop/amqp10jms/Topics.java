@@ -36,6 +36,7 @@ final class Topics {
     suite.add("topic-selector", body(Topics::selector));
     suite.add("topic-selector-properties", body(Topics::properties));
     suite.add("topic-selector-queue", body(Topics::selectorOfQueue));
+    suite.add("queue-browser", body(Topics::browser));
     suite.add("topic-no-local", body(Topics::noLocal));
     suite.add("topic-transacted", body(Topics::transacted));
     suite.add("topic-anonymous", body(Topics::anonymous));
@@ -139,6 +140,14 @@ final class Topics {
     MessageConsumer consumer = session.createConsumer(queue, "colour = 'red'");
     send(session, queue, "without a colour");
     equal(List.of("without a colour"), take(consumer, 1), "the message");
+  }
+
+  private static void browser(Bench bench) throws Exception {
+    Session session = bench.session();
+    Queue queue = bench.queue(session, "classic");
+    send(session, queue, "a");
+    refused("not browsed", () -> session.createBrowser(queue).getEnumeration().hasMoreElements());
+    bench.ready(queue, 1);
   }
 
   private static void noLocal(Bench bench) throws Exception {

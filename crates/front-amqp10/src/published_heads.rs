@@ -16,7 +16,7 @@ use session::{
 /// Memory for heads that a connection keeps from read to read.
 const HEADS_BYTES_MAX: usize = 4 * 1024;
 
-/// The heads that are remembered of a read, one after the other: of messages that are not alike none is known.
+/// The heads that are remembered of a read, one after the other: those behind them are read each by itself.
 const KNOWN_HEADS_MAX: u32 = 8;
 /// The bytes of a head that is remembered.
 const KNOWN_HEAD_BYTES_MAX: usize = 256;

@@ -27,8 +27,8 @@ stdx::named! {
         LocalRandom = "x-local-random",
         /// Routes to all bindings; a new binding's destination gets the last messages.
         RecentHistory = "x-recent-history",
-        /// Routes to the bindings whose JMS selector is true for the message, and whose key, where it counts, is
-        /// the routing key.
+        /// Routes to the bindings whose JMS selector is true for the message, and whose key is the routing
+        /// key where it counts.
         JmsTopic = "x-jms-topic",
         /// Routes to all bindings, but drops messages that were seen lately.
         Deduplication = "x-message-deduplication",

@@ -149,7 +149,7 @@ impl SessionEndpoint {
         match result {
             Ok(attached) => {
                 self.put_link(io, &asked, &attached, attaching.asked.target.clone());
-                self.early_input(io, handle, attached.link, &attaching)?;
+                early_input(self, io, handle, attached.link, &attaching)?;
             }
             Err(fault) if fault.scope == FaultScope::Link => {
                 self.refuse(io, &asked, &fault);
@@ -198,29 +198,29 @@ impl SessionEndpoint {
             *slot = state;
         }
     }
+}
 
-    /// Takes what the client has sent on a link before it was attached.
-    fn early_input(
-        &mut self,
-        io: &mut SessionIo<'_>,
-        handle: u32,
-        link: LinkId,
-        attaching: &AttachingLink,
-    ) -> Result<(), ProtocolFault> {
-        if let Some(fault) = &attaching.fault {
-            self.fail_link(io, handle, fault.clone())?;
-        } else if let Some(flow) = attaching.flow
-            && let Some(LinkState::Outgoing(outgoing)) = self.link_mut(handle)
-        {
-            outgoing.note_credit(flow.delivery_count, flow.credit);
-            io.requests.push(credit_request(self.channel, link, flow));
-        }
-        if let Some(EarlyDetach { is_closed }) = attaching.detach {
-            let detach = Detach { handle, closed: is_closed, error: None };
-            self.client_detaches(io, &detach);
-        }
-        Ok(())
+/// Takes what the client has sent on a link before it was attached.
+fn early_input(
+    session: &mut SessionEndpoint,
+    io: &mut SessionIo<'_>,
+    handle: u32,
+    link: LinkId,
+    attaching: &AttachingLink,
+) -> Result<(), ProtocolFault> {
+    if let Some(fault) = &attaching.fault {
+        session.fail_link(io, handle, fault.clone())?;
+    } else if let Some(flow) = attaching.flow
+        && let Some(LinkState::Outgoing(outgoing)) = session.link_mut(handle)
+    {
+        outgoing.note_credit(flow.delivery_count, flow.credit);
+        io.requests.push(credit_request(session.channel, link, flow));
     }
+    if let Some(EarlyDetach { is_closed }) = attaching.detach {
+        let detach = Detach { handle, closed: is_closed, error: None };
+        session.client_detaches(io, &detach);
+    }
+    Ok(())
 }
 
 /// The exchange and key that a client attaches a publisher to; none for a consumer, and where each message

@@ -216,7 +216,7 @@ impl<K: Eq + Hash, const N: usize> History<K, N> {
         self.series.get(key)?.at(moment_ms)
     }
 
-    /// What the figures of an object were.
+    /// Earlier figures of an object.
     pub(super) fn past<'l>(
         &'l self,
         key: &'l K,

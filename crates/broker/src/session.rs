@@ -245,7 +245,7 @@ impl Session {
                 }
                 Request::Credit(credit) => self.streams.credit(&self.client, *credit),
                 Request::Flow(request) => {
-                    self.flush_before(index, input, requests).await;
+                    self.flush(index, input, requests).await;
                     take_credit(&self.links, &self.client, request);
                 }
                 Request::Control(control) => {
@@ -254,7 +254,7 @@ impl Session {
                 }
             }
         }
-        self.flush(input, requests).await;
+        self.flush(requests.len(), input, requests).await;
         if n_done < requests.len() {
             let blocked =
                 self.hold.insert(BlockedRequests::begin(&self.client, requests.get(n_done)));
@@ -266,11 +266,12 @@ impl Session {
     /// Flushes as [`Session::flush`] does, before a request that later ones of the read may not survive.
     async fn flush_before(&mut self, index: usize, input: &ReadInput<'_>, requests: &[Request]) {
         self.links.record_unheard(requests, index);
-        self.flush(input, requests).await;
+        self.flush(requests.len(), input, requests).await;
     }
 
-    /// Puts the gathered publishes into their queues, then carries out the gathered settlements.
-    async fn flush(&mut self, input: &ReadInput<'_>, requests: &[Request]) {
+    /// Puts the gathered publishes into their queues, then carries out the gathered settlements. Those from
+    /// `index` on have not been gathered yet, and may not survive a refusal.
+    async fn flush(&mut self, index: usize, input: &ReadInput<'_>, requests: &[Request]) {
         if self.publishing.is_any_loading() {
             Box::pin(self.publishing.until_loaded(&mut self.client.turn)).await;
         }
@@ -278,6 +279,7 @@ impl Session {
         self.streams.write_appended(&mut self.client);
         self.settling.flush(&mut self.client, &mut self.links).await;
         if let Some((channel, error)) = self.settling.take_refused() {
+            self.links.record_unheard(requests, index);
             self.client.turn.before_waiting();
             // The error closes a channel, never the connection.
             let _stops = Box::pin(self.fail(channel, None, error)).await;

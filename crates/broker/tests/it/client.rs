@@ -645,6 +645,24 @@ impl Client {
         self.submit(&[], requests)
     }
 
+    /// Settles the oldest delivery it holds, gives its link credit and accepts the others, in one go.
+    pub(crate) fn settle_around_credit(&mut self, outcome: Outcome) -> Vec<String> {
+        let mut held = std::mem::take(&mut self.told().unsettled);
+        let others = held.split_off(1);
+        let mut requests: Vec<_> = self.settlements(held, outcome).map(Request::Settle).collect();
+        let accepted = self.settlements(others, Outcome::Accepted);
+        for settle in accepted {
+            if requests.len() == 1 {
+                let (channel, link) = (settle.channel, settle.link);
+                let (delivery_count, credit, drain, echo) = (0, 0, false, false);
+                let flow = CreditRequest { channel, link, delivery_count, credit, drain, echo };
+                requests.push(Request::Flow(flow));
+            }
+            requests.push(Request::Settle(settle));
+        }
+        self.submit(&[], requests)
+    }
+
     /// From now on every delivery finds the outbox full.
     pub(crate) fn fill_up(&self, full: bool) {
         self.recorder.set_space(if full { Space::Bytes(0) } else { Space::default() });

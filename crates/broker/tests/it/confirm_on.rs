@@ -357,6 +357,21 @@ fn acknowledgements_behind_what_ends_their_channel_are_not_heard() {
 }
 
 #[test]
+fn acknowledgements_behind_credit_are_not_heard_if_one_before_ends_their_channel() {
+    let mut node = queue_with("ack-direct", &[]);
+    node.publisher.publish("q", &["a", "b", "c"], Kind::Transient);
+    node.consumer.consume("q", false);
+    let heard = node.consumer.settle_around_credit(Outcome::Rejected);
+    assert!(heard[0].starts_with("channel failed NotImplementedByMode"), "{heard:?}");
+    assert_eq!(node.told(), [""; 0]);
+    let mut other = Client::connect(&node.broker);
+    let again = ["consuming", "deliver a again", "deliver b again", "deliver c again"];
+    assert_eq!(other.consume("q", false), again);
+    other.settle(3, Outcome::Accepted);
+    assert_eq!(node.told(), ["ack 1..=3"]);
+}
+
+#[test]
 fn all_queues_of_a_message_have_a_say() {
     let mut node = queue_with("ack", &[]);
     node.publisher.declare_with("other", false, &[on("ack-direct")]);

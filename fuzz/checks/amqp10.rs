@@ -2,7 +2,8 @@
 //! the crate, which needs no fuzzer.
 
 use amqp10::{
-    DecodeError, FrameType, Performative, SaslPerformative, ValueRef, decode_frame, frame_size,
+    DecodeError, FrameType, MessageOutline, MessageRef, Performative, SaslPerformative, Sections,
+    ValueRef, decode_frame, frame_size, split_message_annotations,
 };
 
 const FRAME_BYTES_MAX: u32 = 8192;
@@ -64,6 +65,34 @@ pub(crate) fn value(input: &[u8]) {
         }
         Err(error) => refused(error),
     }
+}
+
+/// A message: what is parsed is what its sections are, one by one, and what they are again once encoded.
+pub(crate) fn sections(input: &[u8]) {
+    let (annotations, rest) = split_message_annotations(input);
+    assert!(input.ends_with(rest));
+    let outline = MessageOutline::parse(input);
+    let message = match MessageRef::parse(input) {
+        Ok(message) => message,
+        Err(error) => {
+            assert!(outline.is_err());
+            return refused(error);
+        }
+    };
+    if let Ok(outline) = outline {
+        assert_eq!(outline.message_annotations, message.message_annotations);
+        assert_eq!(outline.header, message.header.unwrap_or_default());
+    }
+    if message.header.is_none() && rest.len() < input.len() {
+        assert_eq!(annotations, message.message_annotations);
+    }
+    let mut out = Vec::new();
+    for section in Sections::new(input) {
+        section.expect("the message is valid").encode(&mut out);
+    }
+    let again: Vec<_> = Sections::new(&out).collect();
+    assert!(again.iter().all(Result::is_ok) && again.len() == Sections::new(input).count());
+    assert!(MessageRef::parse(&out).is_ok());
 }
 
 fn refused(error: DecodeError) {

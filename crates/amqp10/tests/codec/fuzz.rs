@@ -34,6 +34,7 @@ fn any_frames() -> impl Strategy<Value = Vec<u8>> {
 fn the_corpus_holds() {
     corpus("amqp10_frame").iter().for_each(|input| checks::frame(input));
     corpus("amqp10_value").iter().for_each(|input| checks::value(input));
+    corpus("amqp10_sections").iter().for_each(|input| checks::sections(input));
 }
 
 /// Sessions of Qpid Proton, rhea and go-amqp as they were recorded: everything in them is known.
@@ -70,6 +71,11 @@ proptest! {
         checks::frame(&bytes);
         checks::performative(bytes.get(8..).unwrap_or_default());
         checks::value(bytes.get(11..).unwrap_or_default());
+    }
+
+    #[test]
+    fn changed_sections_hold(bytes in any_input(proptest::sample::select(corpus("amqp10_sections")))) {
+        checks::sections(&bytes);
     }
 
     #[test]

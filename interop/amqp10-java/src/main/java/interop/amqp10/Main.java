@@ -15,6 +15,7 @@ public final class Main {
     Streams.register(suite);
     Administration.register(suite);
     Refusals.register(suite);
+    Tutorials.register(suite);
     Kills.register(suite);
     System.exit(suite.run(wanted));
   }

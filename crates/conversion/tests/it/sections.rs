@@ -185,6 +185,26 @@ fn messages_that_are_none_are_refused() {
 }
 
 #[test]
+fn a_message_of_jms_needs_no_body() {
+    let mut sections = Vec::new();
+    amqp10::put_message_annotations(&mut sections, |items| {
+        items.put_symbol("x-opt-jms-msg-type", ValueRef::I8(0));
+    });
+    amqp10::put_application_properties(&mut sections, |items| {
+        items.put(ValueRef::Str("n"));
+        items.put(ValueRef::U32(5));
+    });
+    let kept = Kept::of(&sections);
+    let mut converted = Vec::new();
+    let plain = to_amqp091(&kept.message(), &mut converted);
+    assert_eq!(plain.body.bytes(), b"");
+    assert!(plain.index().headers().is_some_and(|headers| headers.get(b"n").is_some()));
+    let attempt = DeliveryAttempt { first_acquirer: true, delivery_count: 0 };
+    let out = sent(&kept.message(), attempt);
+    assert!(out.ends_with(b"\xa1\x01n\x52\x05"), "nothing comes behind its properties");
+}
+
+#[test]
 fn amqp_1_0_clients_get_what_came_behind_the_brokers_annotations() {
     let kept = Kept::of(&whole());
     let attempt = DeliveryAttempt { first_acquirer: false, delivery_count: 3 };

@@ -5,7 +5,7 @@ use crate::life::{ConnectionLife, ConnectionPhase, InputReading};
 use crate::login::SaslLogin;
 use crate::open::ClientOpen;
 use crate::requests::{AttachResult, LinkHandle, LinkRequest, SentMessage};
-use crate::session_endpoint::{discharged, release_in_session};
+use crate::session_endpoint::{discharged, release_in_session, settle_range};
 use crate::session_table::{FrameBody, SessionTable};
 use crate::settings::ConnectionSettings;
 use amqp10::{
@@ -358,7 +358,7 @@ fn take_usual(
         taken.is_some()
     } else if let Some(range) = usual_acceptance(body) {
         let taken = sessions.with(life, channel, reading.requests, |session, io| {
-            session.settle(io, range, Outcome::Accepted);
+            settle_range(session, io, range, Outcome::Accepted);
         });
         taken.is_some()
     } else {

@@ -30,7 +30,7 @@ pub(crate) use coordinating::discharged;
 use listing::LinkNames;
 pub(crate) use listing::{listed, publish_targets};
 use session::{ChannelId, ConsumerCredit, CreditRequest, LinkId};
-pub(crate) use settling::release_in_session;
+pub(crate) use settling::{release_in_session, settle_range};
 
 /// The connection's part of what a session does.
 #[derive(Debug)]

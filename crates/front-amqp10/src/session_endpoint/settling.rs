@@ -59,7 +59,7 @@ impl SessionEndpoint {
         let channel = ChannelId(self.channel);
         let n_requests = io.requests.len();
         match changes_of(&outcome) {
-            Ok(None) => self.settle(io, (first, last), broker_outcome(&outcome)),
+            Ok(None) => settle_range(self, io, (first, last), broker_outcome(&outcome)),
             Ok(Some(changes)) => {
                 let mut by_link: BTreeMap<LinkId, Vec<Position>> = BTreeMap::new();
                 self.unsettled.settle(first, last, |_, message| {
@@ -81,21 +81,6 @@ impl SessionEndpoint {
         Ok(())
     }
 
-    /// Settles the deliveries from the first to the last with an outcome without changes.
-    #[inline]
-    pub(crate) fn settle(
-        &mut self,
-        io: &mut SessionIo<'_>,
-        (first, last): (SerialNumber, SerialNumber),
-        outcome: Outcome,
-    ) {
-        let channel = ChannelId(self.channel);
-        self.unsettled.settle(first, last, |_, message| {
-            let UnsettledMessage { link, position, .. } = message;
-            io.requests.push(LinkRequest::Settle(Settle { channel, link, position, outcome }));
-        });
-    }
-
     /// Detaches the links of deliveries with an outcome that is not taken.
     fn refuse_outcome(
         &mut self,
@@ -113,6 +98,21 @@ impl SessionEndpoint {
         }
         Ok(())
     }
+}
+
+/// Settles the deliveries from the first to the last with an outcome without changes.
+#[inline]
+pub(crate) fn settle_range(
+    session: &mut SessionEndpoint,
+    io: &mut SessionIo<'_>,
+    (first, last): (SerialNumber, SerialNumber),
+    outcome: Outcome,
+) {
+    let channel = ChannelId(session.channel);
+    session.unsettled.settle(first, last, |_, message| {
+        let UnsettledMessage { link, position, .. } = message;
+        io.requests.push(LinkRequest::Settle(Settle { channel, link, position, outcome }));
+    });
 }
 
 /// Tells the client of a session that it has held these deliveries of a link for too long, in the order of

@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// The argument of a binding of a subscription that has several consumers.
 const SHARED: &str = "x-jms-shared";
+/// The bindings of a queue that are looked at: a subscription's has one.
+const BINDINGS_MAX: usize = 16;
 /// How often a subscription is made that others change at the same time.
 const SUBSCRIBE_TRIES_MAX: usize = 4;
 
@@ -267,7 +269,8 @@ impl TopicRequests<'_> {
         let routes = self.client.access.view.meta.routes(&self.client.access.vhost())?;
         let destination = Destination::Queue(queue.id());
         let of_topics = |binding: &Arc<Binding>| binding.source.as_str() == TOPIC_EXCHANGE;
-        let mut bindings = routes.bindings_to(&destination).filter(|it| of_topics(it));
+        let bindings = routes.bindings_to(&destination).take(BINDINGS_MAX);
+        let mut bindings = bindings.filter(|it| of_topics(it));
         let binding = bindings.next().filter(|_| bindings.next().is_none())?;
         let arguments = &binding.arguments;
         let is_shared = arguments.get(SHARED.as_bytes()).is_some();
@@ -371,11 +374,14 @@ impl TopicRequests<'_> {
         let routes = self.client.access.view.meta.routes(&self.client.access.vhost());
         for (_, link) in self.links.iter() {
             let destination = Destination::Queue(link.def().id);
-            let mut bindings = routes.iter().flat_map(|it| it.bindings_to(&destination));
+            let bindings = routes.iter().flat_map(|it| it.bindings_to(&destination));
+            let mut bindings = bindings.take(BINDINGS_MAX);
             if bindings.any(|it| &*it.key == topic.as_bytes() && &*it.source == TOPIC_EXCHANGE) {
                 ended.extend(self.client.access.view.queue_by_id(link.def().id));
             }
         }
+        let n_links = self.links.iter().count();
+        self.client.turn.did_steps(n_links * BINDINGS_MAX).await;
         for queue in ended {
             self.client.access.broker.changes().drop_queue(queue.id()).await;
         }

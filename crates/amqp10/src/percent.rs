@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-/// The bytes that a part of an address stands for; `None` for a `%` without two digits behind it.
+/// The bytes that a part of an address stands for; `None` for a `%` without two digits behind it, and for a
+/// character that is to be encoded.
 #[must_use]
 pub fn percent_decoded(quoted: &str) -> Option<Cow<'_, [u8]>> {
-    if !quoted.contains('%') {
+    if quoted.bytes().all(is_plain) {
         return Some(Cow::Borrowed(quoted.as_bytes()));
     }
     let mut decoded = Vec::with_capacity(quoted.len());
@@ -13,8 +14,8 @@ pub fn percent_decoded(quoted: &str) -> Option<Cow<'_, [u8]>> {
     Some(Cow::Owned(decoded))
 }
 
-/// Appends the bytes that a part of an address stands for; `None` for a `%` without two digits behind it,
-/// before which some may have been appended.
+/// Appends the bytes that a part of an address stands for; `None` where [`percent_decoded`] has none, before
+/// which some may have been appended.
 #[must_use]
 pub fn put_percent_decoded(quoted: &str, out: &mut Vec<u8>) -> Option<()> {
     let mut rest = quoted.as_bytes();
@@ -25,11 +26,36 @@ pub fn put_percent_decoded(quoted: &str, out: &mut Vec<u8>) -> Option<()> {
             let ([high, low], behind) = rest.split_first_chunk()?;
             out.push(digit(*high)? << 4 | digit(*low)?);
             rest = behind;
-        } else {
+        } else if is_plain(first) {
             out.push(first);
+        } else {
+            return None;
         }
     }
     Some(())
+}
+
+/// Whether a character of a path's part stands for itself (RFC 3986, 3.3: `pchar`). Characters beyond ASCII
+/// do so too: there are clients that encode none of these.
+const fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || !byte.is_ascii()
+        || matches!(
+            byte,
+            b'-' | b'.'
+                | b'_'
+                | b'~'
+                | b'!'
+                | b'$'
+                | b'&'
+                | b'\''
+                | b'('
+                | b')'
+                | b'*'
+                | b'+'
+                | b','
+        )
+        || matches!(byte, b';' | b'=' | b':' | b'@')
 }
 
 /// Appends a name as a part of an address: all but letters, digits and `-._~` is encoded.
@@ -52,10 +78,12 @@ mod tests {
 
     #[test]
     fn what_is_not_encoded_well_has_no_name() {
-        for quoted in ["%", "%4", "a%", "%zz", "%+1"] {
+        for quoted in ["%", "%4", "a%", "%zz", "%+1", "a b", "a/b", "a?b", "a%20 b", "[", "\0"] {
             assert_eq!(percent_decoded(quoted), None, "{quoted}");
         }
         assert_eq!(percent_decoded("a%2Fb%c3%BC+").as_deref(), Some("a/bü+".as_bytes()));
+        let plain = "Az09-._~!$&'()*+,;=:@ü";
+        assert_eq!(percent_decoded(plain).as_deref(), Some(plain.as_bytes()));
     }
 
     proptest! {

@@ -112,6 +112,7 @@ impl ReplyTarget {
             let delivery = Delivery {
                 position,
                 redelivered: false,
+                n_failed: 0,
                 settled_by_write: false,
                 message: &message,
             };

@@ -117,7 +117,8 @@ impl Session {
         let turn = Turn::new(outbox, Arc::clone(&broker.classic.services));
         let access = Access::new(broker, connection, view);
         let publishing = Publishing::new(&access);
-        let client = Client { access, channels: Channels::default(), turn, confirms };
+        let client =
+            Client { forgiven_bytes: 0, access, channels: Channels::default(), turn, confirms };
         if client.access.connection.identity.has_windows() {
             tell_alarms(&client);
         }
@@ -154,6 +155,9 @@ impl Session {
             return Ok(());
         }
         stdx::walk::step("submit");
+        if self.client.forgiven_bytes > 0 && !self.client.access.broker.alarms.any() {
+            self.client.forgiven_bytes = 0;
+        }
         let result = self.run_requests(input, requests).await;
         self.streams.resume_credited();
         requests.clear();

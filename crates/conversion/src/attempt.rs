@@ -16,38 +16,28 @@ impl DeliveryAttempt {
     /// No deliveries before.
     pub const FIRST: Self = Self { first_acquirer: true, delivery_count: 0 };
 
-    /// The deliveries before this one. COMPAT: as many have failed as a queue says of a message that comes
-    /// again, by the header `x-delivery-count`, and as a dead letter was rejected before it came to its
-    /// queue.
+    /// The deliveries before this one. COMPAT: as many have failed as its queue says of a message that comes
+    /// again, and as a dead letter was rejected before it came to its queue.
     #[inline]
     #[must_use]
-    pub fn of(message: &MessageRef<'_>, redelivered: bool) -> Self {
-        if redelivered || message.annotations.dead_lettered {
-            Self::of_seen(message, redelivered)
-        } else {
-            Self::FIRST
-        }
-    }
-
-    #[cold]
-    fn of_seen(message: &MessageRef<'_>, redelivered: bool) -> Self {
-        let headers = message.index().headers().unwrap_or(TableRef::EMPTY);
-        let counted = headers.get(b"x-delivery-count").filter(|_| redelivered);
-        let n_failed = counted.and_then(|it| it.as_i64()).unwrap_or(0);
-        let n_rejected = if message.annotations.dead_lettered { n_rejected(headers) } else { 0 };
-        let n_failed = u32::try_from(n_failed.saturating_add(n_rejected)).unwrap_or(0);
-        Self { first_acquirer: false, delivery_count: n_failed }
+    pub fn of(message: &MessageRef<'_>, redelivered: bool, n_failed: u32) -> Self {
+        let is_dead_letter = message.annotations.dead_lettered;
+        let n_rejected = if is_dead_letter { n_rejected(message) } else { 0 };
+        let delivery_count = n_failed.saturating_add(n_rejected);
+        Self { first_acquirer: !redelivered && !is_dead_letter, delivery_count }
     }
 }
 
-fn n_rejected(headers: TableRef<'_>) -> i64 {
+#[cold]
+fn n_rejected(message: &MessageRef<'_>) -> u32 {
+    let headers = message.index().headers().unwrap_or(TableRef::EMPTY);
     let deaths = headers.get(b"x-death").and_then(|it| it.as_array()).unwrap_or_default();
     let counts = deaths.iter().filter_map(|death| {
         let death = death.as_table()?;
         let is_rejected = death.get(b"reason")?.as_bytes() == Some(b"rejected");
         is_rejected.then(|| death.get(b"count")?.as_i64()).flatten()
     });
-    counts.fold(0, i64::saturating_add)
+    u32::try_from(counts.fold(0, i64::saturating_add)).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -67,10 +57,10 @@ mod tests {
             Value::Table(headers(fields))
         };
         let deaths = Value::Array(vec![death("rejected", 2), death("expired", 5)]);
-        let entries = vec![("x-death", deaths), ("x-delivery-count", Value::I64(3))];
+        let entries = vec![("x-death", deaths), ("x-delivery-count", Value::I64(7))];
         let properties = Properties { headers: Some(headers(entries)), ..Properties::default() };
         let properties = properties.to_bytes();
-        let attempt = |dead_lettered, redelivered| {
+        let attempt = |dead_lettered, redelivered, n_failed| {
             let annotations = Annotations { dead_lettered, ..Annotations::default() };
             let message = MessageRef {
                 exchange: b"",
@@ -81,12 +71,13 @@ mod tests {
                 annotations,
                 form: BodyForm::Plain,
             };
-            let attempt = DeliveryAttempt::of(&message, redelivered);
+            let attempt = DeliveryAttempt::of(&message, redelivered, n_failed);
             (attempt.first_acquirer, attempt.delivery_count)
         };
-        assert_eq!(attempt(false, false), (true, 0));
-        assert_eq!(attempt(false, true), (false, 3));
-        assert_eq!(attempt(true, false), (false, 2));
-        assert_eq!(attempt(true, true), (false, 5));
+        assert_eq!(attempt(false, false, 0), (true, 0));
+        assert_eq!(attempt(false, true, 0), (false, 0));
+        assert_eq!(attempt(false, true, 3), (false, 3));
+        assert_eq!(attempt(true, false, 0), (false, 2));
+        assert_eq!(attempt(true, true, 3), (false, 5));
     }
 }

@@ -66,6 +66,7 @@ fn relay(outbox: &ClientOutbox, input: &[u8], requests: &[Request], position: &m
                         Delivery {
                             position,
                             redelivered: false,
+                            n_failed: 0,
                             settled_by_write: false,
                             message: &message,
                         },

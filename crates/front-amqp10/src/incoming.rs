@@ -230,19 +230,12 @@ impl IncomingLink {
                 partial.id.bits()
             )));
         }
-        // A delivery that became settled stays so; it cannot become unsettled again.
-        match transfer.settled {
-            Some(true) if self.snd_settle_mode != SenderSettleMode::Unsettled => {
-                partial.is_settled = true;
-            }
-            Some(is_settled) if is_settled != partial.is_settled => {
-                return Err(invalid(format!(
-                    "field 'settled' of continuation transfer ({is_settled}) differs from (interpreted) \
-                     field 'settled' on first transfer ({})",
-                    partial.is_settled
-                )));
-            }
-            Some(_) | None => {}
+        if let Some(is_settled) = transfer.settled.filter(|it| *it != partial.is_settled) {
+            return Err(invalid(format!(
+                "field 'settled' of continuation transfer ({is_settled}) differs from (interpreted) \
+                 field 'settled' on first transfer ({})",
+                partial.is_settled
+            )));
         }
         partial.is_transactional |= is_of_transaction(transfer);
         if transfer.aborted {

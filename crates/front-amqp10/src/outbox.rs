@@ -9,6 +9,7 @@ use crate::connection::{ServerConnection, listed_session, release_overdue};
 use crate::requests::{LinkRequest, SentContent, SentMessage};
 use amqp10::put_empty_frame;
 use consumers::{ConsumerLink, ConsumerLinks};
+use conversion::DeliveryAttempt;
 use edge::{
     Closing, OutboxBudget, OutboxState, Outgoing, Put, SharedOutbox, WriteBatch, note_converted,
 };
@@ -72,7 +73,7 @@ impl OutboxState for LockedServer {
         self.server.life.out.shrink_to_fit();
     }
 
-    /// Returns no positions: queues that ask for them are not consumed over this protocol.
+    /// Returns no positions: queues have a record of what links hold.
     fn unsettled(&mut self, _links: &[LinkId]) -> Vec<(LinkId, Position)> {
         Vec::new()
     }
@@ -94,11 +95,12 @@ impl Sink for LockedServer {
         let key = consumer.key;
         out.rope().bytes().append(&mut server.life.out);
         let starts_at = out.end_of_bytes();
-        let Delivery { position, settled_by_write, message, redelivered, .. } = delivery;
+        let Delivery { position, settled_by_write, message, redelivered, n_failed } = delivery;
         if message.form.is_plain() {
             note_converted(out, ConvertedTo::Sections);
         }
-        let content = SentContent::Stored { message, redelivered };
+        let attempt = DeliveryAttempt::of(message, redelivered, n_failed);
+        let content = SentContent::Stored { message, attempt };
         // The frames are made where they are written from.
         std::mem::swap(out.rope().bytes(), &mut server.life.out);
         server.deliver(key, SentMessage { position, content }, follow_up);

@@ -147,12 +147,12 @@ pub struct SentMessage<'m> {
 pub enum SentContent<'m> {
     /// The sections.
     Sections(&'m [u8]),
-    /// A message of a queue, and whether it was delivered before.
+    /// A message of a queue, and how often it was delivered before.
     Stored {
         /// The message.
         message: &'m MessageRef<'m>,
-        /// Whether it was delivered before.
-        redelivered: bool,
+        /// Its deliveries before.
+        attempt: DeliveryAttempt,
     },
 }
 
@@ -170,9 +170,7 @@ impl SentContent<'_> {
     pub(crate) fn put(self, out: &mut Vec<u8>) {
         match self {
             Self::Sections(sections) => out.extend_from_slice(sections),
-            Self::Stored { message, redelivered } => {
-                to_amqp10(message, DeliveryAttempt::of(message, redelivered), out);
-            }
+            Self::Stored { message, attempt } => to_amqp10(message, attempt, out),
         }
     }
 }

@@ -164,8 +164,9 @@ impl SessionTable {
         let Some(SessionSlot::Running(mut session)) = slot else { return };
         session.tell_outcomes(&mut life.out);
         forget_partials(&mut session.links, &mut self.unfinished_bytes);
-        let links = session.links.iter_mut();
-        requests.extend(links.filter_map(|link| end_made(link, ChannelId(channel))));
+        // The queues that were made for links go with the channel.
+        let made = session.links.iter_mut().filter_map(|link| end_made(link, ChannelId(channel)));
+        requests.extend(made.filter(|end| matches!(end, LinkRequest::Topic { .. })));
         let end = End { error: fault.map(error_of) };
         Performative::End(end).encode_frame(channel, &mut life.out);
         let transactions = session.transactions.filter(|it| it.handle.is_some());

@@ -6,7 +6,7 @@ use amqp10::{
     Section, SerialNumber, ValueRef, put_application_properties, put_frame,
     put_message_annotations,
 };
-use conversion::{DecodeBuffer, Origin, take_amqp10};
+use conversion::{DecodeBuffer, DeliveryAttempt, Origin, take_amqp10};
 use front_amqp10::{
     AttachedLink, ConnectionSettings, LinkHandle, LinkRequest, SentContent, SentMessage,
     ServerConnection,
@@ -120,7 +120,7 @@ fn messages_of_streams_allocate_nothing_in_steady_state() {
         let (offset, turn) = (position.0, usize::try_from(position.0).unwrap_or_default());
         let origin = Origin { stream: b"stream", offset };
         let message = &take_amqp10(&stored[turn % stored.len()], origin, &mut buffer);
-        let content = SentContent::Stored { message, redelivered: false };
+        let content = SentContent::Stored { message, attempt: DeliveryAttempt::FIRST };
         front.deliver(CONSUMER, SentMessage { position, content }, requests);
     });
     assert_eq!(n_allocated, 0);

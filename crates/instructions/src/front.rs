@@ -126,6 +126,7 @@ fn put_deliveries(outbox: &ClientOutbox, body: &[u8], last_position: &mut u64) {
                 Delivery {
                     position,
                     redelivered: false,
+                    n_failed: 0,
                     settled_by_write: false,
                     message: &message,
                 },

@@ -6,7 +6,7 @@ use broker::{Alarm, Connection, ProtocolTotals, PublishTotals, QueueTotals};
 use meta::QueueKind;
 use mgmt::{Management, memory_used_bytes};
 use queue_type::{Counts, QueueStat};
-use session::{ListedSession, StreamCounts};
+use session::StreamCounts;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::blob::BlobStats;
@@ -60,7 +60,7 @@ pub(crate) struct OfProtocol {
     pub(crate) n_publishers: u64,
     pub(crate) n_consumers: u64,
     pub(crate) n_channels: u64,
-    /// Links; clients of AMQP 1.0 alone have them.
+    /// Links of publishers and consumers; clients of AMQP 1.0 alone have them.
     pub(crate) n_links: u64,
     /// Messages converted for consumers.
     pub(crate) n_converted: u64,
@@ -183,8 +183,8 @@ impl Clients {
                     continue;
                 }
                 identity if identity.protocol == AMQP10 => {
-                    let links = |it: &ListedSession| it.incoming.len() + it.outgoing.len();
-                    amqp10.n_links += one.sessions().iter().map(links).sum::<usize>() as u64;
+                    amqp10.n_links += one.n_publisher_links.load(Ordering::Relaxed);
+                    amqp10.n_links += channels.n_consumers - n_consumers_before;
                     &mut *amqp10
                 }
                 _ => &mut *amqp091,

@@ -85,6 +85,8 @@ pub enum Settled {
     /// The queue keeps no record of the messages that consumers hold, so the consumer cannot give one back,
     /// and goes on holding it.
     NotByThisMode,
+    /// As before, of a consumer that is a link of its own: the link is to end.
+    NotOnThisLink,
 }
 
 /// The fate of a queue after a consumer went, or after an alarm of the queue.

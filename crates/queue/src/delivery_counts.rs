@@ -25,14 +25,24 @@ pub struct DeliveryCounts {
 /// Numbers by position, most of them small: a set of positions for each number, so that a backlog
 /// that came back once costs next to nothing.
 #[derive(Clone, Debug, Default)]
-struct Tally {
+pub(crate) struct Tally {
     /// The positions whose number is the index plus one.
     levels: Vec<PositionSet>,
     beyond: BTreeMap<u64, u32>,
 }
 
 impl Tally {
-    fn get(&self, position: u64) -> u32 {
+    /// The number one for each of these positions.
+    pub(crate) fn ones(positions: &PositionSet) -> Self {
+        Self { levels: vec![positions.clone()], beyond: BTreeMap::new() }
+    }
+
+    /// Whether no position has a number.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.levels.is_empty() && self.beyond.is_empty()
+    }
+
+    pub(crate) fn get(&self, position: u64) -> u32 {
         match self.levels.iter().zip(1..).find(|(level, _)| level.contains(position)) {
             Some((_, n)) => n,
             None => self.beyond.get(&position).copied().unwrap_or(0),
@@ -68,20 +78,25 @@ impl Tally {
         }
     }
 
-    fn increment(&mut self, position: u64) -> u32 {
+    pub(crate) fn increment(&mut self, position: u64) -> u32 {
         let n = self.get(position).saturating_add(1);
         self.set(position, n);
         n
     }
 
-    fn forget(&mut self, position: u64) {
+    pub(crate) fn forget(&mut self, position: u64) {
         let in_level = self.levels.iter_mut().any(|level| level.remove(position));
         if !in_level {
             self.beyond.remove(&position);
         }
+        self.drop_empty_levels();
     }
 
-    fn forget_range(&mut self, range: PositionRange, scratch: &mut Vec<PositionRange>) {
+    fn drop_empty_levels(&mut self) {
+        while self.levels.pop_if(|level| level.is_empty()).is_some() {}
+    }
+
+    pub(crate) fn forget_range(&mut self, range: PositionRange, scratch: &mut Vec<PositionRange>) {
         for level in self.levels.iter_mut().filter(|level| !level.is_empty()) {
             level.take_range(range, scratch);
             scratch.clear();
@@ -89,6 +104,7 @@ impl Tally {
         if !self.beyond.is_empty() {
             self.beyond.retain(|position, _| !range.contains(*position));
         }
+        self.drop_empty_levels();
     }
 }
 
@@ -112,6 +128,10 @@ impl Returns {
             (self.failed, self.acquired) = (Tally::default(), Tally::default());
         }
         self.is_counting = is_counting;
+    }
+
+    pub(crate) const fn is_counting(&self) -> bool {
+        self.is_counting
     }
 
     /// Notes from now on which counts change, or not so any more.
@@ -261,5 +281,7 @@ mod tests {
         }
         assert_eq!(returns.of(99_999), DeliveryCounts { n_failed: 1, n_acquired: 1 });
         assert_eq!(returns.failed.levels[0].n_blocks(), 0);
+        returns.forget_ranges(&[PositionRange { start: 0, end: 100_000 }]);
+        assert!(returns.failed.is_empty());
     }
 }

@@ -1,7 +1,7 @@
 use crate::consumers::{AckMode, Consumer, Consumers};
 use crate::delivery_counts::Return;
 use crate::key::ConsumerKey;
-use crate::messages::Messages;
+use crate::messages::{Messages, Popped};
 use crate::positions::{PositionRange, PositionSet};
 use crate::queue_policy::{Gone, MessageAttrs, QueuePolicy, Reason, RecoveredMessages};
 use crate::round::Round;
@@ -34,6 +34,8 @@ pub struct Assigned {
     pub position: u64,
     /// Whether a consumer had the message before.
     pub redelivered: bool,
+    /// Deliveries of the message before this one that failed.
+    pub n_failed: u32,
     /// Whether the message is gone from the queue by the delivery (`Auto`) or held.
     pub settling: AckMode,
 }
@@ -175,9 +177,9 @@ impl Fifo {
         let Self { messages, consumers } = self;
         let consumer = consumers.next()?;
         let wished = || consumers.get(consumer).map_or(AckMode::Auto, Consumer::settling);
-        let (position, redelivered) = messages.pop(wished)?;
-        let settling = consumers.served(consumer, position);
-        Some(Assigned { consumer, position, redelivered, settling })
+        let popped = messages.pop(wished)?;
+        let settling = consumers.served(consumer, popped.position);
+        Some(assigned(messages, consumer, popped, settling))
     }
 
     /// Gives the next message of a round: the consumer keeps its turn until it has had its part, or has no
@@ -186,9 +188,9 @@ impl Fifo {
         let Self { messages, consumers } = self;
         let consumer = consumers.next()?;
         let wished = || consumers.get(consumer).map_or(AckMode::Auto, Consumer::settling);
-        let (position, redelivered) = messages.pop(wished)?;
-        let settling = consumers.served_in_turn(consumer, position, round);
-        Some(Assigned { consumer, position, redelivered, settling })
+        let popped = messages.pop(wished)?;
+        let settling = consumers.served_in_turn(consumer, popped.position, round);
+        Some(assigned(messages, consumer, popped, settling))
     }
 
     /// Gives the next message to `consumer` whatever its credit (`basic.get`).
@@ -196,11 +198,11 @@ impl Fifo {
         let Self { messages, consumers } = self;
         let settling = consumers.settling(settling);
         consumers.get(consumer)?;
-        let (position, redelivered) = messages.pop(|| settling)?;
+        let popped = messages.pop(|| settling)?;
         if settling == AckMode::Manual {
-            consumers.hold(consumer, position);
+            consumers.hold(consumer, popped.position);
         }
-        Some(Assigned { consumer, position, redelivered, settling })
+        Some(assigned(messages, consumer, popped, settling))
     }
 
     /// Settles `position`, which the consumer is done with: the message is gone from the queue.
@@ -281,4 +283,18 @@ impl Fifo {
         }
         seen
     }
+}
+
+#[inline]
+fn assigned(
+    messages: &mut Messages,
+    consumer: ConsumerKey,
+    popped: Popped,
+    settling: AckMode,
+) -> Assigned {
+    let Popped { position, redelivered, n_failed } = popped;
+    if redelivered && settling == AckMode::Auto {
+        messages.failed.forget(position);
+    }
+    Assigned { consumer, position, redelivered, n_failed, settling }
 }

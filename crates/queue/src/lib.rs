@@ -7,6 +7,7 @@ mod confirm_waiters;
 mod consumers;
 mod delivery_counts;
 mod expiry;
+mod failed_deliveries;
 mod fifo;
 mod key;
 mod limits;

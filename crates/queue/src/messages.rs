@@ -1,5 +1,6 @@
 use crate::consumers::{AckMode, Consumers};
 use crate::delivery_counts::{DeliveryCounts, Return};
+use crate::failed_deliveries::FailedDeliveries;
 use crate::policy_state::PolicyState;
 use crate::positions::{PositionRange, PositionSet};
 use crate::queue_policy::{Gone, MessageAttrs, QueuePolicy, Reason, RecoveredMessages};
@@ -13,8 +14,20 @@ pub struct Messages {
     ready: PositionSet,
     /// Positions nobody holds that a consumer had before.
     redelivered: PositionSet,
+    /// Deliveries that failed, of messages that are here or held.
+    pub(crate) failed: FailedDeliveries,
     /// State that a policy needs; none in a plain queue.
     policy: Option<Box<PolicyState>>,
+}
+
+/// A message that was taken out to be given to a consumer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Popped {
+    pub(crate) position: u64,
+    /// Whether a consumer had it before.
+    pub(crate) redelivered: bool,
+    /// Deliveries before this one that failed.
+    pub(crate) n_failed: u32,
 }
 
 impl Messages {
@@ -132,17 +145,17 @@ impl Messages {
         self.policy.as_deref_mut()
     }
 
-    /// Takes out the next message, to be settled as `settling` says; returns whether a consumer had it
-    /// before.
+    /// Takes out the next message, to be settled as `settling` says.
     #[inline(always)]
-    pub(crate) fn pop(&mut self, settling: impl FnOnce() -> AckMode) -> Option<(u64, bool)> {
+    pub(crate) fn pop(&mut self, settling: impl FnOnce() -> AckMode) -> Option<Popped> {
         let position = match &mut self.policy {
             None => self.ready.pop_first()?,
             Some(policy) => policy.pop_next(settling())?,
         };
         debug_assert!(position < self.next_position, "a ready message was put in");
         let redelivered = !self.redelivered.is_empty() && self.redelivered.remove(position);
-        Some((position, redelivered))
+        let n_failed = if redelivered { n_failed(self, position) } else { 0 };
+        Some(Popped { position, redelivered, n_failed })
     }
 
     /// Forgets a message that was held and is gone.
@@ -151,6 +164,7 @@ impl Messages {
         if let Some(policy) = &mut self.policy {
             policy.forget(position);
         }
+        self.failed.forget(position);
     }
 
     /// Takes back a message that was held: it is ready at its old place, or waits, or is gone.
@@ -171,9 +185,15 @@ impl Messages {
             Some(policy) => policy.come_back(position, how, now_ms),
         };
         match reason {
-            Some(reason) => gone.push(Gone { positions: PositionRange::one(position), reason }),
+            Some(reason) => {
+                self.failed.forget(position);
+                gone.push(Gone { positions: PositionRange::one(position), reason });
+            }
             None => {
                 self.redelivered.insert(position);
+                if how == Return::Failed {
+                    self.failed.add(position);
+                }
             }
         }
     }
@@ -185,6 +205,7 @@ impl Messages {
         if !self.redelivered.is_empty() {
             self.redelivered.remove(position);
         }
+        self.failed.forget(position);
         Some(Gone { positions: PositionRange::one(position), reason: Reason::MaxLen })
     }
 
@@ -208,6 +229,7 @@ impl Messages {
             self.redelivered.take_range(*range, &mut scratch);
             scratch.clear();
         }
+        self.failed.forget_ranges(taken);
     }
 
     /// Takes the ready messages among `positions` out, for nobody is to be given them; returns how many. Held
@@ -233,6 +255,7 @@ impl Messages {
             policy.purge(gone);
         }
         self.redelivered.clear();
+        self.failed.forget_ranges(gone.get(before..).unwrap_or_default());
         gone.iter().skip(before).map(|range| range.len()).sum()
     }
 
@@ -279,10 +302,49 @@ impl Messages {
                 self.redelivered.insert(position);
             }
         }
+        self.failed = FailedDeliveries::ones(&self.redelivered);
     }
 
     /// Positions nobody holds that a consumer had before.
     pub(crate) const fn redelivered(&self) -> &PositionSet {
         &self.redelivered
+    }
+}
+
+/// Deliveries of a message that failed: as many as the queue's policy counts, if it does.
+#[cold]
+fn n_failed(messages: &Messages, position: u64) -> u32 {
+    let counting = messages.policy().map(PolicyState::returns).filter(|it| it.is_counting());
+    counting.map_or_else(|| messages.failed.of(position), |it| it.of(position).n_failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_gone_leaves_no_count_of_failed_deliveries() {
+        let failing = || {
+            let mut messages = Messages::default();
+            messages.push(2);
+            let held = messages.pop(|| AckMode::Manual).unwrap().position;
+            messages.come_back(held, Return::Failed, UnixMs::from_raw(0), &mut Vec::new());
+            messages
+        };
+        let mut messages = failing();
+        assert_eq!(messages.pop(|| AckMode::Manual).unwrap().n_failed, 1);
+        messages.forget(0);
+        assert!(messages.failed.is_empty());
+        let mut messages = failing();
+        messages.purge(&mut Vec::new());
+        assert!(messages.failed.is_empty());
+        let mut messages = failing();
+        messages.discard(PositionRange { start: 0, end: 1 });
+        assert!(messages.failed.is_empty());
+        // A consumer may have failed with what it had seen before a restart.
+        let mut messages = failing();
+        messages.restored(2, 2, &PositionSet::new());
+        let counts = [0, 1].map(|_| messages.pop(|| AckMode::Manual).unwrap().n_failed);
+        assert_eq!(counts, [1, 1]);
     }
 }

@@ -66,7 +66,12 @@ impl ReleaseRef {
     }
 
     /// Detaches the consumers and gives back what they hold, before another consumer gets any of it.
-    pub fn detach(self) -> AfterDetach {
-        each!(self, release => release.detach())
+    /// COMPAT: to classic queues always as failed, whatever `how` says.
+    pub fn detach(self, how: Return) -> AfterDetach {
+        match self {
+            Self::Classic(release) => release.detach(),
+            Self::Quorum(release) => release.detach(how),
+            Self::Stream(release) => release.detach(),
+        }
     }
 }

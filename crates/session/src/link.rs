@@ -93,6 +93,15 @@ pub enum LinkEvent {
     },
     /// A topic or a subscription is there, to which a link is attached next.
     Topic(TopicEvent),
+    /// A consumer has settled what its queue does not take so: nothing but its link is to end.
+    OutcomeRefused {
+        /// The channel.
+        channel: ChannelId,
+        /// The consumer.
+        link: LinkId,
+        /// The reason.
+        error: Error,
+    },
     /// A publish is refused, and nothing but its link is to end: it has no other answer.
     PublishRefused {
         /// The channel.

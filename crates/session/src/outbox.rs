@@ -166,6 +166,8 @@ pub struct Delivery<'a> {
     pub position: Position,
     /// Whether the message was delivered before.
     pub redelivered: bool,
+    /// Deliveries of the message before this one that failed, as far as its queue counts them.
+    pub n_failed: u32,
     /// Whether the delivery is settled (Accepted) by being written to the socket, without an
     /// acknowledgement. Only set on links without acknowledgements (`no_ack`).
     pub settled_by_write: bool,

@@ -54,13 +54,13 @@ pub struct Topic {
 /// The life of a subscription, and whether it has several consumers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubscriptionKind {
-    /// It goes with its only consumer.
+    /// Gone with its only consumer.
     Own,
-    /// It goes with the last of its consumers.
+    /// Gone with the last of its consumers.
     Shared,
-    /// It stays without its only consumer.
+    /// Kept without its only consumer.
     Durable,
-    /// It stays without its consumers.
+    /// Kept without its consumers.
     SharedDurable,
 }
 

@@ -156,6 +156,7 @@ impl Cursor {
             let delivery = Delivery {
                 position: Position(next.offset),
                 redelivered: false,
+                n_failed: 0,
                 settled_by_write: false,
                 message: &next.message,
             };

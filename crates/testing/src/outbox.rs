@@ -93,6 +93,8 @@ pub struct Given {
     pub position: Position,
     /// It was delivered before, perhaps.
     pub redelivered: bool,
+    /// Deliveries before that failed.
+    pub n_failed: u32,
     /// Settled by being written to the client.
     pub by_write: bool,
     /// The message.
@@ -107,6 +109,7 @@ impl Given {
             link: link.0,
             position: delivery.position,
             redelivered: delivery.redelivered,
+            n_failed: delivery.n_failed,
             by_write: delivery.settled_by_write,
             content: Content::of(delivery.message),
             reply_key: reply_key(delivery.message),

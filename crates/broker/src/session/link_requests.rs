@@ -2,10 +2,10 @@
 
 use super::client::Client;
 use super::definitions::{DeclaredQueue, DefinitionRequests};
-use super::links::{Links, give_back_link};
+use super::links::{Links, give_back_link, tell_publishers};
 use super::read_source::address_of;
 use super::{Handled, access, direct_reply_to};
-use meta::{Command, ConfirmOn, ExchangeDef, ExchangeKind, Name, Permission, Resource};
+use meta::{Command, ExchangeDef, ExchangeKind, Name, Permission, Resource};
 use queue::CreditMode;
 use session::{
     Attachment, ChannelId, Control, DeclaredNode, Error, ErrorKind, Event, LinkEvent, LinkId,
@@ -28,7 +28,11 @@ impl LinkRequests<'_> {
             LinkOp::AttachPublisher(target) => self.attach_publisher(control, target.as_ref()),
             LinkOp::AttachDeclared(node) => self.attach_declared(control, node).await,
             LinkOp::MakeTarget => {
-                self.make_queue(control, false).await?;
+                let made = self.make_queue(control, false).await?.queue;
+                // Those that have gone with their links are not kept in mind.
+                let view = &self.client.access.view;
+                self.links.made.retain(|(_, made)| view.queue_by_id(*made).is_some());
+                self.links.made.extend(made.map(|made| (control.channel, made.id())));
                 self.attach_publisher(control, None)
             }
             LinkOp::AttachTemporary(consume) => self.attach_temporary(control, consume).await,
@@ -36,6 +40,8 @@ impl LinkRequests<'_> {
             LinkOp::ReviewRights(targets) => self.review_rights(control.channel, targets),
             LinkOp::DetachConsumer(link) => {
                 self.client.end_replies(control.channel, |it| it.link == *link);
+                self.links.publishers.remove(link);
+                tell_publishers(self.links, self.client);
                 self.end_link(*link).await;
                 Ok(Handled::Answered)
             }
@@ -69,6 +75,8 @@ impl LinkRequests<'_> {
         target.into_iter().try_for_each(|it| check_target(self.client, it))?;
         let link = self.links.next_id();
         self.links.has_publishers = true;
+        self.links.publishers.insert(link, control.channel);
+        tell_publishers(self.links, self.client);
         self.client.turn.answer(Event::Link(LinkEvent::PublisherAttached { origin, link }))
     }
 
@@ -140,14 +148,9 @@ impl LinkRequests<'_> {
         // Whether it may be read is found out before anything is told of it.
         client.access.require_on_queue(Permission::Read, &name)?;
         let queue = client.access.find_queue(&name)?;
-        // They would take what they are to look at.
+        // A browser would take what it is to look at.
         if queue.as_stream().is_none() && consume.source.as_ref().is_some_and(|it| it.browses) {
             return Err(not_implemented("queues are not browsed"));
-        }
-        if queue.confirm_on() == ConfirmOn::AckDirect {
-            return Err(not_implemented(
-                "queues that confirm on ack-direct are not consumed on links",
-            ));
         }
         links.consume(client, control, consume).await
     }

@@ -7,12 +7,14 @@ use super::client::Client;
 use super::turn::Turn;
 use crate::broker::ConsumerName;
 use control::slices::SLICE;
+use meta::QueueId;
 use queue::Return;
 use queue_type::{AfterDetach, Tally};
 use queues::{LinkRef, ReleaseRef};
 use session::{ChannelId, CreditRequest, Error, Event, LinkId, MethodTag, Request};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use trace::events::EventHeaders;
 
 /// The steps of filters of messages after which other connections have their turn: a millisecond or two.
@@ -28,6 +30,10 @@ pub(super) struct Links {
     last: u64,
     /// Whether publishers are attached as links, which are told of refused publishes.
     pub(super) has_publishers: bool,
+    /// The publishers that are attached so, and their channels.
+    pub(super) publishers: BTreeMap<LinkId, ChannelId>,
+    /// Queues that were made for publishers' links, with the channels that they go with.
+    pub(super) made: Vec<(ChannelId, QueueId)>,
 }
 
 #[derive(Debug)]
@@ -162,6 +168,11 @@ impl Links {
 
     /// Releases the links of a closed channel: its consumers go, its unacked messages return to their queues.
     pub(super) async fn release(&mut self, client: &mut Client, id: ChannelId, closed: &Channel) {
+        for (_, made) in self.made.extract_if(.., |(channel, _)| *channel == id) {
+            client.access.broker.changes().drop_queue(made).await;
+        }
+        self.publishers.retain(|_, channel| *channel != id);
+        tell_publishers(self, client);
         for (consumer_tag, link) in &closed.consumers {
             if let Some(link) = self.get(*link) {
                 let consumer = ConsumerName { queue: &link.def().name, tag: consumer_tag };
@@ -181,7 +192,7 @@ impl Links {
         for of_queue in links.chunk_by(LinkRef::is_at_queue_of) {
             let consumers = of_queue.iter().map(|link| (link, HashSet::new()));
             let Some(release) = ReleaseRef::of(consumers) else { continue };
-            if detach(&mut client.turn, release).await == AfterDetach::DeleteQueue
+            if detach(&mut client.turn, release, Return::Failed).await == AfterDetach::DeleteQueue
                 && let Some(link) = of_queue.first()
             {
                 client.access.broker.changes().drop_queue(link.def().id).await;
@@ -189,6 +200,12 @@ impl Links {
             client.turn.did_steps(of_queue.len()).await;
         }
     }
+}
+
+/// Says how many publishers are attached as links.
+pub(super) fn tell_publishers(links: &Links, client: &Client) {
+    let n = links.publishers.len() as u64;
+    client.access.connection.n_publisher_links.store(n, Ordering::Relaxed);
 }
 
 /// Takes a link's credit as its client sees it.
@@ -207,14 +224,16 @@ pub(super) async fn give_back_link(links: &mut Links, client: &mut Client, id: L
         channel.links.remove(&id);
     }
     let Some(release) = ReleaseRef::of(std::iter::once((&link, HashSet::new()))) else { return };
-    if detach(&mut client.turn, release).await == AfterDetach::DeleteQueue {
+    // COMPAT: a link that ends by itself has not failed to settle what it held.
+    let after = detach(&mut client.turn, release, Return::Released).await;
+    if after == AfterDetach::DeleteQueue {
         client.access.broker.changes().drop_queue(link.def().id).await;
     }
 }
 
 /// Detaches the consumers of one channel at one queue. Their unacked messages come back together; of very
 /// many consumers, those without unacked messages go before, in slices.
-async fn detach(turn: &mut Turn, mut release: ReleaseRef) -> AfterDetach {
+async fn detach(turn: &mut Turn, mut release: ReleaseRef, how: Return) -> AfterDetach {
     let mut after = AfterDetach::Stays;
     if release.n_consumers() > SLICE {
         // The single active one is likely to be the first: it goes last, rather than pass its part
@@ -227,7 +246,7 @@ async fn detach(turn: &mut Turn, mut release: ReleaseRef) -> AfterDetach {
         }
     }
     give_back_many(turn, &mut release, Return::Failed).await;
-    after.or(release.detach())
+    after.or(release.detach(how))
 }
 
 /// Has consumers give back in slices what they hold, if it is very much, except what each keeps. No consumer

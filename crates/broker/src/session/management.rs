@@ -86,10 +86,13 @@ impl ManagementRequests<'_> {
 
     fn report(&self, origin: MethodTag, is_new: bool, queue: &QueueRef) -> Result<Handled, Error> {
         let (def, stat) = (queue.def(), queue.stat());
+        // COMPAT: an exclusive queue is told as durable, the default of the requests that make it; clients of
+        // other protocols have theirs from declarations without it.
+        let is_own = def.exclusive_owner == Some(self.0.access.connection.id);
         let queue = QueueReport {
             name: &def.name,
             kind: def.kind.as_str(),
-            durable: def.durable,
+            durable: def.durable || is_own,
             auto_delete: def.auto_delete,
             exclusive: def.exclusive_owner.is_some(),
             arguments: &def.arguments,

@@ -76,9 +76,11 @@ impl Publishing {
         self.batch.clear();
     }
 
-    /// Whether a publish of the batch came to this end.
-    pub(super) fn is_any(&self, placed: Placed) -> bool {
-        self.batch.pending().iter().any(|publish| publish.placed == placed)
+    /// Whether a queue has refused a publish of the batch.
+    pub(super) fn is_any_refused(&self) -> bool {
+        let is_refused =
+            |it: &PendingPublish| it.placed == Placed::Refused || it.answering.any_refused();
+        self.batch.pending().iter().any(is_refused)
     }
 
     /// Whether no queue is to have the last publish of the batch.

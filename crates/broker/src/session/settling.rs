@@ -5,7 +5,9 @@ use super::links::{Links, SETTLES_AT_ONCE};
 use super::turn::Turn;
 use queue_type::{Count, Settled};
 use queues::{LinkRef, QueueRef, ReturningRef};
-use session::{ChannelId, Error, Modification, Outcome, Position, Settle};
+use session::{
+    ChannelId, Error, Event, LinkEvent, LinkId, Modification, Outcome, Position, Settle,
+};
 
 /// Messages that are settled with changes under one lock.
 const MODIFIES_AT_ONCE: usize = 64;
@@ -98,16 +100,28 @@ impl Settling {
             links.make_room(&client.channels, &part);
             trace_settles(client, links, &part);
             if let Some(link) = links.get(*link) {
-                self.note(link.modify(&part, changes, client.turn.wakes()), link);
+                let settled = link.modify(&part, changes, client.turn.wakes());
+                self.note(&client.turn, settled, link, &part);
             }
             client.turn.did(part.len() * WORK_PER_MODIFY).await;
             after_settling(client, links, &part);
         }
     }
 
-    fn note(&mut self, settled: Settled, link: &LinkRef) {
-        if settled == Settled::NotByThisMode {
-            self.refused = Some((link.channel(), not_by_this_mode(&link.queue())));
+    fn note(&mut self, turn: &Turn, settled: Settled, link: &LinkRef, part: &[Settle]) {
+        let channel = link.channel();
+        match settled {
+            Settled::All => {}
+            Settled::NotByThisMode => {
+                let what = "basic.reject and basic.nack";
+                self.refused = Some((channel, not_by_this_mode(what, &link.queue())));
+            }
+            Settled::NotOnThisLink => {
+                let error = not_by_this_mode("outcomes other than accepted", &link.queue());
+                let link = part.first().map_or(LinkId(0), |settle| settle.link);
+                let refused = LinkEvent::OutcomeRefused { channel, link, error };
+                turn.tell(|sink| sink.event(Event::Link(refused.clone())));
+            }
         }
     }
 
@@ -131,7 +145,8 @@ impl Settling {
             let n = part.iter().filter(|settle| settle.outcome == Outcome::Accepted).count();
             tally.add(Count::Acked, n as u64);
         }
-        self.note(link.settle(part, turn.wakes()), link);
+        let settled = link.settle(part, turn.wakes());
+        self.note(turn, settled, link, part);
     }
 }
 
@@ -166,9 +181,9 @@ const fn goes_back(settle: &Settle) -> bool {
 }
 
 /// A consumer rejected what its queue has no record of.
-fn not_by_this_mode(queue: &QueueRef) -> Error {
+fn not_by_this_mode(what: &str, queue: &QueueRef) -> Error {
     let text = format!(
-        "basic.reject and basic.nack are not implemented for {}: it confirms on {} (x-confirm-on)",
+        "{what} are not implemented for {}: it confirms on {} (x-confirm-on)",
         queue.def().resource(),
         queue.confirm_on().as_str()
     );

@@ -33,7 +33,7 @@ impl TopicRequests<'_> {
     pub(super) async fn act(&mut self, control: &Control, op: &TopicOp) -> Result<Handled, Error> {
         match op {
             TopicOp::MakeExchange => {
-                // What is published without it is refused.
+                // A message that is published without the exchange is refused.
                 drop(self.need_exchange().await);
                 Ok(Handled::Answered)
             }

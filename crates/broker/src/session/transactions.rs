@@ -7,7 +7,6 @@ use super::links::Links;
 use super::publish::Publishing;
 use super::read_source::message_of;
 use super::settling::Settling;
-use crate::publish::Placed;
 use bytes::BytesMut;
 use session::{
     ChannelId, Content, Error, ErrorKind, HeadPlace, Outcome, OwnedContent, Publish, ReadInput,
@@ -117,7 +116,7 @@ impl Transactions {
         }
         publishing.until_loaded(&mut client.turn).await;
         let awaited = publishing.put_batch_in(client, &ReadInput::NONE, &tx.publishes).await;
-        let is_refused = links.has_publishers && publishing.is_any(Placed::Refused);
+        let is_refused = links.has_publishers && publishing.is_any_refused();
         publishing.clear();
         client.turn.drop_all(tx.publishes).await;
         let mut settles = tx.settles;

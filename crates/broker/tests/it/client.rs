@@ -214,19 +214,29 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn connect(broker: &Arc<Broker>) -> Self {
+        Self::connect_by(broker, Identity::default())
+    }
+
+    /// A client of AMQP 1.0.
+    pub(crate) fn connect_with_links(broker: &Arc<Broker>) -> Self {
+        Self::connect_by(broker, Identity { protocol: "{1,0}", ..Identity::default() })
+    }
+
+    fn connect_by(broker: &Arc<Broker>, identity: Identity) -> Self {
         let transcript = Transcript::default();
         let recorder = Recorder::new(0, &transcript, Space::default());
         let identity = Identity {
             user: "guest".to_owned(),
             vhost: "/".to_owned(),
             name: "test".to_owned(),
-            ..Identity::default()
+            ..identity
         };
         let outbox: Arc<dyn Outbox> = recorder.clone();
         let session = Session::open(Arc::clone(broker), identity, outbox).unwrap();
         let mut client =
             Self { session: Some(session), recorder, transcript, told: Mutex::default() };
-        assert_eq!(client.ask(Op::OpenChannel), ["opened"]);
+        // Clients that have windows are told first whether there are alarms.
+        assert_eq!(client.ask(Op::OpenChannel).last().unwrap(), "opened");
         client
     }
 
@@ -520,7 +530,12 @@ impl Client {
 
     /// The message that was delivered last.
     pub(crate) fn last(&self) -> Message {
-        self.told().last.clone().unwrap().content
+        self.last_given().content
+    }
+
+    /// The last delivery.
+    pub(crate) fn last_given(&self) -> Given {
+        self.told().last.clone().unwrap()
     }
 
     /// The headers of the message that was delivered last.
@@ -558,7 +573,7 @@ impl Client {
 
     /// The reply-to of the last delivery.
     pub(crate) fn last_reply_to(&self) -> String {
-        self.told().last.clone().unwrap().reply_key.unwrap_or_default()
+        self.last_given().reply_key.unwrap_or_default()
     }
 
     /// Settles the `n` oldest unsettled deliveries.

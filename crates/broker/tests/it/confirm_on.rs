@@ -5,7 +5,7 @@ mod timeout;
 use crate::client::{Client, Kind, block_on, short, start};
 use broker::{Broker, QueueStat};
 use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
-use session::{Op, Outcome, Value};
+use session::{LinkId, LinkOp, Op, Outcome, Value};
 use std::sync::Arc;
 use stdx::Now;
 use testing::MemoryDisk;
@@ -162,6 +162,48 @@ fn recovering_gives_back_what_is_held_in_every_mode() {
         node.consumer.settle(4, Outcome::Accepted);
         assert_eq!(node.told(), ["ack 1..=2"]);
     }
+}
+
+#[test]
+fn links_are_refused_other_outcomes_where_a_channel_would_fail() {
+    let mut node = queue_with("ack-direct", &[]);
+    node.publisher.publish("q", &["a", "b", "c"], Kind::Transient);
+    let link = node.consumer.consume_by_credit("q", "link", false);
+    assert_eq!(node.consumer.flow(link, 0, 2, ""), ["deliver a", "deliver b"]);
+    assert_eq!(node.consumer.settle(1, Outcome::Accepted), [""; 0]);
+    assert_eq!(node.told(), ["ack 1..=1"]);
+    for outcome in [Outcome::Released, Outcome::Modified, Outcome::Rejected] {
+        let (heard, link) = match outcome {
+            Outcome::Released => (node.consumer.settle(1, outcome), link),
+            _ => {
+                let link = node.consumer.consume_by_credit("q", "link", false);
+                let heard = node.consumer.flow(link, 0, 1, "");
+                assert_eq!(heard, ["deliver b again"]);
+                (node.consumer.settle(1, outcome), link)
+            }
+        };
+        assert_eq!(heard.len(), 1);
+        assert!(
+            heard[0].contains("OutcomeRefused") && heard[0].contains("ack-direct"),
+            "{heard:?}"
+        );
+        node.consumer.ask(Op::Link(LinkOp::DetachConsumer(LinkId(link))));
+    }
+    assert_eq!(node.told(), [""; 0]);
+    // Clients of channels are on the other side now, and the other way round before.
+    let mut other = Client::connect(&node.broker);
+    assert_eq!(other.consume("q", false), ["consuming", "deliver b again", "deliver c"]);
+    other.settle(2, Outcome::Accepted);
+    assert_eq!(node.told(), ["ack 2..=3"]);
+    // What is settled by being written is confirmed then; the rest comes again.
+    let link = node.consumer.consume_by_credit("q", "settled", true);
+    node.consumer.flow(link, 0, 9, "");
+    other.disconnect();
+    node.publisher.publish("q", &["d"], Kind::Transient);
+    assert_eq!(node.consumer.wait_for(Vec::new(), 1), ["deliver d"]);
+    assert_eq!(node.told(), [""; 0]);
+    node.consumer.write_out();
+    assert_eq!(node.told(), ["ack 4..=4"]);
 }
 
 #[test]

@@ -418,6 +418,45 @@ fn alarms_hold_publishers_and_let_go_of_them() {
 }
 
 #[test]
+fn what_comes_behind_closed_windows_is_taken_up_to_a_limit() {
+    let (_disk, broker) = node();
+    let mut client = Client::connect_with_links(&broker);
+    client.declare("q", false);
+    let body = "x".repeat(16 << 20);
+    let four = [&*body; 4];
+    for _ in 0..2 {
+        broker.alarms.set(broker::Alarm::Memory, true);
+        // No queue has them, so that nothing but the limit holds the client back.
+        assert_eq!(client.publish("none", &four, Kind::Transient), [""; 0]);
+        assert_eq!(client.session().hold(), Hold::None);
+        assert_eq!(client.publish("q", &["a"], Kind::Transient), ["blocked low on memory"]);
+        assert_ne!(client.session().hold(), Hold::None);
+        broker.alarms.set(broker::Alarm::Memory, false);
+        block_on(client.session().released());
+        block_on(client.session().release_hold()).unwrap();
+        assert_eq!(client.heard(), ["unblocked"]);
+        assert_eq!(client.ask(Op::PurgeQueue { queue: short("q") }), ["purged 1"]);
+    }
+}
+
+#[test]
+fn a_queue_made_for_a_publisher_goes_with_its_channel() {
+    let (_disk, broker) = node();
+    let mut client = Client::connect_with_links(&broker);
+    let mut made = Vec::new();
+    for _ in 0..2 {
+        let heard = client.ask(Op::Link(session::LinkOp::MakeTarget)).concat();
+        let queue = &heard[heard.find("amq.dyn-").unwrap()..];
+        made.push(queue[..queue.find('"').unwrap()].to_owned());
+    }
+    let is_there = |queue: &String| broker.view().queue("/", queue).is_some();
+    assert_eq!(made.iter().filter(|it| is_there(it)).count(), 2);
+    assert_eq!(client.ask(Op::CloseChannel), ["closed"]);
+    assert_eq!(made.iter().filter(|it| is_there(it)).count(), 0);
+    client.disconnect();
+}
+
+#[test]
 fn a_large_body_leaves_no_bytes_behind() {
     let (_disk, broker) = node();
     let mut client = Client::connect(&broker);

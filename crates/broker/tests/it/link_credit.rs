@@ -3,7 +3,7 @@
 use crate::client::{Client, Kind, short, start, start_with, text, wait_until};
 use broker::{PagerOptions, StorageOptions};
 use proptest::prelude::*;
-use session::{ConsumerCredit, Op, Outcome, Value};
+use session::{ConsumerCredit, LinkId, LinkOp, Op, Outcome, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use testing::MemoryDisk;
@@ -42,6 +42,33 @@ fn a_consumer_that_settles_nothing_gets_no_more_than_its_credit_however_many_com
         assert_eq!(heard[197], format!("credit {seen}+0 of 0 drained"));
     }
     assert_eq!(client.ask_ready("q"), 0);
+}
+
+#[test]
+fn a_link_that_ends_has_failed_to_settle_in_a_classic_queue_and_not_in_a_quorum_queue() {
+    let broker = start(&Arc::new(MemoryDisk::new()));
+    let mut client = Client::connect(&broker);
+    client.declare("classic", true);
+    client.declare_with("quorum", true, &[("x-queue-type", Value::from("quorum"))]);
+    let n_failed = |queue: &str, ends_link: bool| {
+        let mut client = Client::connect(&broker);
+        client.publish(queue, &["a"], Kind::Transient);
+        let link = client.consume_by_credit(queue, "c", false);
+        assert_eq!(client.flow(link, 0, 1, ""), ["deliver a"]);
+        if ends_link {
+            client.ask(Op::Link(LinkOp::DetachConsumer(LinkId(link))));
+        } else {
+            client.disconnect();
+            client = Client::connect(&broker);
+        }
+        let again = client.consume_by_credit(queue, "d", false);
+        assert_eq!(client.flow(again, 0, 1, ""), ["deliver a again"]);
+        let n_failed = client.last_given().n_failed;
+        assert_eq!(client.settle(1, Outcome::Accepted), [""; 0]);
+        n_failed
+    };
+    assert_eq!([n_failed("classic", true), n_failed("classic", false)], [1, 1]);
+    assert_eq!([n_failed("quorum", true), n_failed("quorum", false)], [0, 1]);
 }
 
 #[test]

@@ -68,6 +68,11 @@ impl Confirms {
         }
     }
 
+    /// Whether consumers may give nothing back (`ack-direct`).
+    pub(super) fn take_nothing_back(&self) -> bool {
+        self.tracking() == UnackedTracking::Unrecorded
+    }
+
     /// The tracking of unacked messages that confirms need from the core.
     fn tracking(&self) -> UnackedTracking {
         match self.0.as_deref() {

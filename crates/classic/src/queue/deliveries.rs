@@ -368,6 +368,7 @@ impl Deliveries<'_> {
             let delivery = Delivery {
                 position: position(assigned.position),
                 redelivered: assigned.redelivered,
+                n_failed: assigned.n_failed,
                 message: &message,
                 settled_by_write: no_ack && is_held,
             };

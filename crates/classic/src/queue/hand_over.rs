@@ -102,6 +102,7 @@ impl Handing<'_> {
                 let delivery = Delivery {
                     position: position(at),
                     redelivered: false,
+                    n_failed: 0,
                     message,
                     settled_by_write: false,
                 };
@@ -198,6 +199,7 @@ impl Handing<'_> {
                 let delivery = Delivery {
                     position: position(one.assigned.position),
                     redelivered: one.assigned.redelivered,
+                    n_failed: one.assigned.n_failed,
                     message,
                     settled_by_write: settles_nothing && one.assigned.settling == AckMode::Manual,
                 };

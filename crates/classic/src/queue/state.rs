@@ -16,7 +16,7 @@ use confirm::DurabilityToken;
 use content::{Content, Durability, Paging};
 use message::Refusal;
 use meta::QueueSettings;
-use queue::{ConsumerKey, Fifo, Gone, Return};
+use queue::{ConsumerKey, CreditMode, Fifo, Gone, Return};
 use queue_type::{
     AfterDetach, Attach, AttachRefused, Count, DeleteConditions, Got, Incoming, Owner, Publishes,
     QueueRefused, RefusedItem, Settled, Wakes,
@@ -276,6 +276,9 @@ impl QueueState {
                 _ if self.membership().record_if_unrecorded(consumer, at) => {
                     settled = Settled::NotByThisMode
                 }
+                _ if self.confirms.take_nothing_back() && is_link(&self.consumers, consumer) => {
+                    settled = Settled::NotOnThisLink
+                }
                 Outcome::Modified | Outcome::Released
                     if self.given_up().drop_returned(queue, consumer, at) => {}
                 Outcome::Rejected => {
@@ -447,4 +450,9 @@ impl QueueState {
         self.fifo = Fifo::new();
         self.policy.end_rules(queue);
     }
+}
+
+/// Whether a consumer is a link of AMQP 1.0.
+fn is_link(consumers: &Consumers, consumer: ConsumerKey) -> bool {
+    consumers.get(consumer).is_some_and(|it| it.checkout.credit_mode == CreditMode::Link)
 }

@@ -32,6 +32,7 @@ fn messages_of_amqp_1_0_are_delivered_as_those_of_this_protocol() {
     let delivery = Delivery {
         position: Position(1),
         redelivered: false,
+        n_failed: 0,
         settled_by_write: false,
         message: &message,
     };
@@ -68,6 +69,7 @@ fn deliveries_are_numbered_per_channel_and_anew_after_reopening() {
     let got = Delivery {
         position: Position(9),
         redelivered: true,
+        n_failed: 0,
         settled_by_write: false,
         message: &message(b""),
     };
@@ -143,6 +145,7 @@ fn a_full_outbox_says_so_and_names_the_links_once_it_is_written() {
     let delivery = Delivery {
         position: Position(0),
         redelivered: false,
+        n_failed: 0,
         settled_by_write: false,
         message: &message,
     };

@@ -180,6 +180,7 @@ impl Talk {
                 let delivery = Delivery {
                     position,
                     redelivered: false,
+                    n_failed: 0,
                     settled_by_write: false,
                     message: &message,
                 };
@@ -215,8 +216,13 @@ impl Talk {
             form: message::BodyForm::Plain,
         };
         let position = Position(position);
-        let delivery =
-            Delivery { position, redelivered: false, settled_by_write: false, message: &message };
+        let delivery = Delivery {
+            position,
+            redelivered: false,
+            n_failed: 0,
+            settled_by_write: false,
+            message: &message,
+        };
         self.batch(|sink| {
             sink.deliver(session::LinkId(link), delivery);
         });
@@ -234,8 +240,13 @@ impl Talk {
             form: message::BodyForm::Plain,
         };
         let position = Position(position);
-        let delivery =
-            Delivery { position, redelivered: false, settled_by_write: true, message: &message };
+        let delivery = Delivery {
+            position,
+            redelivered: false,
+            n_failed: 0,
+            settled_by_write: true,
+            message: &message,
+        };
         self.batch(|sink| {
             sink.deliver(session::LinkId(link), delivery);
         });

@@ -100,8 +100,13 @@ fn a_message_got_without_acknowledgement_is_settled_by_its_write() {
     };
     let got = |position, settled_by_write| {
         let (channel, link, position) = (ChannelId(1), LinkId(4), Position(position));
-        let delivery =
-            Delivery { position, redelivered: false, settled_by_write, message: &message };
+        let delivery = Delivery {
+            position,
+            redelivered: false,
+            n_failed: 0,
+            settled_by_write,
+            message: &message,
+        };
         talk.event(Event::Got { channel, link, delivery, no_ack: settled_by_write, n_ready: 0 });
     };
     got(1, true);

@@ -113,8 +113,13 @@ fn deliver_all(link: LinkId, outbox: &dyn Outbox, paused: &Paused) {
     for position in 0..N_EACH {
         paused.wait_for(link);
         let position = Position(position);
-        let delivery =
-            Delivery { position, redelivered: false, settled_by_write: false, message: &message };
+        let delivery = Delivery {
+            position,
+            redelivered: false,
+            n_failed: 0,
+            settled_by_write: false,
+            message: &message,
+        };
         let waker = outbox.batch(&mut |sink| {
             if sink.deliver(link, delivery) == Room::Full {
                 paused.links.lock().unwrap().insert(link);

@@ -24,7 +24,10 @@ impl<'a> RequestTarget<'a> {
     fn value(&self, key: &str) -> Result<Option<ShortString>, RefusedRequest> {
         let mut pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
         let found = pairs.find(|(found, _)| *found == key);
-        found.map(|(_, value)| name(&value.replace('+', "%20"))).transpose()
+        // Queries may have more characters as they are than paths (RFC 3986, 3.4).
+        let as_in_path =
+            |value: &str| value.replace('+', "%20").replace('/', "%2F").replace('?', "%3F");
+        found.map(|(_, value)| name(&as_in_path(value))).transpose()
     }
 
     pub(super) fn binding_in_query(&self) -> Result<BindingEnds, RefusedRequest> {

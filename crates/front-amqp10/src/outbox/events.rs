@@ -61,7 +61,13 @@ impl LockedServer {
             Event::Attached { channel, link, consumer_tag, filters, .. } => {
                 self.consumer_attached(channel, link, consumer_tag, filters);
             }
-            Event::ConsumerCancelled { channel, link, .. } => self.consumer_gone(channel, link),
+            Event::ConsumerCancelled { channel, link, .. } => {
+                let fault = ProtocolFault::link(Condition::ResourceDeleted, "");
+                self.consumer_gone(channel, link, &fault);
+            }
+            Event::Link(LinkEvent::OutcomeRefused { channel, link, error }) => {
+                self.consumer_gone(channel, link, &ProtocolFault::of_refusal(error));
+            }
             Event::Link(LinkEvent::PublisherAttached { origin, link }) => {
                 self.publisher_attached(attached_key(origin), link);
             }
@@ -221,9 +227,9 @@ impl LockedServer {
     }
 
     /// The broker has ended a consumer; what it holds is given back by the next read.
-    fn consumer_gone(&mut self, channel: ChannelId, link: LinkId) {
+    fn consumer_gone(&mut self, channel: ChannelId, link: LinkId, fault: &ProtocolFault) {
         let Some(consumer) = self.consumers.remove(link) else { return };
-        self.server.broker_ends(consumer.key, &ProtocolFault::link(Condition::ResourceDeleted, ""));
+        self.server.broker_ends(consumer.key, fault);
         let channel = session_channel(channel);
         self.follow_up.push(LinkRequest::Detach { channel, link, is_closed: false });
     }

@@ -40,14 +40,17 @@ fn a_queue_that_was_made_for_a_link_is_deleted_with_it() {
     let made = AttachedLink { link: LinkId(100), source: None, target, filters: None };
     let detach = Performative::Detach(Detach { handle: 0, closed: true, error: None });
     let end = Performative::End(End { error: None });
-    for (ends, asked) in [(detach, "detach 100"), (end, "end 0")] {
+    // With its session it is the broker that deletes it.
+    for (ends, asked) in [(detach, &["delete made", "detach 100"][..]), (end, &["end 0"])] {
         let mut talk = Talk::begun();
         talk.attaches = false;
         talk.says(&Performative::Attach(Box::new(dynamic())));
         talk.front.attached(key(0), Ok(made), &mut Vec::new());
         talk.transfers(whole(0, 0), M);
         talk.says(&ends);
-        assert_eq!(talk.takes_asked()[1..], ["publish '' 'made' inline 6", "delete made", asked]);
+        let requests = talk.takes_asked();
+        assert_eq!(requests[1], "publish '' 'made' inline 6");
+        assert_eq!(requests[2..], *asked);
     }
 }
 
@@ -228,19 +231,27 @@ fn faults_of_publishers() {
 
 #[test]
 fn fields_that_change_within_a_delivery_detach_the_link() {
-    for (second, text) in [
+    for (is_settled, second, text) in [
         (
+            true,
             part(0, Some(1), false),
             "delivery-id of continuation transfer (1) differs from delivery-id on first transfer (0)",
         ),
         (
+            true,
             Transfer { settled: Some(false), ..part(0, None, false) },
             "field 'settled' of continuation transfer (false) differs from (interpreted) field 'settled' \
              on first transfer (true)",
         ),
+        (
+            false,
+            Transfer { settled: Some(true), ..part(0, None, false) },
+            "field 'settled' of continuation transfer (true) differs from (interpreted) field 'settled' \
+             on first transfer (false)",
+        ),
     ] {
         let mut talk = attached();
-        talk.transfers(Transfer { settled: Some(true), ..part(0, Some(0), true) }, b"a");
+        talk.transfers(Transfer { settled: Some(is_settled), ..part(0, Some(0), true) }, b"a");
         talk.transfers(second, b"b");
         assert_eq!(talk.hears(), [format!("detach 0 amqp:invalid-field '{text}'")]);
         assert_eq!(talk.takes_asked(), ["detach 100"]);

@@ -103,6 +103,7 @@ impl Served {
                 Delivery {
                     position: Position(position),
                     redelivered: false,
+                    n_failed: 0,
                     settled_by_write: false,
                     message: &message,
                 },

@@ -3,9 +3,11 @@
 use crate::amqp10::declare;
 use crate::site::Site;
 use amqp10::{
-    Detach, LinkTarget, Performative, Role, SourceTerminus, Symbols, TerminusDurability, ValueRef,
+    DeliveryState, Detach, Disposition, LinkTarget, Performative, Role, SerialNumber,
+    SourceTerminus, Symbols, TerminusDurability, ValueRef,
 };
-use amqp091::method::{BasicConsume, QueueDeclare};
+use amqp091::method::{BasicAck, BasicConsume, QueueDeclare};
+use amqp091::{ShortString, Table, TableRef, Value};
 use session::ConversionTotals;
 use std::sync::Arc;
 use testing::amqp10_client::{self, message_about};
@@ -232,4 +234,49 @@ async fn conversions_are_counted_by_the_consumers_protocol() {
     old.flush();
     assert!(old.message().is_some());
     assert_eq!(conversions.counts(), [3, 2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn queues_that_confirm_on_ack_direct_have_both_protocols_on_either_side() {
+    let site = Site::start_amqp10(|_| {});
+    let mut old = Client::guest(site.address);
+    old.select_confirms();
+    let mut arguments = Table::new();
+    arguments.push(ShortString::from_static("x-confirm-on"), Value::from("ack-direct"));
+    let arguments = arguments.to_bytes();
+    let arguments = TableRef::trusted(&arguments);
+    let declare = QueueDeclare { queue: b"q", arguments, ..QueueDeclare::default() };
+    assert_eq!(old.ask(1, declare), "queue.declare-ok");
+    let mut peer = Peer::begun(site.address, GUEST, "/");
+    peer.attaches(Role::Sender, "/queues/q");
+    peer.attaches(Role::Receiver, "/queues/q");
+    assert_eq!([peer.hears(), peer.hears()], ["attach Receiver", "attach Sender"]);
+    peer.gives_credit(0, 2);
+    old.put_publish("q", false, b"from 0-9-1");
+    old.flush();
+    assert_eq!(peer.hears(), "transfer 0 from 0-9-1");
+    peer.accepts(0);
+    let confirm = old.next().show();
+    assert!(confirm.starts_with("basic.ack"), "{confirm}");
+    // Another outcome ends the link, and is none.
+    peer.transfers(0, false, b"from 1.0");
+    assert_eq!(peer.hears(), "transfer 1 from 1.0");
+    peer.says(&Performative::Disposition(Disposition {
+        role: Role::Receiver,
+        first: SerialNumber::new(1),
+        last: None,
+        settled: true,
+        state: Some(DeliveryState::RELEASED),
+        batchable: false,
+    }));
+    assert_eq!(peer.hears(), "detach amqp:not-implemented");
+    peer.says(&Performative::Detach(Detach { handle: 1, closed: true, error: None }));
+    let message = loop {
+        if let Some(message) = old.get_to_ack("q") {
+            break message;
+        }
+    };
+    assert_eq!((message.body.as_slice(), message.redelivered), (b"from 1.0".as_slice(), true));
+    old.say(1, BasicAck { delivery_tag: message.tag, multiple: false });
+    assert_eq!(peer.hears(), "settled 0..=0 accepted true");
 }

@@ -40,7 +40,7 @@ impl Held {
         match (settling, tracking) {
             (AckMode::Auto, UnackedTracking::Settled) if room.is_of_link() => Self::Limited,
             (AckMode::Auto, UnackedTracking::Settled) => Self::No,
-            (AckMode::Manual, UnackedTracking::Unrecorded) => Self::Counted,
+            (AckMode::Manual, UnackedTracking::Unrecorded) if !room.is_of_link() => Self::Counted,
             (_, _) => Self::Recorded,
         }
     }

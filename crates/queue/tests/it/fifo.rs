@@ -604,10 +604,12 @@ impl Pair {
         let consumer = model.consumers.get_mut(&given.consumer).expect("it is known");
         let wished = consumer.settling;
         consumer.note_given();
+        let is_link = consumer.link.is_some();
         assert_eq!(given.settling, model.settling(wished));
         if given.settling == AckMode::Manual {
             model.hold(given.position, given.consumer);
-            if wished == AckMode::Manual && model.holding == UnackedTracking::Unrecorded {
+            let is_untold = model.holding == UnackedTracking::Unrecorded && !is_link;
+            if wished == AckMode::Manual && is_untold {
                 model.untold.insert(given.position);
             }
         }
@@ -771,4 +773,23 @@ proptest! {
             pair.compare();
         }
     }
+}
+
+#[test]
+fn failed_deliveries_are_counted_and_those_that_were_given_back_are_not() {
+    let mut fifo = Fifo::new();
+    let consumer = fifo.consumers_mut().attach_passive();
+    fifo.enqueue(2);
+    let mut take = |how| {
+        let given = fifo.take(consumer, AckMode::Manual).unwrap();
+        fifo.give_back(consumer, given.position, how, UnixMs::from_raw(0), &mut Vec::new())
+            .unwrap();
+        (given.position, given.redelivered, given.n_failed)
+    };
+    assert_eq!(take(Return::Released), (0, false, 0));
+    assert_eq!(take(Return::Failed), (0, true, 0));
+    assert_eq!(take(Return::Released), (0, true, 1));
+    assert_eq!(take(Return::Failed), (0, true, 1));
+    let given = fifo.take(consumer, AckMode::Auto).unwrap();
+    assert_eq!((given.position, given.n_failed), (0, 2));
 }

@@ -137,13 +137,15 @@ impl Turn<'_> {
                 };
                 let position = Position(next.number);
                 debug_assert!(!channel.room.is_closed(), "a message is given where there is room");
+                let n_failed = next.counts.n_failed;
+                let message = &message;
                 let delivery =
-                    Delivery { position, redelivered, settled_by_write, message: &message };
+                    Delivery { position, redelivered, n_failed, settled_by_write, message };
                 let room = sink.deliver(link, delivery);
                 if let Some(owner) = owner {
                     let position = (!settled_by_write).then_some(next.number);
                     let given = Given { redelivered, position };
-                    host.trace_delivery(queue.def(), owner, given, &message);
+                    host.trace_delivery(queue.def(), owner, given, message);
                 }
                 feed.waiting.pop_front();
                 n_given += 1;
@@ -327,9 +329,13 @@ impl Turn<'_> {
         let properties = counted.as_deref().unwrap_or(message.properties);
         let message = MessageRef { properties, ..message };
         let redelivered = is_redelivered(assigned, self.state.seen_below);
-        let position = Position(assigned.number);
-        let delivery =
-            Delivery { position, redelivered, message: &message, settled_by_write: false };
+        let delivery = Delivery {
+            position: Position(assigned.number),
+            redelivered,
+            n_failed: assigned.counts.n_failed,
+            message: &message,
+            settled_by_write: false,
+        };
         self.wakes.extend(outbox.batch(&mut |sink: &mut dyn Sink| {
             let (channel, no_ack) = (consumer.channel, consumer.is_no_ack);
             sink.event(Event::Got { channel, link, delivery, no_ack, n_ready });

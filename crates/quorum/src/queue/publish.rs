@@ -43,8 +43,9 @@ impl Turn<'_> {
             let wal = self.queue.context.wal();
             publisher.answer_when_durable(wal, &upto, sequence);
         }
-        // Nobody waits for the disk where a consumer's word counts.
-        if on_consume { DurabilityToken::default() } else { upto }
+        // Nobody waits for the disk where a consumer's word counts, but for a transaction.
+        let is_waited_for = !on_consume || messages.iter().any(|it| it.confirm.is_none());
+        if is_waited_for { upto } else { DurabilityToken::default() }
     }
 
     /// Enqueues messages, the first of which gets the number `first`.

@@ -71,11 +71,12 @@ impl Release {
     }
 
     /// Detaches the consumers and requeues the messages they hold, before anybody else gets any of these.
+    /// What was sent comes back as `how` says.
     #[must_use]
-    pub fn detach(self) -> AfterDetach {
+    pub fn detach(self, how: Return) -> AfterDetach {
         self.queue.with(|turn| {
             let consumers = self.consumers.iter().map(|(consumer, _)| *consumer);
-            let leaving: Vec<_> = consumers.map(|it| (it, take_unsent(turn, it))).collect();
+            let leaving: Vec<_> = consumers.map(|it| (it, take_unsent(turn, it, how))).collect();
             // The consumers keep their places, so that nobody takes anything before all is back, and are
             // given one message at most.
             for (consumer, _) in &leaving {
@@ -112,11 +113,11 @@ impl Turn<'_> {
 
 /// Gives a consumer that leaves nothing more. Returns what it was not sent, and how the rest of what it holds
 /// goes back: what nobody was sent has not failed.
-fn take_unsent(turn: &mut Turn<'_>, consumer: u64) -> (Vec<u64>, Return) {
+fn take_unsent(turn: &mut Turn<'_>, consumer: u64, how: Return) -> (Vec<u64>, Return) {
     let Some(feed) = turn.state.members.take_feed(consumer) else {
-        return (Vec::new(), Return::Failed);
+        return (Vec::new(), how);
     };
     let n_held = turn.state.machine.facts().held(consumer).count();
-    let how = if n_held > feed.waiting.len() { Return::Failed } else { Return::Released };
+    let how = if n_held > feed.waiting.len() { how } else { Return::Released };
     (feed.waiting.iter().map(|assigned| assigned.number).collect(), how)
 }

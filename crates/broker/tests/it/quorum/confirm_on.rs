@@ -4,7 +4,7 @@ use super::{after_crash, declare, node};
 use crate::client::{Client, Kind, at, set_policy, short, wait_until};
 use broker::Broker;
 use meta::PolicyScope;
-use session::{Flag, Op, Outcome, Value};
+use session::{Flag, LinkOp, Op, Outcome, Value};
 use std::sync::Arc;
 
 /// A publisher that waits for confirms, and somebody else.
@@ -19,6 +19,22 @@ fn clients(broker: &Arc<Broker>, arguments: &[(&'static str, Value)]) -> (Client
 
 fn n_pending(broker: &Arc<Broker>) -> u64 {
     broker.view().queue("/", "q").unwrap().pending_confirms().n
+}
+
+#[test]
+fn a_transaction_fails_if_a_queue_that_answers_itself_refuses() {
+    let (_disk, broker) = node();
+    let mut client = Client::connect(&broker);
+    let limits = [("x-max-length", Value::I32(1)), ("x-overflow", Value::from("reject-publish"))];
+    let on = [("x-confirm-on", Value::from("ack"))];
+    declare(&mut client, "q", &[&limits[..], &on[..]].concat());
+    client.ask(Op::Link(LinkOp::AttachPublisher(None)));
+    client.ask(Op::EnableTransactions);
+    client.publish("q", &["a"], Kind::Persistent);
+    assert_eq!(client.ask(Op::Commit), ["done"]);
+    client.publish("q", &["b"], Kind::Persistent);
+    let heard = client.ask(Op::Commit).concat();
+    assert!(heard.contains("a queue has refused a message"), "{heard}");
 }
 
 #[test]

@@ -87,8 +87,13 @@ async fn deliver_all(link: LinkId, outbox: Arc<ClientOutbox>, paused: Arc<Paused
     for position in 0..N_EACH {
         paused.wait_until(|links| !links.contains(&link)).await;
         let position = Position(position);
-        let delivery =
-            Delivery { position, redelivered: false, settled_by_write: false, message: &message };
+        let delivery = Delivery {
+            position,
+            redelivered: false,
+            n_failed: 0,
+            settled_by_write: false,
+            message: &message,
+        };
         let waker = outbox.batch(&mut |sink| {
             if sink.deliver(link, delivery) == Room::Full {
                 paused.links.lock().unwrap().insert(link);
@@ -162,8 +167,13 @@ async fn deliver_unacknowledged(outbox: Arc<ClientOutbox>, position: u64) {
         form: message::BodyForm::Plain,
     };
     let position = Position(position);
-    let delivery =
-        Delivery { position, redelivered: false, settled_by_write: true, message: &message };
+    let delivery = Delivery {
+        position,
+        redelivered: false,
+        n_failed: 0,
+        settled_by_write: true,
+        message: &message,
+    };
     let waker = outbox.batch(&mut |sink| {
         sink.deliver(LinkId(1), delivery);
     });

@@ -57,10 +57,8 @@ final class Transactions {
     tx.rollback();
     Message again = consumer.receive(Bench.WAIT_MILLIS);
     equal("a", again.getBody(String.class), "the first message again");
-    if (type.equals("quorum")) {
-      equal(true, again.getJMSRedelivered(), "redelivered");
-      equal(2, again.getIntProperty("JMSXDeliveryCount"), "deliveries");
-    }
+    equal(true, again.getJMSRedelivered(), "redelivered");
+    equal(2, again.getIntProperty("JMSXDeliveryCount"), "deliveries");
     equal(List.of("b", "c"), take(consumer, 2), "messages after the rollback");
     tx.commit();
     none(consumer);

@@ -6,13 +6,14 @@ mod frame_client;
 mod ledger;
 mod lives;
 mod plain_client;
+mod transactions;
 mod wire;
 mod work;
 
 use crate::harness::{Harness, expect_ok, fail};
 use crate::node::{Node, NodeOptions, journal_operations_max, some_durability};
 use broker::{Clock, StreamDurability};
-use frame_client::{FrameClient, Heard};
+use frame_client::{FrameClient, FrameLink, Heard};
 use ledger::{DEAD, Ledger, Queue, Settled, Violation};
 use meta::QueueVersion;
 use plain_client::PlainClient;

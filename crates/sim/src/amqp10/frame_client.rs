@@ -1,5 +1,6 @@
 //! A client of AMQP 1.0: one session with its windows, links with credit, and deliveries, in frames.
 
+use super::transactions::Coordination;
 use super::wire::Wire;
 use crate::harness::{Harness, fail};
 use amqp10::{
@@ -101,6 +102,7 @@ pub(super) struct FrameClient {
     pub(super) unanswered: BTreeMap<u32, (u32, u64)>,
     /// By id of the delivery: handle and message.
     pub(super) held: BTreeMap<u32, (u32, u64)>,
+    pub(super) coordination: Coordination,
 }
 
 impl FrameClient {
@@ -130,6 +132,7 @@ impl FrameClient {
             links: BTreeMap::new(),
             unanswered: BTreeMap::new(),
             held: BTreeMap::new(),
+            coordination: Coordination::default(),
         };
         let mut hello = ProtocolLayer::Sasl.header().to_vec();
         hello.extend_from_slice(&amqp10_client::init("PLAIN", b"\0guest\0guest"));
@@ -152,7 +155,7 @@ impl FrameClient {
     }
 
     /// The client sends a frame; false if the broker ends the session for that.
-    fn say(&mut self, harness: &mut Harness, performative: &Performative<'_>) -> bool {
+    pub(super) fn say(&mut self, harness: &mut Harness, performative: &Performative<'_>) -> bool {
         let mut bytes = Vec::new();
         performative.encode_frame(0, &mut bytes);
         self.wire.send(harness, &bytes)
@@ -166,8 +169,7 @@ impl FrameClient {
         role: Role,
         is_settled: bool,
     ) -> u32 {
-        let handle = self.next_handle;
-        self.next_handle += 1;
+        let handle = self.take_handle();
         let snd_settle_mode =
             if is_settled { SenderSettleMode::Settled } else { SenderSettleMode::Mixed };
         let attach = match role {
@@ -233,6 +235,39 @@ impl FrameClient {
         windows.left = windows.size;
         let (n_in, n_out) = (SerialNumber::new(windows.n_in), SerialNumber::new(windows.n_out));
         Flow::of_session(n_in, windows.size, n_out, WIDE_WINDOW)
+    }
+
+    /// A handle that no link has.
+    pub(super) const fn take_handle(&mut self) -> u32 {
+        self.next_handle += 1;
+        self.next_handle - 1
+    }
+
+    pub(super) const fn next_delivery_id(&self) -> u32 {
+        self.next_delivery_id
+    }
+
+    /// Sends a delivery in one transfer, whose answer is looked for elsewhere.
+    pub(super) fn transfer(
+        &mut self,
+        harness: &mut Harness,
+        transfer: Transfer<'_>,
+        payload: &[u8],
+    ) {
+        if let Some(link) = self.links.get_mut(&transfer.handle) {
+            (link.credit, link.count) = (link.credit - 1, link.count.wrapping_add(1));
+        }
+        let whole = amqp10_client::transfer(transfer.handle, self.next_delivery_id);
+        let transfer = Transfer { state: transfer.state, settled: Some(false), ..whole };
+        self.next_delivery_id += 1;
+        self.windows.remote = self.windows.remote.saturating_sub(1);
+        self.windows.n_out = self.windows.n_out.wrapping_add(1);
+        let mut bytes = Vec::new();
+        put_frame(&mut bytes, FrameType::Amqp, 0, |out| {
+            transfer.encode(out);
+            out.extend_from_slice(payload);
+        });
+        self.wire.send(harness, &bytes);
     }
 
     fn n_parts(&self, n_bytes: usize) -> u32 {
@@ -385,6 +420,9 @@ impl FrameClient {
     fn take_disposition(&mut self, told: &Disposition<'_>, heard: &mut Vec<Heard>) {
         if told.role == Role::Sender {
             // The answer to what was not settled at once.
+            return;
+        }
+        if self.coordination.take(told) {
             return;
         }
         let answer = match told.state {

@@ -36,7 +36,8 @@ impl Amqp10World {
             72..75 => self.detach(),
             75..84 => self.give_credit(),
             84..88 => self.open_window(),
-            88..95 => self.act_plain(),
+            88..94 => self.act_plain(),
+            94..96 => self.transact(),
             _ => self.dry(),
         }
         self.take_in();
@@ -58,7 +59,10 @@ impl Amqp10World {
         self.n_clients += 1;
     }
 
-    fn some_link(&mut self, is_wanted: impl Fn(&FrameLink) -> bool) -> Option<(usize, u32)> {
+    pub(super) fn some_link(
+        &mut self,
+        is_wanted: impl Fn(&FrameLink) -> bool,
+    ) -> Option<(usize, u32)> {
         let wanted = self.clients.iter().flat_map(|(number, client)| {
             let links = client.links.iter().filter(|(_, link)| is_wanted(link));
             links.map(|(handle, _)| (*number, *handle))
@@ -250,7 +254,7 @@ impl Amqp10World {
 const BACK: Settled = Settled::Back { has_failed: false, note: None, until_ms: 0 };
 
 /// A message with that number, and the part of it that nobody may change.
-fn message(id: u64, payload: &[u8], is_durable: bool) -> (Vec<u8>, Vec<u8>) {
+pub(super) fn message(id: u64, payload: &[u8], is_durable: bool) -> (Vec<u8>, Vec<u8>) {
     let (mut sections, mut bare) = (Vec::new(), Vec::new());
     Header { durable: Some(is_durable), ..Header::default() }.encode(&mut sections);
     put_message_annotations(&mut sections, |items| items.put_symbol("x-id", ValueRef::U64(id)));

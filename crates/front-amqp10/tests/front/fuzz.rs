@@ -8,6 +8,8 @@ use amqp10::{
 };
 use proptest::prelude::*;
 
+#[path = "../../../../fuzz/checks/address.rs"]
+mod address_checks;
 #[path = "../../../../fuzz/checks/front_amqp10.rs"]
 mod checks;
 #[path = "../../../../fuzz/checks/inputs.rs"]
@@ -25,9 +27,18 @@ fn the_corpus_holds() {
     let requests = corpus("amqp10_management");
     requests.iter().for_each(|request| management_checks::amqp10_management(request));
     assert!(requests.len() >= 6);
+    corpus("amqp10_address").iter().for_each(|address| address_checks::address(address));
 }
 
 proptest! {
+    #[test]
+    fn any_address_is_a_node_or_refused(
+        start in prop_oneof!["", "/queues/", "/exchanges/", "/queue/", "/amq/queue/", "/exchange/", "/topic/"],
+        rest in prop_oneof![".{0,40}", "[a-z%/0-9A-F]{0,30}"],
+    ) {
+        address_checks::address(format!("{start}{rest}").as_bytes());
+    }
+
     /// A committed request with a few other bytes.
     #[test]
     fn any_bytes_are_a_request_or_refused(

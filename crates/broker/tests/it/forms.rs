@@ -1,5 +1,6 @@
 //! Messages whose bodies are sections of AMQP 1.0: nobody changes those, wherever a message goes.
 
+use crate::classic_v1::want_version;
 use crate::client::{Client, Kind, at, block_on, start_set, table, text, wait_until};
 use broker::{BringingBack, Broker, BrokerOptions, Taking, UndoOptions};
 use conversion::{ReceivedBody, receive};
@@ -183,28 +184,31 @@ fn headers_exchanges_see_application_properties() {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 0, failure_persistence: None, ..ProptestConfig::default() })]
-    /// A message is delayed, dies in a queue, is purged from another and brought back; the node
-    /// ends at any of these stations.
+    /// A message is delayed, is in a queue while that is converted, dies there, is purged from another and
+    /// brought back; the node ends at any of these stations.
     #[test]
     fn a_body_stays_what_it_was_on_any_way(
         seed in any::<u8>(),
         n_bytes in prop_oneof![0..40_usize, 4_000..9_000_usize],
         kinds in [prop_oneof![Just("classic"), Just("quorum")], prop_oneof![Just("classic"), Just("quorum")]],
-        versions in [1..3_i64, 1..3_i64],
-        ends in any::<[bool; 4]>(),
+        versions in [1..3_u8, 1..3_u8],
+        ends in any::<[bool; 4]>(), is_converted in any::<bool>(),
     ) {
         let body: Vec<u8> = (0..n_bytes).map(|at| at.to_le_bytes()[0].wrapping_mul(seed)).collect();
         let mut node = Node::on(Arc::new(MemoryDisk::new()));
-        let declared = |kind: &'static str, version: i64| {
+        let declared = |kind: &'static str, version: u8| {
             let mut arguments = vec![("x-queue-type", Value::from(kind))];
-            arguments.extend((kind == "classic").then_some(("x-queue-version", Value::I64(version))));
+            arguments.extend((kind == "classic").then_some(("x-queue-version", Value::I64(version.into()))));
             arguments
         };
         let dying = [
             ("x-dead-letter-exchange", text("")),
             ("x-dead-letter-routing-key", text("last")),
         ];
-        node.client.declare_with("first", true, &[&declared(kinds[0], versions[0])[..], &dying].concat());
+        // Policies say the version of a queue that is declared without one.
+        want_version(&node.broker, versions[0]);
+        let kind = [("x-queue-type", Value::from(kinds[0]))];
+        node.client.declare_with("first", true, &[&kind[..], &dying].concat());
         node.client.declare_with("last", true, &declared(kinds[1], versions[1]));
         node.client.declare_exchange("x", "x-delayed-message", &[("x-delayed-type", text("direct"))]);
         node.client.bind("x", "first", "k");
@@ -223,6 +227,15 @@ proptest! {
         node.gets("first");
         prop_assert!(is_last(&node.client, &sent));
         node.client.settle_newest(Outcome::Released);
+        if kinds[0] == "classic" && is_converted {
+            let other = 3 - versions[0];
+            want_version(&node.broker, other);
+            // Where the node ends, the conversion is under way.
+            wait_until("the queue is converted", || {
+                let stat = node.broker.queue("/", "first").unwrap().stat();
+                ends[1] || (stat.version.number() == other && stat.conversion.is_none())
+            });
+        }
         node = end(node, 1);
         node.gets("first");
         prop_assert!(is_last(&node.client, &sent));

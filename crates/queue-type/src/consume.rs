@@ -85,7 +85,7 @@ pub enum Settled {
     /// The queue keeps no record of the messages that consumers hold, so the consumer cannot give one back,
     /// and goes on holding it.
     NotByThisMode,
-    /// As before, of a consumer that is a link of its own: the link is to end.
+    /// The same of a consumer that is a link of its own, which is to end.
     NotOnThisLink,
 }
 

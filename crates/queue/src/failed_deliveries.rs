@@ -9,7 +9,7 @@ use crate::positions::{PositionRange, PositionSet};
 pub(crate) struct FailedDeliveries(Option<Box<Tally>>);
 
 impl FailedDeliveries {
-    /// One failed delivery of each of these messages.
+    /// A failed delivery of each of these messages.
     pub(crate) fn ones(positions: &PositionSet) -> Self {
         Self((!positions.is_empty()).then(|| Box::new(Tally::ones(positions))))
     }

@@ -29,7 +29,7 @@ impl LinkRequests<'_> {
             LinkOp::AttachDeclared(node) => self.attach_declared(control, node).await,
             LinkOp::MakeTarget => {
                 let made = self.make_queue(control, false).await?.queue;
-                // Those that have gone with their links are not kept in mind.
+                // Queues that have gone with their links are not kept in mind.
                 let view = &self.client.access.view;
                 self.links.made.retain(|(_, made)| view.queue_by_id(*made).is_some());
                 self.links.made.extend(made.map(|made| (control.channel, made.id())));

@@ -122,7 +122,7 @@ pub struct Connection {
     interrupts: Mutex<Interrupts>,
     kick: Notify,
     /// Links on which the client publishes, of one whose links are requests of their own.
-    pub n_publisher_links: AtomicU64,
+    pub n_publisher_links: AtomicU32,
 }
 
 /// The reasons for interrupting a connection's task.
@@ -477,7 +477,7 @@ impl Connections {
             held: Held::default(),
             interrupts: Mutex::default(),
             kick: Notify::new(),
-            n_publisher_links: AtomicU64::new(0),
+            n_publisher_links: AtomicU32::new(0),
         });
         *stdx::lock(&self.n_by_protocol).entry(connection.identity.protocol).or_default() += 1;
         stdx::lock(&self.by_id).insert(id, Arc::clone(&connection));

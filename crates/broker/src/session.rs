@@ -20,6 +20,7 @@ mod management;
 mod named;
 mod properties;
 mod publish;
+mod publisher_links;
 mod read_source;
 mod route_cache;
 mod routing;
@@ -117,8 +118,7 @@ impl Session {
         let turn = Turn::new(outbox, Arc::clone(&broker.classic.services));
         let access = Access::new(broker, connection, view);
         let publishing = Publishing::new(&access);
-        let client =
-            Client { forgiven_bytes: 0, access, channels: Channels::default(), turn, confirms };
+        let client = Client { access, channels: Channels::default(), turn, confirms };
         if client.access.connection.identity.has_windows() {
             tell_alarms(&client);
         }
@@ -155,8 +155,10 @@ impl Session {
             return Ok(());
         }
         stdx::walk::step("submit");
-        if self.client.forgiven_bytes > 0 && !self.client.access.broker.alarms.any() {
-            self.client.forgiven_bytes = 0;
+        if let Some(publishers) = &mut self.links.publishers
+            && !self.client.access.broker.alarms.any()
+        {
+            publishers.forget_forgiven();
         }
         let result = self.run_requests(input, requests).await;
         self.streams.resume_credited();
@@ -203,7 +205,7 @@ impl Session {
         let mut n_done = requests.len();
         for (index, request) in requests.iter().enumerate() {
             match request {
-                request if self.client.is_stopped(request) => {
+                request if is_stopped(&self.client, &mut self.links, request) => {
                     self.flush_before(index, input, requests).await;
                     n_done = index;
                     break;
@@ -521,4 +523,10 @@ enum Handled {
     Answered,
     /// The connection is over.
     Closed,
+}
+
+/// Whether an alarm keeps the client from publishing this.
+#[inline]
+fn is_stopped(client: &Client, links: &mut Links, request: &Request) -> bool {
+    client.is_stopped(links.publishers.as_deref_mut(), request)
 }

@@ -183,7 +183,7 @@ impl Clients {
                     continue;
                 }
                 identity if identity.protocol == AMQP10 => {
-                    amqp10.n_links += one.n_publisher_links.load(Ordering::Relaxed);
+                    amqp10.n_links += u64::from(one.n_publisher_links.load(Ordering::Relaxed));
                     amqp10.n_links += channels.n_consumers - n_consumers_before;
                     &mut *amqp10
                 }

@@ -3,6 +3,7 @@
 use super::access::{Access, text};
 use super::channels::Channels;
 use super::limits;
+use super::publisher_links::PublisherLinks;
 use super::turn::Turn;
 use super::{Handled, Stop};
 use crate::connections::RouteTally;
@@ -18,14 +19,8 @@ use session::{
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes of messages that a client with windows may publish during alarms; further ones are left in its
-/// socket, with all that comes behind them, until the alarms have cleared.
-const FORGIVEN_BYTES_MAX: u64 = 64 * 1024 * 1024;
-
 /// The parts of a session that all of its requests need.
 pub(super) struct Client {
-    /// Bytes of messages that came behind an alarm which closes windows, of a client that has some.
-    pub(super) forgiven_bytes: u64,
     pub(super) access: Access,
     pub(super) channels: Channels,
     pub(super) turn: Turn,
@@ -120,22 +115,21 @@ impl Client {
 
     /// Whether an alarm keeps the client from publishing this.
     #[inline]
-    pub(super) fn is_stopped(&mut self, request: &Request) -> bool {
+    pub(super) fn is_stopped(
+        &self,
+        publishers: Option<&mut PublisherLinks>,
+        request: &Request,
+    ) -> bool {
         let alarms = &self.access.broker.alarms;
         match request {
-            Request::Publish(publish) => alarms.any() && !self.is_forgiven(publish),
+            Request::Publish(publish) => {
+                alarms.any() && !publishers.is_some_and(|it| it.forgives(publish))
+            }
             Request::Append(_) => alarms.stops_streams(),
             Request::Settle(_) | Request::Credit(_) | Request::Flow(_) | Request::Control(_) => {
                 false
             }
         }
-    }
-
-    /// Whether a message is taken during an alarm: it may have been on its way when windows were closed.
-    #[cold]
-    fn is_forgiven(&mut self, publish: &Publish) -> bool {
-        self.forgiven_bytes += publish.content.n_bytes();
-        self.access.connection.identity.has_windows() && self.forgiven_bytes <= FORGIVEN_BYTES_MAX
     }
 
     /// Tells the client that a request is refused, which ends nothing here.

@@ -31,8 +31,9 @@ impl LinkRequests<'_> {
                 let made = self.make_queue(control, false).await?.queue;
                 // Queues that have gone with their links are not kept in mind.
                 let view = &self.client.access.view;
-                self.links.made.retain(|(_, made)| view.queue_by_id(*made).is_some());
-                self.links.made.extend(made.map(|made| (control.channel, made.id())));
+                let publishers = self.links.publishers.get_or_insert_default();
+                publishers.made.retain(|(_, made)| view.queue_by_id(*made).is_some());
+                publishers.made.extend(made.map(|made| (control.channel, made.id())));
                 self.attach_publisher(control, None)
             }
             LinkOp::AttachTemporary(consume) => self.attach_temporary(control, consume).await,
@@ -40,8 +41,10 @@ impl LinkRequests<'_> {
             LinkOp::ReviewRights(targets) => self.review_rights(control.channel, targets),
             LinkOp::DetachConsumer(link) => {
                 self.client.end_replies(control.channel, |it| it.link == *link);
-                self.links.publishers.remove(link);
-                tell_publishers(self.links, self.client);
+                if let Some(publishers) = &mut self.links.publishers {
+                    publishers.attached.remove(link);
+                    tell_publishers(publishers, self.client);
+                }
                 self.end_link(*link).await;
                 Ok(Handled::Answered)
             }
@@ -74,9 +77,9 @@ impl LinkRequests<'_> {
         let origin = control.origin;
         target.into_iter().try_for_each(|it| check_target(self.client, it))?;
         let link = self.links.next_id();
-        self.links.has_publishers = true;
-        self.links.publishers.insert(link, control.channel);
-        tell_publishers(self.links, self.client);
+        let publishers = self.links.publishers.get_or_insert_default();
+        publishers.attached.insert(link, control.channel);
+        tell_publishers(publishers, self.client);
         self.client.turn.answer(Event::Link(LinkEvent::PublisherAttached { origin, link }))
     }
 
@@ -252,7 +255,7 @@ pub(super) fn refuse_publish(
     error: Error,
 ) -> Result<(), Error> {
     let channel = publish.channel;
-    if links.has_publishers
+    if links.publishers.is_some()
         && ends_link_alone(error.kind)
         && let Some(tx) = client.channels.get_mut(channel).and_then(|it| it.tx.as_mut())
     {
@@ -260,7 +263,7 @@ pub(super) fn refuse_publish(
         return Ok(());
     }
     let number = client.channels.get(channel).and_then(|channel| channel.last_sequence);
-    let number = number.filter(|_| links.has_publishers && ends_link_alone(error.kind));
+    let number = number.filter(|_| links.publishers.is_some() && ends_link_alone(error.kind));
     let Some(number) = number else { return Err(error) };
     let error = if error.kind == ErrorKind::InternalExchange {
         let exchange = String::from_utf8_lossy(address_of(publish, input).0);

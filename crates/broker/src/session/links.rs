@@ -4,15 +4,15 @@ use super::Handled;
 use super::access::Access;
 use super::channels::{Channel, Channels, Tx};
 use super::client::Client;
+use super::publisher_links::PublisherLinks;
 use super::turn::Turn;
 use crate::broker::ConsumerName;
 use control::slices::SLICE;
-use meta::QueueId;
 use queue::Return;
 use queue_type::{AfterDetach, Tally};
 use queues::{LinkRef, ReleaseRef};
 use session::{ChannelId, CreditRequest, Error, Event, LinkId, MethodTag, Request};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use trace::events::EventHeaders;
@@ -28,12 +28,8 @@ pub(super) const SETTLES_AT_ONCE: usize = 4096;
 pub(super) struct Links {
     links: HashMap<LinkId, Entry>,
     last: u64,
-    /// Whether publishers are attached as links, which are told of refused publishes.
-    pub(super) has_publishers: bool,
-    /// The publishers that are attached so, and their channels.
-    pub(super) publishers: BTreeMap<LinkId, ChannelId>,
-    /// Queues that were made for publishers' links, with the channels that they go with.
-    pub(super) made: Vec<(ChannelId, QueueId)>,
+    /// Publishers, if the client attaches them as links.
+    pub(super) publishers: Option<Box<PublisherLinks>>,
 }
 
 #[derive(Debug)]
@@ -168,11 +164,13 @@ impl Links {
 
     /// Releases the links of a closed channel: its consumers go, its unacked messages return to their queues.
     pub(super) async fn release(&mut self, client: &mut Client, id: ChannelId, closed: &Channel) {
-        for (_, made) in self.made.extract_if(.., |(channel, _)| *channel == id) {
-            client.access.broker.changes().drop_queue(made).await;
+        if let Some(publishers) = &mut self.publishers {
+            for (_, made) in publishers.made.extract_if(.., |(channel, _)| *channel == id) {
+                client.access.broker.changes().drop_queue(made).await;
+            }
+            publishers.attached.retain(|_, channel| *channel != id);
+            tell_publishers(publishers, client);
         }
-        self.publishers.retain(|_, channel| *channel != id);
-        tell_publishers(self, client);
         for (consumer_tag, link) in &closed.consumers {
             if let Some(link) = self.get(*link) {
                 let consumer = ConsumerName { queue: &link.def().name, tag: consumer_tag };
@@ -203,8 +201,8 @@ impl Links {
 }
 
 /// Says how many publishers are attached as links.
-pub(super) fn tell_publishers(links: &Links, client: &Client) {
-    let n = links.publishers.len() as u64;
+pub(super) fn tell_publishers(publishers: &PublisherLinks, client: &Client) {
+    let n = u32::try_from(publishers.attached.len()).unwrap_or(u32::MAX);
     client.access.connection.n_publisher_links.store(n, Ordering::Relaxed);
 }
 

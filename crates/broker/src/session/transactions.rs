@@ -116,7 +116,7 @@ impl Transactions {
         }
         publishing.until_loaded(&mut client.turn).await;
         let awaited = publishing.put_batch_in(client, &ReadInput::NONE, &tx.publishes).await;
-        let is_refused = links.has_publishers && publishing.is_any_refused();
+        let is_refused = links.publishers.is_some() && publishing.is_any_refused();
         publishing.clear();
         client.turn.drop_all(tx.publishes).await;
         let mut settles = tx.settles;
@@ -171,7 +171,7 @@ async fn prepare(
     for (index, request) in tx.publishes.iter().enumerate() {
         if let Request::Publish(publish) = request {
             publishing.prepare(client, index, publish, ReadInput::NONE)?;
-            if links.has_publishers && publish.mandatory && publishing.is_last_nowhere() {
+            if links.publishers.is_some() && publish.mandatory && publishing.is_last_nowhere() {
                 return Err(lost("no queue takes a message"));
             }
         }

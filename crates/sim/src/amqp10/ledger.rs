@@ -154,7 +154,7 @@ impl Ledger {
         if !place.is_found && (is_again != (place.n_given > 0)) && !(is_again && is_unsure) {
             return wrong("has a wrong mark");
         }
-        let n_wanted = if is_quorum { place.n_failed } else { 0 };
+        let n_wanted = place.n_failed;
         let is_counted = n_failed.is_none_or(|n| n == n_wanted || (is_unsure && n > n_wanted));
         if !place.is_found && queue != DEAD && !is_counted {
             return wrong("failed as often as this");

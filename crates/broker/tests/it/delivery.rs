@@ -422,6 +422,7 @@ fn what_comes_behind_closed_windows_is_taken_up_to_a_limit() {
     let (_disk, broker) = node();
     let mut client = Client::connect_with_links(&broker);
     client.declare("q", false);
+    client.ask(Op::Link(session::LinkOp::AttachPublisher(None)));
     let body = "x".repeat(16 << 20);
     let four = [&*body; 4];
     for _ in 0..2 {

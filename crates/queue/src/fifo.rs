@@ -1,7 +1,7 @@
 use crate::consumers::{AckMode, Consumer, Consumers};
 use crate::delivery_counts::Return;
 use crate::key::ConsumerKey;
-use crate::messages::{Messages, Popped};
+use crate::messages::Messages;
 use crate::positions::{PositionRange, PositionSet};
 use crate::queue_policy::{Gone, MessageAttrs, QueuePolicy, Reason, RecoveredMessages};
 use crate::round::Round;
@@ -34,8 +34,6 @@ pub struct Assigned {
     pub position: u64,
     /// Whether a consumer had the message before.
     pub redelivered: bool,
-    /// Deliveries of the message before this one that failed.
-    pub n_failed: u32,
     /// Whether the message is gone from the queue by the delivery (`Auto`) or held.
     pub settling: AckMode,
 }
@@ -177,9 +175,9 @@ impl Fifo {
         let Self { messages, consumers } = self;
         let consumer = consumers.next()?;
         let wished = || consumers.get(consumer).map_or(AckMode::Auto, Consumer::settling);
-        let popped = messages.pop(wished)?;
-        let settling = consumers.served(consumer, popped.position);
-        Some(assigned(messages, consumer, popped, settling))
+        let (position, redelivered) = messages.pop(wished)?;
+        let settling = consumers.served(consumer, position);
+        Some(Assigned { consumer, position, redelivered, settling })
     }
 
     /// Gives the next message of a round: the consumer keeps its turn until it has had its part, or has no
@@ -188,9 +186,9 @@ impl Fifo {
         let Self { messages, consumers } = self;
         let consumer = consumers.next()?;
         let wished = || consumers.get(consumer).map_or(AckMode::Auto, Consumer::settling);
-        let popped = messages.pop(wished)?;
-        let settling = consumers.served_in_turn(consumer, popped.position, round);
-        Some(assigned(messages, consumer, popped, settling))
+        let (position, redelivered) = messages.pop(wished)?;
+        let settling = consumers.served_in_turn(consumer, position, round);
+        Some(Assigned { consumer, position, redelivered, settling })
     }
 
     /// Gives the next message to `consumer` whatever its credit (`basic.get`).
@@ -198,11 +196,11 @@ impl Fifo {
         let Self { messages, consumers } = self;
         let settling = consumers.settling(settling);
         consumers.get(consumer)?;
-        let popped = messages.pop(|| settling)?;
+        let (position, redelivered) = messages.pop(|| settling)?;
         if settling == AckMode::Manual {
-            consumers.hold(consumer, popped.position);
+            consumers.hold(consumer, position);
         }
-        Some(assigned(messages, consumer, popped, settling))
+        Some(Assigned { consumer, position, redelivered, settling })
     }
 
     /// Settles `position`, which the consumer is done with: the message is gone from the queue.
@@ -285,16 +283,7 @@ impl Fifo {
     }
 }
 
-#[inline]
-fn assigned(
-    messages: &mut Messages,
-    consumer: ConsumerKey,
-    popped: Popped,
-    settling: AckMode,
-) -> Assigned {
-    let Popped { position, redelivered, n_failed } = popped;
-    if redelivered && settling == AckMode::Auto {
-        messages.failed.forget(position);
-    }
-    Assigned { consumer, position, redelivered, n_failed, settling }
+/// Forgets the failed deliveries of a message that is gone by its delivery.
+pub fn forget_failed(fifo: &mut Fifo, position: u64) {
+    fifo.messages.failed.forget(position);
 }

@@ -20,16 +20,6 @@ pub struct Messages {
     policy: Option<Box<PolicyState>>,
 }
 
-/// A message that was taken out to be given to a consumer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Popped {
-    pub(crate) position: u64,
-    /// Whether a consumer had it before.
-    pub(crate) redelivered: bool,
-    /// Deliveries before this one that failed.
-    pub(crate) n_failed: u32,
-}
-
 impl Messages {
     /// Number of messages that a consumer could get now.
     #[inline]
@@ -145,17 +135,17 @@ impl Messages {
         self.policy.as_deref_mut()
     }
 
-    /// Takes out the next message, to be settled as `settling` says.
+    /// Takes out the next message, to be settled as `settling` says; returns whether a consumer had it
+    /// before.
     #[inline(always)]
-    pub(crate) fn pop(&mut self, settling: impl FnOnce() -> AckMode) -> Option<Popped> {
+    pub(crate) fn pop(&mut self, settling: impl FnOnce() -> AckMode) -> Option<(u64, bool)> {
         let position = match &mut self.policy {
             None => self.ready.pop_first()?,
             Some(policy) => policy.pop_next(settling())?,
         };
         debug_assert!(position < self.next_position, "a ready message was put in");
         let redelivered = !self.redelivered.is_empty() && self.redelivered.remove(position);
-        let n_failed = if redelivered { n_failed(self, position) } else { 0 };
-        Some(Popped { position, redelivered, n_failed })
+        Some((position, redelivered))
     }
 
     /// Forgets a message that was held and is gone.
@@ -313,7 +303,8 @@ impl Messages {
 
 /// Deliveries of a message that failed: as many as the queue's policy counts, if it does.
 #[cold]
-fn n_failed(messages: &Messages, position: u64) -> u32 {
+#[must_use]
+pub fn n_failed(messages: &Messages, position: u64) -> u32 {
     let counting = messages.policy().map(PolicyState::returns).filter(|it| it.is_counting());
     counting.map_or_else(|| messages.failed.of(position), |it| it.of(position).n_failed)
 }
@@ -327,12 +318,12 @@ mod tests {
         let failing = || {
             let mut messages = Messages::default();
             messages.push(2);
-            let held = messages.pop(|| AckMode::Manual).unwrap().position;
+            let (held, _) = messages.pop(|| AckMode::Manual).unwrap();
             messages.come_back(held, Return::Failed, UnixMs::from_raw(0), &mut Vec::new());
             messages
         };
         let mut messages = failing();
-        assert_eq!(messages.pop(|| AckMode::Manual).unwrap().n_failed, 1);
+        assert_eq!(n_failed(&messages, 0), 1);
         messages.forget(0);
         assert!(messages.failed.is_empty());
         let mut messages = failing();
@@ -344,7 +335,6 @@ mod tests {
         // A consumer may have failed with what it had seen before a restart.
         let mut messages = failing();
         messages.restored(2, 2, &PositionSet::new());
-        let counts = [0, 1].map(|_| messages.pop(|| AckMode::Manual).unwrap().n_failed);
-        assert_eq!(counts, [1, 1]);
+        assert_eq!([0, 1].map(|position| n_failed(&messages, position)), [1, 1]);
     }
 }

@@ -3,7 +3,7 @@
 
 use super::confirm_on::Confirms;
 use super::consumers::Consumers;
-use super::hand_over::{Assignment, HandOver, Handing};
+use super::hand_over::{Assignment, HandOver, Handing, n_failed_of};
 use super::policy::{Arrivals, Policy, with_counts};
 use super::unfit::{Next, NextHeader};
 use super::{Queue, position};
@@ -368,13 +368,16 @@ impl Deliveries<'_> {
             let delivery = Delivery {
                 position: position(assigned.position),
                 redelivered: assigned.redelivered,
-                n_failed: assigned.n_failed,
+                n_failed: n_failed_of(self.fifo, assigned),
                 message: &message,
                 settled_by_write: no_ack && is_held,
             };
             wakes.extend(outbox.batch(&mut |sink: &mut dyn Sink| {
                 sink.event(Event::Got { channel, link, delivery, no_ack, n_ready });
             }));
+        }
+        if assigned.redelivered && !is_held {
+            queue::forget_failed(self.fifo, assigned.position);
         }
         if queue.services.host.is_traced()
             && let Lookup::Here(message) = self.content.backlog.get(assigned.position)

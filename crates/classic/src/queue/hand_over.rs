@@ -162,6 +162,9 @@ impl Handing<'_> {
                 continue;
             }
             n_auto += 1;
+            if one.assigned.redelivered {
+                queue::forget_failed(self.fifo, one.assigned.position);
+            }
             if one.incoming.is_none() {
                 self.content.release(queue.pool(), one.assigned.position);
             }
@@ -199,7 +202,7 @@ impl Handing<'_> {
                 let delivery = Delivery {
                     position: position(one.assigned.position),
                     redelivered: one.assigned.redelivered,
-                    n_failed: one.assigned.n_failed,
+                    n_failed: n_failed_of(fifo, one.assigned),
                     message,
                     settled_by_write: settles_nothing && one.assigned.settling == AckMode::Manual,
                 };
@@ -244,4 +247,10 @@ impl Handing<'_> {
             }
         }
     }
+}
+
+/// Deliveries of an assigned message before this one that failed.
+#[inline]
+pub(super) fn n_failed_of(fifo: &Fifo, assigned: Assigned) -> u32 {
+    if assigned.redelivered { queue::n_failed(fifo.messages(), assigned.position) } else { 0 }
 }

@@ -37,25 +37,8 @@ pub fn put_percent_decoded(quoted: &str, out: &mut Vec<u8>) -> Option<()> {
 
 /// Whether a character of a path's part stands for itself (RFC 3986, 3.3: `pchar`). Characters beyond ASCII
 /// do so too: there are clients that encode none of these.
-const fn is_plain(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || !byte.is_ascii()
-        || matches!(
-            byte,
-            b'-' | b'.'
-                | b'_'
-                | b'~'
-                | b'!'
-                | b'$'
-                | b'&'
-                | b'\''
-                | b'('
-                | b')'
-                | b'*'
-                | b'+'
-                | b','
-        )
-        || matches!(byte, b';' | b'=' | b':' | b'@')
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || !byte.is_ascii() || b"-._~!$&'()*+,;=:@".contains(&byte)
 }
 
 /// Appends a name as a part of an address: all but letters, digits and `-._~` is encoded.

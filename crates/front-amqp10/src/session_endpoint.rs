@@ -69,7 +69,7 @@ pub(crate) struct SessionEndpoint {
     n_published: u64,
     unanswered: UnansweredPublishes,
     /// Notes about unanswered deliveries of links without a target.
-    settled_tags: NumberedEntries<AnonymousNote>,
+    anonymous_notes: NumberedEntries<AnonymousNote>,
     pub(crate) outcomes: OutcomeRuns,
     pub(crate) waiting: WaitingOutputs,
     names: LinkNames,
@@ -97,7 +97,7 @@ impl SessionEndpoint {
             unsettled: UnsettledDeliveries::default(),
             n_published: 0,
             unanswered: UnansweredPublishes::default(),
-            settled_tags: NumberedEntries::default(),
+            anonymous_notes: NumberedEntries::default(),
             outcomes: OutcomeRuns::default(),
             waiting: WaitingOutputs::default(),
             names: LinkNames::default(),

@@ -85,7 +85,7 @@ pub enum Settled {
     /// The queue keeps no record of the messages that consumers hold, so the consumer cannot give one back,
     /// and goes on holding it.
     NotByThisMode,
-    /// The same of a consumer that is a link of its own, which is to end.
+    /// A link cannot give one back for the same reason, and is to end.
     NotOnThisLink,
 }
 

@@ -56,9 +56,9 @@ impl SessionEndpoint {
         self.n_published += 1;
         self.unanswered.push(self.n_published, PublishOrigin { handle, link, id });
         if let Some(tag) = tag {
-            self.settled_tags.push(self.n_published, AnonymousNote::Tag(tag));
+            self.anonymous_notes.push(self.n_published, AnonymousNote::Tag(tag));
         } else if names_topic {
-            self.settled_tags.push(self.n_published, AnonymousNote::Topic);
+            self.anonymous_notes.push(self.n_published, AnonymousNote::Topic);
         }
         io.requests.push(LinkRequest::Publish(publish));
         Ok(())
@@ -73,7 +73,7 @@ impl SessionEndpoint {
     ) -> Result<(), ProtocolFault> {
         let (mut refused, mut tag) = (None, None);
         self.unanswered.take_range(number, number, |publish, _| refused = Some(publish));
-        self.settled_tags.take_range(number, number, |_, note| match note {
+        self.anonymous_notes.take_range(number, number, |_, note| match note {
             AnonymousNote::Tag(it) => tag = Some(it),
             AnonymousNote::Topic => {}
         });
@@ -106,9 +106,9 @@ impl SessionEndpoint {
         answer: Confirmation<'_>,
     ) {
         let mut first = first;
-        if !self.settled_tags.is_empty() {
+        if !self.anonymous_notes.is_empty() {
             let mut topics = Vec::new();
-            self.settled_tags.take_range(first, last, |number, note| {
+            self.anonymous_notes.take_range(first, last, |number, note| {
                 if answer == Confirmation::Unroutable && matches!(note, AnonymousNote::Topic) {
                     topics.push(number);
                 }

@@ -60,6 +60,11 @@ impl WholeTransfer {
         self.transfer(self.tag.map(u32::to_be_bytes).as_ref()).encode(out);
     }
 
+    #[expect(
+        clippy::inline_always,
+        reason = "a struct that is copied whole just after it was filled in stalls"
+    )]
+    #[inline(always)]
     fn transfer<'t>(&self, tag: Option<&'t [u8; 4]>) -> Transfer<'t> {
         Transfer {
             delivery_id: Some(self.delivery_id),
@@ -123,14 +128,22 @@ pub(crate) fn read_usual(body: &[u8]) -> Option<(Performative<'_>, &[u8])> {
 
 /// The transfer that a frame's body begins with, and the payload behind it, as [`Performative::decode`] reads
 /// them; none if they are not in the form that nearly all peers write.
-#[inline]
+#[expect(
+    clippy::inline_always,
+    reason = "a struct that is copied whole just after it was filled in stalls"
+)]
+#[inline(always)]
 #[must_use]
 pub fn usual_transfer(body: &[u8]) -> Option<(Transfer<'_>, &[u8])> {
     let UsualList { code, n_fields, fields, payload } = UsualList::read(body)?;
     Some((read_transfer((code == TRANSFER).then_some(n_fields)?, fields)?, payload))
 }
 
-#[inline]
+#[expect(
+    clippy::inline_always,
+    reason = "a struct that is copied whole just after it was filled in stalls"
+)]
+#[inline(always)]
 fn read_transfer(n_fields: u8, fields: &[u8]) -> Option<Transfer<'_>> {
     let (handle, fields) = number(fields)?;
     let (id, fields) = number(fields)?;

@@ -266,11 +266,8 @@ impl ClientConnection {
                 requests.push(control(channel, op));
             }
             LinkRequest::Topic { channel, op } => requests.push(control(channel, Op::Topic(op))),
-            LinkRequest::Publish(publish) => {
-                let channel = broker_channel(publish.channel);
-                requests.push(Request::Publish(Publish { channel, ..publish }));
-            }
-            LinkRequest::Settle(settle) => requests.push(settled(settle)),
+            LinkRequest::Publish(publish) => put_of_session(Request::Publish(publish), requests),
+            LinkRequest::Settle(settle) => put_of_session(Request::Settle(settle), requests),
             LinkRequest::Modify { channel, modification } => {
                 requests.push(control(channel, Op::Modify(*modification)));
             }
@@ -453,8 +450,17 @@ fn answered_control(channel: ChannelId, origin: MethodTag, op: Op) -> Request {
     Request::Control(Box::new(Control { channel, origin, nowait: false, refusal, op }))
 }
 
-fn settled(settle: Settle) -> Request {
-    Request::Settle(Settle { channel: broker_channel(settle.channel), ..settle })
+/// Appends a publish or a settlement of a session. Its channel is set where it lies: a request that is copied
+/// just after a field was changed stalls.
+#[inline]
+fn put_of_session(request: Request, requests: &mut Vec<Request>) {
+    requests.push(request);
+    if let Some(
+        Request::Publish(Publish { channel, .. }) | Request::Settle(Settle { channel, .. }),
+    ) = requests.last_mut()
+    {
+        *channel = broker_channel(*channel);
+    }
 }
 
 /// A map of names as a table; values that are no words or numbers are left out.

@@ -6,9 +6,7 @@ use amqp10::{
     SenderSettleMode, SerialNumber, Transfer,
 };
 use bytes::Bytes;
-use session::{
-    Content, LinkId, ListedLink, OwnedContent, PublishTarget, REPLY_QUEUES, ShortString, Span,
-};
+use session::{LinkId, ListedLink, PublishTarget, REPLY_QUEUES, ShortString, Span};
 use std::borrow::Cow;
 
 /// The deliveries that a publisher may send at first before it gets more credit. COMPAT: RabbitMQ's.
@@ -28,8 +26,8 @@ pub(crate) struct ReceivedMessage {
     pub(crate) id: SerialNumber,
     /// Whether the client wants no answer.
     pub(crate) is_settled: bool,
-    /// The sections of the message as they came, in the input of the read or gathered from several.
-    pub(crate) content: Content,
+    /// The sections of the message, if they came in several transfers; else the payload is all of it.
+    pub(crate) gathered: Option<Bytes>,
     /// The client's name for a delivery that came in several transfers on a link without a target.
     pub(crate) tag: Option<KeptTag>,
     /// Whether the message is part of a transaction.
@@ -112,17 +110,22 @@ pub(crate) struct IncomingLimits<'c> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Payload<'a> {
     pub(crate) bytes: &'a [u8],
-    pub(crate) span: Span,
+    /// The place of its first byte.
+    pub(crate) start: u32,
 }
 
 impl<'a> Payload<'a> {
     /// The bytes of a message whose last transfer this is the payload of.
     #[inline]
-    pub(crate) fn whole(self, content: &'a Content) -> &'a [u8] {
-        match content {
-            Content::Inline(_) => self.bytes,
-            Content::Owned(owned) => &owned.body,
-        }
+    pub(crate) fn whole(self, gathered: Option<&'a Bytes>) -> &'a [u8] {
+        gathered.map_or(self.bytes, |gathered| gathered)
+    }
+
+    /// The place of the bytes behind the first `skipped`.
+    #[inline]
+    pub(crate) fn span_from(self, skipped: usize) -> Span {
+        let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Span { start: self.start + narrow(skipped), len: narrow(self.bytes.len() - skipped) }
     }
 }
 
@@ -163,7 +166,11 @@ impl IncomingLink {
     }
 
     /// Takes a transfer; returns the message if this was all of it or the last part.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a struct that is copied whole just after it was filled in stalls"
+    )]
+    #[inline(always)]
     pub(crate) fn receive(
         &mut self,
         transfer: &Transfer<'_>,
@@ -192,8 +199,7 @@ impl IncomingLink {
             return self.append(payload, limits).map(|()| None);
         }
         self.n_unanswered += 1;
-        let content = Content::Inline(payload.span);
-        Ok(Some(ReceivedMessage { id, is_settled, content, tag: None, is_transactional }))
+        Ok(Some(ReceivedMessage { id, is_settled, gathered: None, tag: None, is_transactional }))
     }
 
     fn check_first(&self, transfer: &Transfer<'_>, is_settled: bool) -> Result<(), ProtocolFault> {
@@ -274,9 +280,8 @@ impl IncomingLink {
             self.partial.take()?;
         *unfinished_bytes -= message.len();
         self.n_unanswered += 1;
-        let owned = OwnedContent { head: Bytes::new(), body: Bytes::from(message) };
-        let content = Content::Owned(Box::new(owned));
-        Some(ReceivedMessage { id, is_settled, content, tag, is_transactional })
+        let gathered = Some(Bytes::from(message));
+        Some(ReceivedMessage { id, is_settled, gathered, tag, is_transactional })
     }
 
     /// Drops what has arrived of a delivery.

@@ -9,7 +9,6 @@ use crate::requests::LinkRequest;
 use crate::settings::ConnectionSettings;
 use amqp10::{Close, FRAME_BYTES_MIN_MAX, Open, Performative};
 use edge::{CloseMode, Step};
-use session::Span;
 use std::sync::Arc;
 
 /// The largest frame before the connection is open, in bytes. COMPAT: RabbitMQ's.
@@ -172,9 +171,7 @@ impl<'a> InputReading<'a> {
     /// The payload that the frame ends with which was read last.
     #[inline]
     pub(crate) fn payload<'p>(&self, bytes: &'p [u8]) -> Payload<'p> {
-        let short = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let (start, len) = (short(self.at - bytes.len()), short(bytes.len()));
-        Payload { bytes, span: Span { start, len } }
+        Payload { bytes, start: u32::try_from(self.at - bytes.len()).unwrap_or(u32::MAX) }
     }
 
     /// Waits for the rest of this frame.

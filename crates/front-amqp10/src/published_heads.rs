@@ -65,7 +65,11 @@ struct ReadHead {
 }
 
 impl ReadHead {
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a struct that is copied whole just after it was filled in stalls"
+    )]
+    #[inline(always)]
     fn publish(self, channel: ChannelId, content: Content) -> Publish {
         let Self { target: TargetSpans { exchange, routing_key }, properties, .. } = self;
         Publish {
@@ -110,17 +114,23 @@ impl PublishedHeads {
 
     /// The publish of a message that a client has sent on a link, whose last payload this is: to the link's
     /// node, or to the one that the message names.
+    #[expect(
+        clippy::inline_always,
+        reason = "a struct that is copied whole just after it was filled in stalls"
+    )]
+    #[inline(always)]
     pub(crate) fn publish(
         &mut self,
         channel: ChannelId,
-        content: Content,
         payload: Payload<'_>,
+        gathered: Option<Bytes>,
         incoming: &IncomingLink,
     ) -> Result<Publish, PublishFault> {
-        let message = payload.whole(&content);
+        let message = payload.whole(gathered.as_ref());
         if let Some(KnownHead { skipped, read, .. }) = self.known_of(incoming.link, message) {
             self.names_topic = read.names_topic;
-            return Ok(read.publish(channel, content_of(content, ReceivedBody::From(skipped))));
+            let body = ReceivedBody::From(skipped);
+            return Ok(read.publish(channel, content_of(payload, gathered, body)));
         }
         let begin = self.bytes.len();
         let received = receive(message, &mut self.bytes).map_err(refused)?;
@@ -150,7 +160,7 @@ impl PublishedHeads {
         if let ReceivedBody::From(skipped) = body {
             self.remember(incoming.link, message, skipped, read);
         }
-        Ok(read.publish(channel, content_of(content, body)))
+        Ok(read.publish(channel, content_of(payload, gathered, body)))
     }
 
     /// The head of this message, if it is the one that is remembered and all behind it is opaque.
@@ -224,17 +234,17 @@ fn key_of(subject: Option<&str>) -> Result<&[u8], ProtocolFault> {
 }
 
 /// The content of a publish: what was received, without what lies before the body that is kept.
-fn content_of(received: Content, body: ReceivedBody) -> Content {
+#[expect(
+    clippy::inline_always,
+    reason = "a struct that is copied whole just after it was filled in stalls"
+)]
+#[inline(always)]
+fn content_of(payload: Payload<'_>, gathered: Option<Bytes>, body: ReceivedBody) -> Content {
     let owned = |body| Content::Owned(Box::new(OwnedContent { head: Bytes::new(), body }));
-    match (received, body) {
+    match (gathered, body) {
         (_, ReceivedBody::Rewritten(body)) => owned(body.into()),
-        (Content::Inline(Span { start, len }), ReceivedBody::From(skipped)) => {
-            let skipped = narrow(skipped);
-            Content::Inline(Span { start: start + skipped, len: len - skipped })
-        }
-        (Content::Owned(received), ReceivedBody::From(skipped)) => {
-            owned(received.body.slice(skipped..))
-        }
+        (None, ReceivedBody::From(skipped)) => Content::Inline(payload.span_from(skipped)),
+        (Some(gathered), ReceivedBody::From(skipped)) => owned(gathered.slice(skipped..)),
     }
 }
 

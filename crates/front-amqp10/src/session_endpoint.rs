@@ -172,13 +172,13 @@ impl SessionEndpoint {
         };
         match received {
             Ok(None) => self.renew_credit(io, handle),
-            Ok(Some(ReceivedMessage { id, is_settled, content, .. })) => {
+            Ok(Some(ReceivedMessage { id, is_settled, gathered, .. })) => {
                 check_waiting(self.waiting.n_bytes())?;
                 if !is_settled {
                     self.outcomes.add(id, 1, true);
                 }
                 let key = LinkHandle { channel: ChannelId(self.channel), handle };
-                let call = management_call(&mut self.links, key, payload.whole(&content))?;
+                let call = management_call(&mut self.links, key, payload.whole(gathered.as_ref()))?;
                 io.requests.push(LinkRequest::Manage(Box::new(call)));
                 self.renew_credit(io, handle);
             }

@@ -53,9 +53,8 @@ fn link(n: u64) -> IncomingLink {
 
 /// The publish of a message, in words; none if it is refused.
 fn published(heads: &mut PublishedHeads, message: &[u8], link: &IncomingLink) -> Option<String> {
-    let span = span(10, 10 + message.len());
-    let payload = Payload { bytes: message, span };
-    let publish = heads.publish(ChannelId(1), Content::Inline(span), payload, link).ok()?;
+    let payload = Payload { bytes: message, start: 10 };
+    let publish = heads.publish(ChannelId(1), payload, None, link).ok()?;
     let Publish { exchange, routing_key, properties, content, .. } = &publish;
     let texts = [exchange, routing_key, properties].map(|it| it.of(heads.bytes()).to_vec());
     Some(format!("{texts:?} {content:?} {} {}", publish.persistent, publish.inspect))

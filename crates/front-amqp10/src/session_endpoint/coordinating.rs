@@ -72,7 +72,7 @@ pub(super) fn request(
     };
     let Some(received) = link.receive(transfer, payload, limits)? else { return Ok(()) };
     let id = (!received.is_settled).then_some(received.id);
-    let request = CoordinatorRequest::of_message(payload.whole(&received.content));
+    let request = CoordinatorRequest::of_message(payload.whole(received.gathered.as_ref()));
     let bad = |error: amqp10::DecodeError| {
         ProtocolFault::link(Condition::DecodeError, format!("no request to a coordinator: {error}"))
     };

@@ -32,12 +32,12 @@ impl SessionEndpoint {
         let Some(message) = incoming.receive(transfer, payload, &mut io.limits)? else {
             return Ok(());
         };
-        let ReceivedMessage { id, is_settled, content, tag, is_transactional } = message;
+        let ReceivedMessage { id, is_settled, gathered, tag, is_transactional } = message;
         let link = incoming.link;
         let id = (!is_settled).then_some(id);
         let is_named = incoming.target.is_none() && is_settled;
         let tag = is_named.then(|| tag.unwrap_or_else(|| KeptTag::of(transfer)));
-        let publish = match io.heads.publish(channel, content, payload, incoming) {
+        let publish = match io.heads.publish(channel, payload, gathered, incoming) {
             Ok(publish) => publish,
             Err(PublishFault::Malformed(fault)) => return Err(fault),
             Err(PublishFault::Misrouted(fault)) => {

@@ -216,7 +216,11 @@ impl Page {
     }
 
     /// The message at `position`, if it is live and whole.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a struct that is copied whole just after it was filled in stalls"
+    )]
+    #[inline(always)]
     pub(super) fn get(&self, position: u64) -> Option<MessageRef<'_>> {
         let entry = self.entries.get(self.index_of(position)?)?;
         self.message(*entry)
@@ -230,7 +234,11 @@ impl Page {
         entry.is_some_and(|entry| self.body(*entry).is_none())
     }
 
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a struct that is copied whole just after it was filled in stalls"
+    )]
+    #[inline(always)]
     pub(super) fn message(&self, entry: PageEntry) -> Option<MessageRef<'_>> {
         let head = self.head(entry)?;
         Some(MessageRef { body: self.body(entry)?, ..head })

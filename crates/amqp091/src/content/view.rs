@@ -61,8 +61,9 @@ const OTHER_FORM: u16 = CONTINUED_FLAG;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PropertiesRef<'a> {
     raw: &'a [u8],
-    /// The flags of the properties, and [`OTHER_FORM`].
-    flags: u16,
+    /// The flags of the properties, and [`OTHER_FORM`]. They fill a word: a copy of the view just after a
+    /// narrower field was stored stalls the processor.
+    flags: u64,
 }
 
 macro_rules! short_string_properties {
@@ -79,8 +80,8 @@ impl<'a> PropertiesRef<'a> {
     /// Whether there is no property, but perhaps a delivery mode.
     #[inline]
     #[must_use]
-    pub const fn is_bare(&self) -> bool {
-        self.flags & !DELIVERY_MODE == 0
+    pub fn is_bare(&self) -> bool {
+        self.flags & !u64::from(DELIVERY_MODE) == 0
     }
 
     /// No property at all.
@@ -95,7 +96,7 @@ impl<'a> PropertiesRef<'a> {
         // Nearly all messages have no properties, or a delivery mode alone.
         match *raw {
             [0, 0] => return Ok(Self { raw, flags: 0 }),
-            [0x10, 0, _] => return Ok(Self { raw, flags: DELIVERY_MODE }),
+            [0x10, 0, _] => return Ok(Self { raw, flags: DELIVERY_MODE.into() }),
             _ => {}
         }
         Self::parse_all(raw)
@@ -108,12 +109,12 @@ impl<'a> PropertiesRef<'a> {
             return Err(FieldError::FlagsContinued);
         }
         let before_headers = flags & (CONTENT_TYPE | CONTENT_ENCODING);
-        skip(&mut reader, before_headers)?;
+        skip(&mut reader, before_headers.into())?;
         let is_canonical = flags & HEADERS == 0 || TableRef::is_canonical(reader.long_str()?)?;
         let form = if is_canonical { 0 } else { OTHER_FORM };
-        skip(&mut reader, flags & PROPERTY_FLAGS & (HEADERS - 1))?;
+        skip(&mut reader, (flags & PROPERTY_FLAGS & (HEADERS - 1)).into())?;
         if reader.is_empty() {
-            Ok(Self { raw, flags: flags | form })
+            Ok(Self { raw, flags: (flags | form).into() })
         } else {
             Err(FieldError::TrailingBytes)
         }
@@ -124,7 +125,8 @@ impl<'a> PropertiesRef<'a> {
     #[must_use]
     #[inline]
     pub fn trusted(raw: &'a [u8]) -> Self {
-        Self { raw, flags: raw.first_chunk().copied().map_or(0, u16::from_be_bytes) }
+        let flags = raw.first_chunk().copied().map_or(0, u16::from_be_bytes);
+        Self { raw, flags: flags.into() }
     }
 
     /// Flags and values as they came in.
@@ -134,8 +136,8 @@ impl<'a> PropertiesRef<'a> {
 
     /// Whether every header has the form that clients are sent: see [`PropertiesRef::to_canonical`].
     #[inline]
-    pub const fn is_canonical(&self) -> bool {
-        self.flags & OTHER_FORM == 0
+    pub fn is_canonical(&self) -> bool {
+        !self.has(OTHER_FORM)
     }
 
     /// Flags and values as clients are sent them. COMPAT: long integers have the type `l`, also those that
@@ -153,8 +155,14 @@ impl<'a> PropertiesRef<'a> {
     }
 
     /// Whether there is no property.
-    pub const fn is_empty(&self) -> bool {
-        self.flags & PROPERTY_FLAGS == 0
+    pub fn is_empty(&self) -> bool {
+        !self.has(PROPERTY_FLAGS)
+    }
+
+    /// Whether one of these flags is set.
+    #[inline]
+    fn has(&self, flags: u16) -> bool {
+        self.flags & u64::from(flags) != 0
     }
 
     /// The headers.
@@ -239,31 +247,32 @@ impl<'a> PropertiesRef<'a> {
     /// Appends these properties with other headers; all other values keep their bytes.
     /// `None` removes the headers.
     pub fn encode_with_headers(&self, headers: Option<TableRef<'_>>, out: &mut Vec<u8>) {
-        let flags = self.flags & !(HEADERS | OTHER_FORM);
+        let flags = self.raw.first_chunk().copied().map_or(0, u16::from_be_bytes) & !HEADERS;
         let flags = if headers.is_some() { flags | HEADERS } else { flags };
         out.extend_from_slice(&flags.to_be_bytes());
         let values = self.raw.get(2..).unwrap_or_default();
         let mut after = WireCursor::new(values);
         // Reading cannot fail once the bytes were checked; of other bytes a part is dropped.
-        let before = skip(&mut after, self.flags & (CONTENT_TYPE | CONTENT_ENCODING))
+        let before = skip(&mut after, self.flags & u64::from(CONTENT_TYPE | CONTENT_ENCODING))
             .map_or(0, |()| values.len() - after.rest().len());
         out.extend_from_slice(values.get(..before).unwrap_or_default());
         if let Some(headers) = headers {
             headers.encode(out);
         }
-        let is_whole = self.flags & HEADERS == 0 || after.long_str().is_ok();
+        let is_whole = !self.has(HEADERS) || after.long_str().is_ok();
         out.extend_from_slice(if is_whole { after.rest() } else { &[] });
     }
 
     /// A reader at the value of the property with this flag, if it is present.
     #[inline]
     fn at(&self, flag: u16) -> Option<WireCursor<'a>> {
-        if self.flags & flag == 0 {
+        if !self.has(flag) {
             return None;
         }
         let mut reader = WireCursor::new(self.raw.get(2..)?);
         // The flags above this one belong to the values before it.
-        skip(&mut reader, self.flags & !(flag | (flag - 1))).ok()?;
+        let before = !(u64::from(flag) | (u64::from(flag) - 1));
+        skip(&mut reader, self.flags & before).ok()?;
         Some(reader)
     }
 }
@@ -276,7 +285,9 @@ impl Default for PropertiesRef<'_> {
 
 /// Skips the values of all properties in `flags`, which are those at the front of what is left.
 #[inline]
-fn skip(reader: &mut WireCursor<'_>, mut flags: u16) -> Result<(), FieldError> {
+fn skip(reader: &mut WireCursor<'_>, flags: u64) -> Result<(), FieldError> {
+    // The first property's flag becomes the highest bit.
+    let mut flags = flags << (u64::BITS - u16::BITS);
     while let Some(layout) =
         usize::try_from(flags.leading_zeros()).ok().and_then(|at| LAYOUTS.get(at))
     {
@@ -286,7 +297,7 @@ fn skip(reader: &mut WireCursor<'_>, mut flags: u16) -> Result<(), FieldError> {
             Layout::Octet => reader.u8().map(|_| ())?,
             Layout::Timestamp => reader.u64().map(|_| ())?,
         }
-        flags &= 0x7FFF_u16 >> flags.leading_zeros();
+        flags &= (u64::MAX >> 1) >> flags.leading_zeros();
     }
     Ok(())
 }

@@ -187,38 +187,36 @@ impl Handing<'_> {
         let (mut room, mut n_again) = (Room::Full, 0);
         let waker = host.outbox.batch(&mut |sink: &mut dyn Sink| {
             for one in run {
-                let stored;
-                let message = match one.incoming_of(messages) {
-                    Some(incoming) => &incoming.message,
-                    None => {
-                        stored = backlog.get(one.assigned.position);
-                        let Lookup::Here(message) = &stored else {
+                let mut give = |message: &MessageRef<'_>| {
+                    let delivery = Delivery {
+                        position: position(one.assigned.position),
+                        redelivered: one.assigned.redelivered,
+                        n_failed: n_failed_of(fifo, one.assigned),
+                        message,
+                        settled_by_write: settles_nothing
+                            && one.assigned.settling == AckMode::Manual,
+                    };
+                    n_again += u64::from(one.assigned.redelivered);
+                    let counted = counts_returns
+                        .then(|| with_counts(fifo, one.assigned.position, message))
+                        .flatten();
+                    room = match counted {
+                        None => sink.deliver(link, delivery),
+                        Some(properties) => {
+                            let message = &MessageRef { properties: &properties, ..*message };
+                            sink.deliver(link, Delivery { message, ..delivery })
+                        }
+                    };
+                };
+                match one.incoming_of(messages) {
+                    Some(incoming) => give(&incoming.message),
+                    None => match &backlog.get(one.assigned.position) {
+                        Lookup::Here(message) => give(message),
+                        Lookup::Cold | Lookup::Gone => {
                             debug_assert!(false, "what is assigned is in memory");
-                            continue;
-                        };
-                        message
-                    }
-                };
-                let delivery = Delivery {
-                    position: position(one.assigned.position),
-                    redelivered: one.assigned.redelivered,
-                    n_failed: n_failed_of(fifo, one.assigned),
-                    message,
-                    settled_by_write: settles_nothing && one.assigned.settling == AckMode::Manual,
-                };
-                n_again += u64::from(one.assigned.redelivered);
-                let properties = if counts_returns {
-                    with_counts(fifo, one.assigned.position, message)
-                } else {
-                    None
-                };
-                room = match properties {
-                    None => sink.deliver(link, delivery),
-                    Some(properties) => {
-                        let message = &MessageRef { properties: &properties, ..*message };
-                        sink.deliver(link, Delivery { message, ..delivery })
-                    }
-                };
+                        }
+                    },
+                }
             }
         });
         wakes.extend(waker);

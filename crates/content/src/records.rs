@@ -107,10 +107,12 @@ pub enum QueueEntry<'a> {
 pub(crate) fn put_message(
     batch: &mut Batch<'_>,
     queue: u64,
-    Queued { position, message, stored, .. }: &Queued<'_>,
+    position: u64,
+    message: &MessageRef<'_>,
+    stored: Option<&StoredBody>,
 ) {
     let owner = Owner(queue);
-    if let Some(StoredBody { blob, bytes, properties_bytes }) = *stored {
+    if let Some(StoredBody { blob, bytes, properties_bytes }) = stored.copied() {
         let stand_in;
         let (message, fixed) = if properties_bytes > 0 {
             stand_in = StandIn { properties_bytes, brief: message.properties }.to_bytes();
@@ -157,7 +159,8 @@ pub(crate) fn put_message(
 /// Appends one message, needed until it is released.
 pub fn append_message(wal: &Wal, queue: u64, queued: &Queued<'_>) -> Appended {
     wal.append(|batch| {
-        put_message(batch, queue, queued);
+        let Queued { position, message, stored, .. } = queued;
+        put_message(batch, queue, *position, message, stored.as_ref());
         batch.retain(Owner(queue), 1);
     })
 }

@@ -276,7 +276,7 @@ fn a_damaged_chunk_is_its_readers_loss_alone() {
         heard = client.hears();
     }
     assert_eq!(heard, code(Key::Create, 5, ResponseCode::OK));
-    assert!(node.log().contains("damage"), "{}", node.log());
+    wait_until("the damage is told", || node.log().contains("damage"));
     drop(node);
 }
 

@@ -5,6 +5,7 @@ use super::missing::{files, without};
 use super::support::copy_dir;
 use super::support::node::{Node, run_repair};
 use super::support::stream_client::{self, code};
+use super::support::wait_until;
 use amqp091::method::{BasicConsume, BasicQos, QueueDeclare, QueueDelete};
 use amqp091::{Method, ShortString, Table, TableRef, Value};
 use std::path::{Path, PathBuf};
@@ -114,9 +115,7 @@ fn expect_closed(node: &Node, told: &str) {
     let mut states = states(node);
     states.sort();
     assert_eq!(states, expected.map(|(name, state)| (name.to_owned(), state.to_owned())), "{told}");
-    let closed =
-        node.log().lines().filter(|line| line.contains("'st' in vhost '/' is closed: ")).count();
-    assert_eq!(closed, 1, "{}", node.log());
+    node.expect_logged(1, "'st' in vhost '/' is closed: ");
     assert!(node.log().contains(told), "{told}: {}", node.log());
     let status = node.ctl(&["status"]);
     assert!(status.contains("Closed streams (missing or damaged files): 1"), "{status}");
@@ -284,7 +283,7 @@ fn streams_that_are_swapped_or_older_are_closed() {
     copy_dir(&whole.join(&st), &dir.join(&st));
     let node = Node::start_in(node.leave());
     expect_closed_again(&node);
-    assert!(node.log().contains("up to 50 messages are lost"), "{}", node.log());
+    node.expect_logged(1, "up to 50 messages are lost");
 }
 
 /// A chunk at the end is flipped, after a kill, with either durability.
@@ -299,8 +298,8 @@ fn a_flipped_last_chunk_after_a_kill_is_counted() {
         bytes[at] ^= 1;
         std::fs::write(&last, bytes).unwrap();
         let node = Node::start_in(home);
-        let told = "1 messages";
-        assert!(node.log().lines().any(|line| line.contains(told) && line.contains("are lost")));
+        let is_told = |line: &str| line.contains("1 messages") && line.contains("are lost");
+        wait_until("the loss is told", || node.log().lines().any(is_told));
         assert!(!node.log().contains("incomplete write"), "{}", node.log());
         assert!(node.ctl(&["status"]).contains("Lost messages: 1\n"), "{}", node.ctl(&["status"]));
         assert_eq!(read_all(&node, "st"), N as usize - 1, "{durability}");

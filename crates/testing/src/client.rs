@@ -21,7 +21,7 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// Longer than anything a test waits for takes on a busy machine.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = Duration::from_secs(180);
 /// The protocol header of AMQP 0-9-1.
 pub const HEADER: &[u8; 8] = b"AMQP\0\0\x09\x01";
 

@@ -26,7 +26,7 @@ fn told(node: &Node, bytes: &[u8]) -> String {
 
 #[test]
 fn who_takes_too_long_to_shake_hands_is_dropped() {
-    let node = Node::start(&["handshake_timeout=300"]);
+    let node = Node::start(&["handshake_timeout=3000"]);
     let mut bystander = Client::guest(node.address());
     let mut silent = Client::raw(node.address());
     let mut greets = Client::raw(node.address());
@@ -237,7 +237,7 @@ fn half_a_message_and_then_silence_costs_what_was_sent() {
     let mut bystander = Client::guest(node.address());
     bystander.round_trip();
     let before = node.rss();
-    let login = Login { heartbeat_s: 1, ..Login::default() };
+    let login = Login { heartbeat_s: 3, ..Login::default() };
     let mut clients: Vec<Client> = (0..N_CLIENTS)
         .map(|_| {
             let mut client = Client::login(node.address(), login);

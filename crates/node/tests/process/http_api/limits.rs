@@ -7,7 +7,7 @@ fn connections_have_the_limits_that_are_set() {
     let others = [
         "management.tcp.max_keepalive=2",
         "management.tcp.compress=false",
-        "management.tcp.idle_timeout=50",
+        "management.tcp.idle_timeout=500",
         "management.tcp.max_connections=1",
         "management.http.hide_allow_header=true",
         "management.restrictions.quorum_queue_replica_operations.disabled=true",

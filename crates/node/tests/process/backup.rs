@@ -39,7 +39,7 @@ fn a_copy_of_a_node_that_stands_still_has_all_it_had_confirmed() {
         move || publish_until(&stop, &n_confirmed, address)
     });
     wait_until("messages are confirmed", || n_confirmed.load(Ordering::Acquire) >= 300);
-    let bystander = Bystander::watch(node.address());
+    let bystander = Bystander::watch(&node);
     let copy = tempfile::tempdir().unwrap();
     node.stand_still();
     let n_before = n_confirmed.load(Ordering::Acquire);

@@ -56,7 +56,7 @@ fn hoard(mut client: Client) -> Option<String> {
 #[test]
 fn transactions_that_hold_too_much_go_before_others_are_blocked() {
     let node = Node::start(&[WATERMARK]);
-    let bystander = Bystander::watch(node.address());
+    let bystander = Bystander::watch(&node);
     let mut modest = Client::guest(node.address());
     assert_eq!(modest.ask(1, TxSelect {}), "tx.select-ok");
     modest.declare("modest");
@@ -111,7 +111,7 @@ fn an_alarm_names_who_holds_most() {
 #[test]
 fn messages_that_are_never_finished_go_before_others_are_blocked() {
     let node = Node::start(&[WATERMARK]);
-    let bystander = Bystander::watch(node.address());
+    let bystander = Bystander::watch(&node);
     let mut client = Client::login(node.address(), Login::default());
     let body = vec![b'x'; BODY_BYTES];
     let last_frame_bytes = BODY_BYTES % (FRAME_MAX as usize - 8) + 8;
@@ -146,7 +146,7 @@ fn answers_that_are_not_read_go_before_others_are_blocked() {
     publisher.put_publish("large", true, &vec![b'x'; SHARE_BYTES + 8 * MIB]);
     publisher.wait_for_confirms();
     node.stop_and_start();
-    let bystander = Bystander::watch(node.address());
+    let bystander = Bystander::watch(&node);
     node.ctl(&["set_vm_memory_high_watermark", "absolute", "256MiB"]);
     let mut client = Client::guest(node.address());
     client.say(1, BasicGet { queue: b"large", ..BasicGet::default() });

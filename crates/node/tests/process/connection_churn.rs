@@ -2,8 +2,9 @@
 
 use super::support::bystander::Bystander;
 use super::support::node::Node;
+use super::support::stopwatch::Stopwatch;
 use super::support::wait_until;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use testing::client::{Client, HEADER, Login};
 
 /// Connections at a time.
@@ -41,7 +42,7 @@ fn connections_that_come_and_go_leave_nothing_behind() {
     let settled = || node.n_descriptors() <= n_descriptors;
     wait_until("the first thousand sockets are closed", settled);
     let rss = node.rss();
-    let bystander = Bystander::watch(node.address());
+    let bystander = Bystander::watch(&node);
     come_and_go(n_connections());
     bystander.expect_no_wait("connections that come and go");
     wait_until("the sockets are closed", settled);
@@ -57,14 +58,12 @@ fn a_burst_of_connections_has_none_sent_twice() {
     const N_RAW: usize = 2_000;
     const N_LOGINS: usize = 5_000;
     let node = Node::start(&[]);
-    let address = node.address();
+    let (address, watch) = (node.address(), Stopwatch::of(&node));
     let worst_of = |n: usize, connect: &mut dyn FnMut() -> Client| {
         let mut worst = Duration::ZERO;
         let mut clients = Vec::new();
         for _ in 0..n {
-            let started = Instant::now();
-            clients.push(connect());
-            worst = worst.max(started.elapsed());
+            watch.longest(&mut worst, || clients.push(connect()));
             // Not more than the test's own limit on descriptors allows.
             clients.truncate(N_RAW);
         }

@@ -166,7 +166,7 @@ fn expect_in_order(node: &Node, n: usize) {
 
 /// Measures what a bystander waits while `attack` is carried out.
 fn beside(node: &Node, name: &str, attack: impl FnOnce()) {
-    let bystander = Bystander::watch(node.address());
+    let bystander = Bystander::watch(node);
     let started = Instant::now();
     attack();
     let took = started.elapsed();

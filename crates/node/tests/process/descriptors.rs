@@ -2,10 +2,11 @@
 
 use super::support::bystander::Bystander;
 use super::support::node::Node;
+use super::support::stopwatch::Stopwatch;
 use super::support::wait_until;
 use rustix::process::{Resource, getrlimit};
 use std::io::ErrorKind;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use testing::client::{Client, Login};
 
 /// Five segments of the log and more, each of which needs a descriptor.
@@ -29,7 +30,7 @@ fn sockets_of_strangers_take_no_descriptors_from_storage_nor_from_clients() {
     const N_SOCKETS: usize = 1_020;
     let node = Node::start_with_ulimit("-n 1024", &[]);
     let mut publisher = Client::guest(node.address());
-    let bystander = Bystander::watch(node.address());
+    let bystander = Bystander::watch(&node);
     let idle: Vec<Client> = (0..N_SOCKETS).map(|_| Client::raw(node.address())).collect();
     publish_segments(&mut publisher);
     bystander.expect_no_wait("1,020 idle sockets under a limit of 1,024 descriptors");
@@ -85,12 +86,12 @@ fn publish_patiently(mut client: Client, n_batches: usize, n_each: usize) {
 }
 
 /// The worst wait of a client that only consumes, while nobody can publish or log in.
-fn consume_all(client: &mut Client, n_messages: usize) -> Duration {
+fn consume_all(watch: &Stopwatch, client: &mut Client, n_messages: usize) -> Duration {
     let rounds = (0..n_messages).map(|_| {
-        let started = Instant::now();
-        assert!(client.get("there").is_some());
-        client.declare("there");
-        started.elapsed()
+        watch.time(|| {
+            assert!(client.get("there").is_some());
+            client.declare("there");
+        })
     });
     rounds.max().unwrap()
 }
@@ -117,7 +118,7 @@ fn without_any_descriptor_publishers_wait_and_nothing_confirmed_is_lost() {
         node.log().contains(", publishers are blocked until it opens: Too many open files")
     });
     assert!(!node.log().contains("[error]  cannot"), "it is named");
-    let worst = consume_all(&mut consumer, N_THERE);
+    let worst = consume_all(&Stopwatch::of(&node), &mut consumer, N_THERE);
     eprintln!("without any descriptor a consumer waited for {worst:?}");
     assert!(worst < Duration::from_secs(2), "{worst:?}");
     other.put_publish("there", true, b"waits");
@@ -127,7 +128,7 @@ fn without_any_descriptor_publishers_wait_and_nothing_confirmed_is_lost() {
     node.limit_descriptors(None);
     assert_eq!(other.next().show(), "connection.unblocked");
     other.wait_for_confirms();
-    let bystander = Bystander::watch(node.address());
+    let bystander = Bystander::watch(&node);
     publishing.join().unwrap();
     bystander.expect_no_wait("a publisher that had to wait for descriptors");
     node.expect_logged(1, "files can be opened again, after ");

@@ -121,7 +121,7 @@ fn names_in_topic_permissions_mean_themselves() {
 fn dear_expressions_are_refused_beside_a_bystander() {
     let node = Node::start(&[HTTP, AND_METRICS].concat());
     expect(&node, &[201], "PUT /queues/%2F/q", "{}");
-    let bystander = Bystander::watch(node.address());
+    let bystander = Bystander::watch(&node);
     ask_at_once(|n| {
         let (names, filter) =
             (encoded(&dear(600 + n)), format!("body MATCHES '{}'", dear(5_000 + n)));
@@ -160,7 +160,7 @@ fn matches_over_many_names_end_beside_a_bystander() {
         })
         .collect();
     expect(&node, &[204], "POST /definitions", &json!({"queues": queues}).to_string());
-    let bystander = Bystander::watch(node.address());
+    let bystander = Bystander::watch(&node);
     let is_bounded = |status: u16, text: &str| {
         status == 200 || (status == 400 && text.contains("ms: simplify the regular expression"))
     };

@@ -322,7 +322,7 @@ fn many_upstreams_of_long_lists_keep_nobody_waiting() {
     client.flush();
     client.round_trip();
     client.select_confirms();
-    let bystander = Bystander::watch(node.address());
+    let bystander = Bystander::watch(&node);
     let hops = vec![Value::Void; 100_000];
     for _ in 0..10 {
         publish(&mut client, Some(Value::Array(hops.clone())), "x");

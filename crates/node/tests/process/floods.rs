@@ -19,8 +19,8 @@ const PARTITIONS: usize = 1_000;
 
 /// Measures what clients of both protocols wait while `attack` is carried out.
 fn beside<R>(node: &Node, name: &str, attack: impl FnOnce() -> R) -> R {
-    let streams = Bystander::watch_streams(node.stream_address());
-    let queues = Bystander::watch(node.address());
+    let streams = Bystander::watch_streams(node);
+    let queues = Bystander::watch(node);
     let outcome = attack();
     queues.expect_no_wait(name);
     streams.expect_no_wait(&format!("{name}, streams"));
@@ -209,9 +209,9 @@ fn floods_of_every_request_of_the_stream_protocol_are_worked_off_in_slices() {
         ),
         ("metadata", bytes(&Metadata { correlation_id, streams: List::of(&["s"; 1_000]) }), 100),
     ];
-    let streams = Bystander::watch_streams(node.stream_address());
+    let streams = Bystander::watch_streams(&node);
     for (what, command, n) in &floods {
-        let queues = Bystander::watch(node.address());
+        let queues = Bystander::watch(&node);
         flood(&node, command, *n);
         queues.expect_no_wait(what);
     }

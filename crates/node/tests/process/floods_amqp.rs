@@ -35,7 +35,7 @@ fn put<'m>(out: &mut Vec<u8>, channel: u16, method: impl Into<Method<'m>>) {
 /// Has several clients ask again and again, and read `n_answers` each time, beside a bystander.
 fn flood(node: &Node, name: &str, rounds: usize, (requests, n_answers): (&[u8], usize)) {
     let before = node.rss();
-    let bystander = Bystander::watch(node.address());
+    let bystander = Bystander::watch(node);
     let clients = [(); CLIENTS].map(|()| Client::guest(node.address()));
     scope(|scope| {
         for mut client in clients {
@@ -83,7 +83,7 @@ fn channels_that_are_opened_and_closed_without_end_take_bounded_memory() {
     flood(&node, "channels with consumers, all at once", 2, (&all_at_once.concat(), 2 * n + n / 8));
     flood(&node, "the same channel", 4, (&the_same, 3 * n));
     // Nobody reads the answers: then the requests are not read for ever.
-    let (before, bystander) = (node.rss(), Bystander::watch(node.address()));
+    let (before, bystander) = (node.rss(), Bystander::watch(&node));
     let mut silent = Client::guest(node.address());
     silent.flood(&one_after_the_other, 1 << 30);
     let taken = node.rss().saturating_sub(before);
@@ -118,7 +118,7 @@ fn large_messages_to_very_many_queues_let_others_go_on() {
         put(&mut client.out, 1, bind);
     }
     client.select_confirms();
-    let (before, bystander) = (node.rss(), Bystander::watch(node.address()));
+    let (before, bystander) = (node.rss(), Bystander::watch(&node));
     for _ in 0..20 {
         client.put_content("all", "k", 1, &[b'x'; 50_000]);
     }
@@ -134,8 +134,8 @@ fn very_many_groups_of_single_active_consumers_let_others_go_on() {
     const GROUPS: u8 = 250;
     let node = Node::start(&[]);
     StreamClient::open(node.stream_address(), "/").create("s");
-    let streams = Bystander::watch_streams(node.stream_address());
-    let queues = Bystander::watch(node.address());
+    let streams = Bystander::watch_streams(&node);
+    let queues = Bystander::watch(&node);
     scope(|scope| {
         for client in 0..CLIENTS {
             let node = &node;
@@ -244,7 +244,7 @@ fn things_cost_no_more_the_more_there_are() {
     for kind in ["direct", "fanout", "topic", "headers", "x-consistent-hash", "x-random"] {
         exchange(kind, 0, kind == "direct", &mut client.out);
     }
-    let bystander = Bystander::watch(node.address());
+    let bystander = Bystander::watch(&node);
     let ticks_per_s = u128::from(rustix::param::clock_ticks_per_second());
     for (kind, declare) in kinds {
         let mut wall_ticks = 0;

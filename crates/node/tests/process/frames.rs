@@ -40,7 +40,7 @@ fn frame_bytes(properties: &Properties) -> usize {
 #[test]
 fn a_content_header_larger_than_a_frame_is_never_sent_and_its_message_stays_for_others() {
     let node = Node::start(&[]);
-    let bystander = Bystander::watch(node.address());
+    let bystander = Bystander::watch(&node);
     let properties = with_header(HEADER_BYTES);
     let n_bytes = frame_bytes(&properties);
     let mut wide = client(&node, 131_072);

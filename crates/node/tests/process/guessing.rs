@@ -2,6 +2,7 @@
 
 use super::support::bystander::Bystander;
 use super::support::node::Node;
+use super::support::stopwatch::Stopwatch;
 use super::support::wait_until;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -36,18 +37,18 @@ fn guessing_passwords_is_slow_and_keeps_nobody_else_out() {
     node.ctl(&["add_user", "ann", "secret"]);
     node.ctl(&["set_permissions", "ann", ".*", ".*", ".*"]);
     let ann = Login { user: "ann", password: "secret", ..Login::default() };
-    let address = node.address();
+    let (address, watch) = (node.address(), Stopwatch::of(&node));
     // A user who is known at the address of one attack, while another user is guessed there.
-    let bystander = Bystander::watch(address);
+    let bystander = Bystander::watch(&node);
     let until = Instant::now() + ATTACK;
     let attacks = [(here, "ann"), (attacker, "guest")]
         .map(|(from, user)| std::thread::spawn(move || guess(address, from, user, until)));
     let (mut worst, mut n_logins) = (Duration::ZERO, 0);
     while Instant::now() < until {
-        let started = Instant::now();
-        Client::login(address, Login { from: Some(elsewhere), ..ann }).close();
-        Client::login(address, Login { from: Some(elsewhere), ..Login::default() }).close();
-        worst = worst.max(started.elapsed());
+        watch.longest(&mut worst, || {
+            Client::login(address, Login { from: Some(elsewhere), ..ann }).close();
+            Client::login(address, Login { from: Some(elsewhere), ..Login::default() }).close();
+        });
         n_logins += 2;
     }
     let n_answers = attacks.map(|attack| attack.join().unwrap());
@@ -59,9 +60,8 @@ fn guessing_passwords_is_slow_and_keeps_nobody_else_out() {
     bystander.expect_no_wait("two users' passwords being guessed");
     // Whoever knows the password waits for a turn, once.
     for at_most in [5, 1] {
-        let started = Instant::now();
-        Client::login(address, Login { from: Some(here), ..ann }).close();
-        assert!(started.elapsed() < Duration::from_secs(at_most), "{:?}", started.elapsed());
+        let took = watch.time(|| Client::login(address, Login { from: Some(here), ..ann }).close());
+        assert!(took < Duration::from_secs(at_most), "{took:?}");
     }
     node.stop();
 }

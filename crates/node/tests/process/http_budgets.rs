@@ -3,6 +3,7 @@
 use super::http_api::{Api, HTTP, ask};
 use super::support::bystander::Bystander;
 use super::support::node::Node;
+use super::support::stopwatch::Stopwatch;
 use super::support::wait_until;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -73,12 +74,11 @@ fn n_queues(api: &Api) -> u64 {
 
 /// Asks as another user, again and again, until `until`; fails if that takes long.
 fn ask_beside(api: &Api, until: &AtomicBool) {
-    let mut n_asked = 0;
+    let (mut n_asked, watch) = (0, Stopwatch::of(&api.0));
     while n_asked == 0 || !until.load(Ordering::Relaxed) {
         for request in ["GET /overview", "GET /queues?page=1", "GET /health/checks/alarms"] {
-            let began = Instant::now();
-            api.expect(200, request, "");
-            assert!(began.elapsed() < WAIT_MAX, "{request} took {:?}", began.elapsed());
+            let took = watch.time(|| drop(api.expect(200, request, "")));
+            assert!(took < WAIT_MAX, "{request} took {took:?}");
         }
         n_asked += 1;
     }
@@ -95,7 +95,7 @@ fn imports_that_bring_nothing_hold_nobody_up() {
     let at = api.0.http_address();
     let import = "POST /queues/%2F/q/import";
     assert_eq!(status(begin(at, "none", import, None)), Some(401), "before the body");
-    let bystander = Bystander::watch(api.0.address());
+    let bystander = Bystander::watch(&api.0);
     let mut sockets: Vec<_> = (0..N_IMPORTS).map(|_| begin(at, "some", import, None)).collect();
     let until = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -209,7 +209,7 @@ fn bodies_of_many_values_take_little_memory() {
     let before = api.0.rss();
     let peak = AtomicU64::new(0);
     let is_over = AtomicBool::new(false);
-    let bystander = Bystander::watch(api.0.address());
+    let bystander = Bystander::watch(&api.0);
     std::thread::scope(|scope| {
         let _ends = Ends(&is_over);
         scope.spawn(|| {
@@ -242,7 +242,7 @@ fn unfinished_bodies_of_a_user_are_limited() {
     add_user(&api, "small", "^$");
     let at = api.0.http_address();
     let before = api.0.rss();
-    let bystander = Bystander::watch(api.0.address());
+    let bystander = Bystander::watch(&api.0);
     let part = [b"{\"a\":\"".to_vec(), vec![b'x'; N_BYTES - 1_000]].concat();
     let sockets: Vec<TcpStream> = std::thread::scope(|scope| {
         let send = || {
@@ -314,7 +314,7 @@ fn bulk_actions_end_when_nobody_waits_for_them() {
     let api = Api::start();
     declare_queues(&api, N);
     let at = api.0.http_address();
-    let bystander = Bystander::watch(api.0.address());
+    let bystander = Bystander::watch(&api.0);
     let delete = |n: u64| {
         let body = json!({"pattern": "^q", "expected": n}).to_string();
         let request = "POST /bulk/queues/%2F/delete";
@@ -351,7 +351,7 @@ fn imports_of_definitions_end_when_nobody_waits_for_them() {
     let ends_early = [N, 4 * N, 16 * N].into_iter().any(|n| {
         let queue = |nth| json!({"name": format!("q{nth} of {n}"), "vhost": "/"});
         let document = json!({"queues": (0..n).map(queue).collect::<Value>()}).to_string();
-        let bystander = Bystander::watch(api.0.address());
+        let bystander = Bystander::watch(&api.0);
         let before = n_queues(&api);
         let all = before + n as u64;
         let mut socket = begin(at, "guest", "POST /definitions", Some(document.len()));
@@ -399,7 +399,7 @@ fn a_virtual_host_of_many_queues_is_deleted_beside_others() {
     let n_made = [N, 4 * N, 16 * N].into_iter().find(|n| {
         api.expect(201, "PUT /vhosts/much", "{}");
         make(&api, *n);
-        let bystander = Bystander::watch(api.0.address());
+        let bystander = Bystander::watch(&api.0);
         drop(delete(&api, *n as u64));
         let has_ended = || api.0.log().contains(ENDED);
         let is_gone = || api.ask("GET /vhosts/much", "").status == 404;
@@ -420,7 +420,7 @@ fn a_virtual_host_of_many_queues_is_deleted_beside_others() {
     api.0.start_again();
     let left = n_left(&api);
     assert!(left > 0 && left < n, "{left} of {n}");
-    let bystander = Bystander::watch(api.0.address());
+    let bystander = Bystander::watch(&api.0);
     api.expect(204, "DELETE /vhosts/much", "");
     bystander.expect_no_wait("the deletion of a virtual host");
     api.expect(404, "GET /vhosts/much", "");
@@ -439,7 +439,7 @@ fn unread_lists_keep_nobody_waiting() {
     declare_queues(&api, 2_000);
     add_users(&api, 10);
     let at = api.0.http_address();
-    let bystander = Bystander::watch(api.0.address());
+    let bystander = Bystander::watch(&api.0);
     let ask = |n| begin(at, &format!("u{}", n % 10), "GET /queues/detailed", Some(0));
     let sockets: Vec<_> = (0..N).map(ask).collect();
     ask_beside(&api, &AtomicBool::new(true));
@@ -461,7 +461,7 @@ fn streams_of_many_topics_keep_nobody_waiting() {
     let at = api.0.http_address();
     let topic = |n| format!("topics=%2Fqueues%3Fpage%3D1%26page_size%3D100%26salt%3D{n}");
     let request = format!("GET /live?{}", (0..N_TOPICS).map(topic).collect::<Vec<_>>().join("&"));
-    let bystander = Bystander::watch(api.0.address());
+    let bystander = Bystander::watch(&api.0);
     let mut refused = 0;
     let mut sockets = Vec::new();
     for n in 0..N {
@@ -491,7 +491,7 @@ fn loops_of_lists_take_turns_with_others() {
     declare_queues(&api, 1_000);
     add_user(&api, "loops", ".*");
     let at = api.0.http_address();
-    let bystander = Bystander::watch(api.0.address());
+    let bystander = Bystander::watch(&api.0);
     let until = AtomicBool::new(false);
     let n_answers = AtomicU64::new(0);
     std::thread::scope(|scope| {

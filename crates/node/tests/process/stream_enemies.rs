@@ -23,7 +23,7 @@ struct Bystanders([Bystander; 2]);
 
 impl Bystanders {
     fn watch(node: &Node) -> Self {
-        Self([Bystander::watch(node.address()), Bystander::watch_streams(node.stream_address())])
+        Self([Bystander::watch(node), Bystander::watch_streams(node)])
     }
 
     fn expect_no_wait(self, attack: &str) {
@@ -42,7 +42,7 @@ fn bytes<'a>(command: &impl Command<'a>) -> Vec<u8> {
 /// They say nothing, half of a frame, or another protocol's words; wrong passwords and long frames.
 #[test]
 fn strangers_cost_nobody_anything() {
-    let node = Node::start(&["handshake_timeout=2000"]);
+    let node = Node::start(&[]);
     let before = node.rss();
     let bystanders = Bystanders::watch(&node);
     let half = &bytes(&Create { correlation_id: 1, stream: "s", arguments: List::default() })[..9];

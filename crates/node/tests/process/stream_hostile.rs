@@ -56,7 +56,7 @@ fn who_never_reads_is_given_no_more_than_fits_and_read_no_further() {
         assert!(owner.hears().contains("PublishConfirm"));
     }
     let before = node.rss();
-    let bystander = Bystander::watch(node.address());
+    let bystander = Bystander::watch(&node);
     // Deliveries, with all the credit there can be.
     let mut deaf: Vec<Client> = Vec::new();
     for _ in 0..crowd(20) {
@@ -131,7 +131,7 @@ fn very_many_names_of_publishers_take_little_memory() {
     let mut client = Client::open(node.stream_address(), "/");
     client.create("s");
     let before = node.rss();
-    let bystander = Bystander::watch(node.address());
+    let bystander = Bystander::watch(&node);
     let n = crowd(50_000);
     let mut out = Vec::new();
     for index in 0..n {
@@ -161,7 +161,7 @@ fn a_crowd_of_connections_costs_others_no_time() {
     let node = Node::start(&[]);
     let mut owner = Client::open(node.stream_address(), "/");
     owner.create("s");
-    let bystander = Bystander::watch(node.address());
+    let bystander = Bystander::watch(&node);
     let n = crowd(1_000);
     let before = node.rss();
     let mut all: Vec<Client> = (0..n).map(|_| Client::open(node.stream_address(), "/")).collect();
@@ -182,7 +182,7 @@ fn a_crowd_of_connections_costs_others_no_time() {
 fn streams_need_no_more_descriptors_than_there_are() {
     const N_STREAMS: usize = 150;
     let node = Node::start_with_ulimit("-n 200", &[]);
-    let bystander = Bystander::watch(node.address());
+    let bystander = Bystander::watch(&node);
     let mut client = Client::open(node.stream_address(), "/");
     for index in 0..N_STREAMS {
         client.create(&format!("s{index}"));
@@ -202,6 +202,16 @@ fn streams_need_no_more_descriptors_than_there_are() {
     node.stop();
 }
 
+/// The next thing that a client hears; none once it has heard nothing for a while and the condition holds.
+fn hear_unless(client: &mut Client, holds: impl Fn() -> bool) -> Option<String> {
+    let mut heard = None;
+    wait_until("an answer", || {
+        heard = client.try_hear();
+        heard.is_some() || holds()
+    });
+    heard
+}
+
 #[test]
 fn a_full_disk_stops_publishers_of_streams_and_loses_nothing() {
     const VOLUME_BYTES: u64 = 160 << 20;
@@ -219,20 +229,19 @@ fn a_full_disk_stops_publishers_of_streams_and_loses_nothing() {
     let body = vec![b'x'; 50_000];
     client.socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
     let mut n_confirmed = 0_u64;
-    while !node.log().contains("disk resource limit alarm set") {
+    let is_alarm_set = || node.log().contains("disk resource limit alarm set");
+    while !is_alarm_set() {
         let entry = Entry::Message(&body);
         let messages = [PublishedMessage { publishing_id: n_confirmed, entry }];
         client.says(&Publish { publisher_id: 1, messages: List::of(&messages) });
-        match client.try_hear() {
-            Some(heard) => assert!(heard.contains("PublishConfirm"), "{heard}"),
-            None => break,
-        }
+        let Some(heard) = hear_unless(&mut client, is_alarm_set) else { break };
+        assert!(heard.contains("PublishConfirm"), "{heard}");
         n_confirmed += 1;
     }
     assert!(n_confirmed > 500, "{n_confirmed}");
     let mut other = Client::open(node.stream_address(), "/");
     let (correlation_id, publisher_id, reference, stream) = (6, 1, "", "s");
-    wait_until("the alarm is on", || node.log().contains("disk resource limit alarm set"));
+    wait_until("the alarm is on", is_alarm_set);
     other.says(&DeclarePublisher { correlation_id, publisher_id, reference, stream });
     let refused = ResponseCode::PRECONDITION_FAILED;
     assert_eq!(other.hears(), code(Key::DeclarePublisher, 6, refused));
@@ -294,7 +303,7 @@ fn a_crowd_that_begins_on_a_slow_disk_keeps_nobody_waiting() {
     let mut all: Vec<Client> =
         (0..crowd(300)).map(|_| Client::open(node.stream_address(), "/")).collect();
     node.let_disk_fail(Fault::SlowRead, "streams");
-    let bystander = Bystander::watch(node.address());
+    let bystander = Bystander::watch(&node);
     let first = streamproto::command::Subscribe {
         offset: OffsetSpec::Offset(1),
         credit: 1,

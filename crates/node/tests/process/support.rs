@@ -3,6 +3,7 @@
 pub(crate) mod bystander;
 pub(crate) mod faults;
 pub(crate) mod node;
+pub(crate) mod stopwatch;
 pub(crate) mod stream_client;
 pub(crate) mod volume;
 

@@ -57,7 +57,7 @@ fn messages_to_many_queues_keep_nobody_waiting() {
     let mut client = Client::guest(node.address());
     declare_many(&mut client, N_QUEUES);
     client.select_confirms();
-    let bystander = Bystander::watch(node.address());
+    let bystander = Bystander::watch(&node);
     for n in 0..N_MESSAGES {
         client.put_content("all", "", 1, n.to_string().as_bytes());
     }
@@ -220,7 +220,7 @@ fn selectors_take_no_more_than_their_steps() {
         let selector = Value::LongString(selector.into_bytes());
         bind(&mut client, "jms", "selected", &headers(vec![("rabbitmq_jms_selector", selector)]));
     }
-    let bystander = Bystander::watch(node.address());
+    let bystander = Bystander::watch(&node);
     let started = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..N_PUBLISHERS {

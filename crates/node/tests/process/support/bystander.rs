@@ -1,5 +1,7 @@
 //! A well-behaved client beside an attack, which measures how long anything it asks for takes.
 
+use super::node::Node;
+use super::stopwatch::Stopwatch;
 use super::stream_client::Client as StreamClient;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use streamproto::command::{Credit, Metadata};
 use streamproto::{List, OffsetSpec};
 use testing::client::Client;
 
-/// No request of a bystander takes longer, but for what its own thread is late.
+/// No request of a bystander takes longer, but for what its own thread is late and others have had.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 /// The pause between two rounds, left to those it stands beside.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -38,21 +40,25 @@ struct Worst {
 
 impl Bystander {
     /// Begins to measure.
-    pub(crate) fn watch(address: SocketAddr) -> Self {
+    pub(crate) fn watch(node: &Node) -> Self {
+        let (address, watch) = (node.address(), Stopwatch::of(node));
         let mut client = Client::guest(address);
         client.declare("bystander");
         client.select_confirms();
-        Self::run(client, Client::close, move |worst, client| worst.round(client, address))
+        let round = move |worst: &mut Worst, client: &mut _| worst.round(&watch, client, address);
+        Self::run(client, Client::close, round)
     }
 
     /// The same with a publisher and consumer of a stream, in their own protocol.
-    pub(crate) fn watch_streams(address: SocketAddr) -> Self {
+    pub(crate) fn watch_streams(node: &Node) -> Self {
+        let (address, watch) = (node.stream_address(), Stopwatch::of(node));
         let mut client = StreamClient::open(address, "/");
         client.create("bystander of streams");
         client.declare_publisher(1, "bystander of streams");
         client.subscribe(1, "bystander of streams", OffsetSpec::Next, u16::MAX);
-        let round =
-            move |worst: &mut Worst, client: &mut _| worst.round_of_streams(client, address);
+        let round = move |worst: &mut Worst, client: &mut _| {
+            worst.round_of_streams(&watch, client, address);
+        };
         Self::run(client, drop, round)
     }
 
@@ -87,12 +93,12 @@ impl Bystander {
 }
 
 impl Worst {
-    fn round(&mut self, client: &mut Client, address: SocketAddr) {
+    fn round(&mut self, watch: &Stopwatch, client: &mut Client, address: SocketAddr) {
         if self.n_rounds.is_multiple_of(ROUNDS_PER_LOGIN) {
-            longest(&mut self.login, || Client::guest(address).close());
+            watch.longest(&mut self.login, || Client::guest(address).close());
         }
-        longest(&mut self.round_trip, || client.round_trip());
-        longest(&mut self.publish_and_get, || {
+        watch.longest(&mut self.round_trip, || client.round_trip());
+        watch.longest(&mut self.publish_and_get, || {
             client.put_publish("bystander", true, b"beside");
             client.wait_for_confirms();
             assert!(client.get("bystander").is_some(), "the bystander's message is gone");
@@ -100,15 +106,20 @@ impl Worst {
         self.n_rounds += 1;
     }
 
-    fn round_of_streams(&mut self, client: &mut StreamClient, address: SocketAddr) {
+    fn round_of_streams(
+        &mut self,
+        watch: &Stopwatch,
+        client: &mut StreamClient,
+        address: SocketAddr,
+    ) {
         if self.n_rounds.is_multiple_of(ROUNDS_PER_LOGIN) {
-            longest(&mut self.login, || drop(StreamClient::open(address, "/")));
+            watch.longest(&mut self.login, || drop(StreamClient::open(address, "/")));
         }
-        longest(&mut self.round_trip, || {
+        watch.longest(&mut self.round_trip, || {
             client.says(&Metadata { correlation_id: 5, streams: List::default() });
             assert!(client.hears().contains("MetadataResponse"));
         });
-        longest(&mut self.publish_and_get, || {
+        watch.longest(&mut self.publish_and_get, || {
             client.publish(1, self.n_rounds.into());
             let heard = [client.hears(), client.hears()];
             assert!(heard.iter().any(|it| it.contains("PublishConfirm")), "{heard:?}");
@@ -124,10 +135,4 @@ pub(crate) fn pause() -> Duration {
     let paused = Instant::now();
     std::thread::park_timeout(PAUSE);
     paused.elapsed().saturating_sub(PAUSE)
-}
-
-fn longest(worst: &mut Duration, request: impl FnOnce()) {
-    let started = Instant::now();
-    request();
-    *worst = (*worst).max(started.elapsed());
 }

@@ -1,6 +1,7 @@
 //! The binary as a process on a data directory of its own.
 
 use super::faults::{self, Fault};
+use super::stopwatch::cpu_ticks;
 use super::volume::{self, Volume};
 use super::{DEADLINE, wait_until};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
@@ -163,6 +164,11 @@ impl Node {
         *self.others.last().expect("it has an HTTP API")
     }
 
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -199,10 +205,7 @@ impl Node {
 
     /// Time of processors that it has taken, in the system's ticks.
     pub(crate) fn cpu_ticks(&self) -> u64 {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        // Behind the name, which may hold anything: user and system time are the 12th and 13th.
-        let (_, fields) = stat.rsplit_once(')').unwrap();
-        fields.split_ascii_whitespace().skip(11).take(2).map(|it| it.parse::<u64>().unwrap()).sum()
+        cpu_ticks(&format!("/proc/{}/stat", self.id()))
     }
 
     /// Open file descriptors.

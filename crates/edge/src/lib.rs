@@ -27,6 +27,6 @@ pub use read_pace::{ReadCounts, ReadPace};
 pub use sasl::Mechanism;
 pub use shared_outbox::{OutboxState, SharedOutbox, TaskOutbox};
 pub use step::{AuthFailure, Login, MISSED_HEARTBEATS, Progress, Proof, Step, Tick};
-pub use timers::{TimedOutbox, Timers};
+pub use timers::{HeartbeatCheck, TimedOutbox, Timers};
 pub use write_batch::WriteBatch;
 pub use write_rope::WriteRope;

@@ -236,14 +236,9 @@ impl Outgoing {
         self.close_mode = Some(close_mode);
     }
 
-    /// The number of bytes ever taken.
-    pub const fn n_taken(&self) -> u64 {
-        self.n_taken
-    }
-
-    /// Whether nothing goes out, and has not since `n_taken` bytes were taken.
-    pub fn is_silent_since(&self, n_taken: u64) -> bool {
-        self.n_taken == n_taken && self.n_pending() == 0
+    /// Whether nothing goes out, and nothing was put in since [`Outgoing::end_of_bytes`] was `n_put`.
+    pub fn is_silent_since(&self, n_put: u64) -> bool {
+        self.n_taken == n_put && self.n_pending() == 0
     }
 
     /// Gives back memory that is not in use.

@@ -1,6 +1,6 @@
 //! A client's outbox, whatever its protocol: many threads put events in, one connection task takes bytes out.
 
-use crate::{Outgoing, TimedOutbox, WriteBatch};
+use crate::{HeartbeatCheck, Outgoing, TimedOutbox, WriteBatch};
 use session::{ChannelId, LinkId, ListedSession, Outbox, Position, Settle, Sink, UnsettledSince};
 use std::fmt::Debug;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,8 +21,8 @@ pub trait OutboxState: Sink + Debug + Send {
     /// Whether there is anything for the connection's task.
     fn has_something(&self) -> bool;
 
-    /// Puts a heartbeat in as [`TimedOutbox::heartbeat`] does.
-    fn heartbeat(&mut self, n_taken_before: u64) -> u64;
+    /// Puts a heartbeat in.
+    fn put_heartbeat(&mut self);
 
     /// Gives back memory as [`TimedOutbox::trim`] does.
     fn trim(&mut self);
@@ -112,8 +112,13 @@ impl<S: OutboxState> TaskOutbox for SharedOutbox<S> {
 }
 
 impl<S: OutboxState> TimedOutbox for SharedOutbox<S> {
-    fn heartbeat(&self, n_taken_before: u64) -> u64 {
-        self.lock().heartbeat(n_taken_before)
+    fn heartbeat(&self, n_put_before: u64) -> HeartbeatCheck {
+        let mut locked = self.lock();
+        let is_silent = locked.outgoing().is_silent_since(n_put_before);
+        if is_silent {
+            locked.put_heartbeat();
+        }
+        HeartbeatCheck { n_put: locked.outgoing().end_of_bytes(), is_silent }
     }
 
     fn trim(&self) {

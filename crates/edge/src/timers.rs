@@ -12,12 +12,20 @@ const CHECKS_PER_INTERVAL: u64 = 4;
 
 /// The part of an outbox that is a matter of time.
 pub trait TimedOutbox {
-    /// Puts a heartbeat in, unless something else goes out or has since `n_taken_before` was returned.
-    /// Returns the count for the next time.
-    fn heartbeat(&self, n_taken_before: u64) -> u64;
+    /// Puts a heartbeat in, unless something else goes out or has since the check that found `n_put_before`.
+    fn heartbeat(&self, n_put_before: u64) -> HeartbeatCheck;
 
     /// Gives back memory that is not in use.
     fn trim(&self);
+}
+
+/// The findings of a look at whether a client was sent something.
+#[derive(Clone, Copy, Debug)]
+pub struct HeartbeatCheck {
+    /// The bytes ever put into the outbox, with the heartbeat's own.
+    pub n_put: u64,
+    /// Whether nothing was sent, so that a heartbeat is.
+    pub is_silent: bool,
 }
 
 /// The times of one connection.
@@ -35,7 +43,7 @@ pub struct Timers {
     /// Whether the client is not listened to, so that its silence says nothing.
     deaf: bool,
     check_sent_at_ms: MonotonicMs,
-    n_taken_before: u64,
+    n_put_before: u64,
     idle_at_ms: Option<MonotonicMs>,
 }
 
@@ -52,7 +60,7 @@ impl Timers {
             heard_ms: now.monotonic_ms,
             deaf: false,
             check_sent_at_ms: now.monotonic_ms,
-            n_taken_before: 0,
+            n_put_before: 0,
             idle_at_ms: None,
         }
     }
@@ -84,7 +92,8 @@ impl Timers {
     }
 
     /// From now on the client's silence is borne for `max_ms`, and the client is sent something if nothing
-    /// was sent between two looks, which are `check_every_ms` apart. 0 is for ever.
+    /// was sent between two looks. They are `check_every_ms` apart, and twice that after a heartbeat. 0 is for
+    /// ever.
     pub const fn bear_silence(&mut self, now: Now, max_ms: u64, check_every_ms: u64) {
         self.silence_max_ms = max_ms;
         self.check_every_ms = check_every_ms;
@@ -141,8 +150,11 @@ impl Timers {
             return Tick::Dead(MISSED_HEARTBEATS);
         }
         if self.check_every_ms > 0 && self.check_sent_at_ms <= now_ms {
-            self.n_taken_before = outbox.heartbeat(self.n_taken_before);
-            self.check_sent_at_ms = now_ms.plus(self.check_every_ms);
+            let check = outbox.heartbeat(self.n_put_before);
+            self.n_put_before = check.n_put;
+            // Of a client that was just sent a heartbeat the time is known: every other look is spared.
+            let n_intervals = if check.is_silent { 2 } else { 1 };
+            self.check_sent_at_ms = now_ms.plus(self.check_every_ms * n_intervals);
         }
         let idle = self.idle_at_ms.is_some_and(|at| at <= now_ms);
         if idle {

@@ -101,11 +101,8 @@ impl OutboxState for Locked {
         self.out.has_something() || self.channels.has_confirms()
     }
 
-    fn heartbeat(&mut self, n_taken_before: u64) -> u64 {
-        if self.out.is_silent_since(n_taken_before) {
-            self.put(|out| out.extend_from_slice(&HEARTBEAT));
-        }
-        self.out.n_taken()
+    fn put_heartbeat(&mut self) {
+        self.put(|out| out.extend_from_slice(&HEARTBEAT));
     }
 
     fn trim(&mut self) {

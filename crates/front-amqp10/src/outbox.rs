@@ -60,12 +60,9 @@ impl OutboxState for LockedServer {
             || self.server.sessions.has_outcomes()
     }
 
-    fn heartbeat(&mut self, n_taken_before: u64) -> u64 {
-        if self.out.is_silent_since(n_taken_before) {
-            put_empty_frame(&mut self.server.life.out);
-            self.flush();
-        }
-        self.out.n_taken()
+    fn put_heartbeat(&mut self) {
+        put_empty_frame(&mut self.server.life.out);
+        self.flush();
     }
 
     fn trim(&mut self) {

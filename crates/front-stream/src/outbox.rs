@@ -76,11 +76,8 @@ impl OutboxState for Locked {
         self.out.has_something() || !self.answers.is_empty()
     }
 
-    fn heartbeat(&mut self, n_taken_before: u64) -> u64 {
-        if self.out.is_silent_since(n_taken_before) {
-            self.put(|out| Heartbeat {}.encode_frame(out));
-        }
-        self.out.n_taken()
+    fn put_heartbeat(&mut self) {
+        self.put(|out| Heartbeat {}.encode_frame(out));
     }
 
     fn trim(&mut self) {

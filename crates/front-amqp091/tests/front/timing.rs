@@ -17,16 +17,23 @@ fn the_client_hears_something_twice_per_interval() {
     talk.now = later(START, 4_000);
     assert_eq!(
         talk.front.tick(talk.now),
-        Tick::Next(Some(MonotonicMs::from_raw(START.monotonic_ms.get() + 6_000)))
+        Tick::Next(Some(MonotonicMs::from_raw(START.monotonic_ms.get() + 8_000)))
     );
     assert_eq!(talk.hears(), ["0 heartbeat"]);
-    talk.now = later(START, 6_000);
-    talk.front.tick(talk.now);
-    assert_eq!(talk.hears(), [""; 0]);
     talk.now = later(START, 8_000);
-    talk.event(Event::Blocked { reason: "low on disk" });
     talk.front.tick(talk.now);
+    assert_eq!(talk.hears(), ["0 heartbeat"]);
+    talk.now = later(START, 12_000);
+    talk.event(Event::Blocked { reason: "low on disk" });
+    // Something was sent at a time that is not known.
+    assert_eq!(
+        talk.front.tick(talk.now),
+        Tick::Next(Some(MonotonicMs::from_raw(START.monotonic_ms.get() + 14_000)))
+    );
     assert_eq!(talk.hears(), ["0 connection.blocked low on disk"]);
+    talk.now = later(START, 14_000);
+    talk.front.tick(talk.now);
+    assert_eq!(talk.hears(), ["0 heartbeat"]);
 }
 
 #[test]

@@ -91,7 +91,7 @@ impl Transactions {
     }
 
     /// Commits a transaction: returns unroutable messages, puts the publishes into their queues, carries out
-    /// the settlements, and answers when persistent messages are durable.
+    /// the settlements, and answers when persistent messages and settlements are durable.
     ///
     /// # Errors
     /// A publish is refused: the transaction stays as it is. For a client of links also that a queue has
@@ -115,18 +115,23 @@ impl Transactions {
             return Err(error);
         }
         publishing.until_loaded(&mut client.turn).await;
-        let awaited = publishing.put_batch_in(client, &ReadInput::NONE, &tx.publishes).await;
+        let mut awaited = publishing.put_batch_in(client, &ReadInput::NONE, &tx.publishes).await;
         let is_refused = links.publishers.is_some() && publishing.is_any_refused();
         publishing.clear();
         client.turn.drop_all(tx.publishes).await;
         let mut settles = tx.settles;
+        let settles_any = !settles.is_empty();
         settling.append(&mut settles);
         settling.flush_many(client, links).await;
         if let Some((_, error)) = settling.take_refused() {
             return Err(error);
         }
         client.turn.before_waiting();
-        awaited.durable(&client.access.broker.classic.storage().wal).await?;
+        let wal = &client.access.broker.classic.storage().wal;
+        if settles_any {
+            awaited.log = awaited.log.max(Some(wal.appended_upto()));
+        }
+        awaited.durable(wal).await?;
         if is_refused { Err(lost("a queue has refused a message")) } else { Ok(Handled::Done) }
     }
 

@@ -1,7 +1,7 @@
 //! Answers that clients may be told around failures of the disk and restarts.
 
 use crate::client::{Client, Kind, short, start};
-use session::Op;
+use session::{Op, Outcome, Value};
 use std::sync::Arc;
 use testing::{CrashOutcome, Fault, MemoryDisk};
 
@@ -62,6 +62,25 @@ fn a_commit_waits_for_messages_that_did_not_pass_through() {
     let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
     let broker = start(&disk);
     assert_eq!(Client::connect(&broker).get("q"), ["got late again left 0"]);
+}
+
+#[test]
+fn what_a_commit_has_settled_does_not_come_again_after_a_crash() {
+    for kind in ["classic", "quorum"] {
+        let disk = Arc::new(MemoryDisk::new());
+        let broker = start(&disk);
+        let mut client = Client::connect(&broker);
+        client.declare_with("q", true, &[("x-queue-type", Value::from(kind))]);
+        client.ask(Op::EnableTransactions);
+        client.publish("q", &["a", "b"], Kind::Persistent);
+        assert_eq!(client.ask(Op::Commit), ["done"]);
+        assert_eq!(client.get("q"), ["got a left 1"]);
+        client.settle(1, Outcome::Accepted);
+        assert_eq!(client.ask(Op::Commit), ["done"]);
+        let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
+        let broker = start(&disk);
+        assert_eq!(Client::connect(&broker).get("q"), ["got b again left 0"], "{kind}");
+    }
 }
 
 /// Changes that a snapshot that fails would have covered are covered by the next one.

@@ -364,7 +364,9 @@ fn told(address: &str) -> &str {
 }
 
 fn not_dynamic(terminus: &str) -> ProtocolFault {
-    ProtocolFault::link(Condition::NotImplemented, format!("Dynamic {terminus} not supported"))
+    let text =
+        format!("Dynamic {terminus} not supported without the capability '{TEMPORARY_QUEUE}'");
+    ProtocolFault::link(Condition::NotImplemented, text)
 }
 
 fn invalid(text: impl Into<Cow<'static, str>>) -> ProtocolFault {

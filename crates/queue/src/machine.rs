@@ -190,6 +190,10 @@ impl Machine {
                     let release = |position| positions.push(position);
                     self.consumers.release(consumer, range.start, range.end, release);
                 }
+                if outcome == Outcome::Unsent {
+                    let n = u32::try_from(positions.len()).unwrap_or(u32::MAX);
+                    self.consumers.change_link(consumer, |link| link.note_unsent(n));
+                }
                 self.settle(&mut positions, outcome, effects);
             }
             Command::Modify(ref modify) => modify::modify(self, modify, effects),
@@ -366,7 +370,9 @@ impl Machine {
                     effects.release_range(range);
                     self.waiting.answer(range, Kind::Confirmed, &mut self.publishers, effects);
                 }
-                Outcome::Returned(_) if self.waiting.given_up.remove(&position) => {
+                Outcome::Returned(_) | Outcome::Unsent
+                    if self.waiting.given_up.remove(&position) =>
+                {
                     self.backlog.let_go(position);
                     self.backlog.forget(range);
                     effects.release_range(range);
@@ -375,6 +381,11 @@ impl Machine {
                     let (now_ms, settings) = (self.clock_ms, &self.settings);
                     let reason = self.backlog.come_back(position, how, now_ms, settings);
                     if let Some(reason) = reason {
+                        self.dead_letter(range, reason, effects);
+                    }
+                }
+                Outcome::Unsent => {
+                    if let Some(reason) = self.backlog.put_back(position) {
                         self.dead_letter(range, reason, effects);
                     }
                 }

@@ -40,6 +40,20 @@ pub struct LinkCredit {
     pub credit: u32,
 }
 
+impl LinkCredit {
+    /// Deliveries that the client has not seen which has seen these.
+    const fn n_unseen(self, seen: Self) -> u32 {
+        let n_unseen = self.delivery_count.wrapping_sub(seen.delivery_count);
+        // A client cannot have seen more than there were: it is taken to have seen all.
+        if n_unseen > i32::MAX as u32 { 0 } else { n_unseen }
+    }
+
+    /// Deliveries that were made, or counted, beyond those that the client allows.
+    pub const fn n_beyond(self, seen: Self) -> u32 {
+        self.n_unseen(seen).saturating_sub(seen.credit)
+    }
+}
+
 /// The deliveries that a consumer may still be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliveryRoom {
@@ -106,11 +120,13 @@ impl DeliveryRoom {
     /// that it allows.
     pub fn flow(&mut self, seen: LinkCredit) {
         let Some(now) = self.link_credit() else { return };
-        let n_unseen = now.delivery_count.wrapping_sub(seen.delivery_count);
-        // A client cannot have seen more than there were: it is taken to have seen all.
-        let n_unseen = if n_unseen > i32::MAX as u32 { 0 } else { n_unseen };
-        let credit = seen.credit.saturating_sub(n_unseen);
+        let credit = seen.credit.saturating_sub(now.n_unseen(seen));
         *self = Self::of_link(LinkCredit { credit, ..now });
+    }
+
+    /// Notes that so many of a link's deliveries were not made after all; its credit stays as it is.
+    pub fn note_unsent(&mut self, n: u32) {
+        self.end = self.end.map(|end| end.wrapping_sub(n));
     }
 
     /// Uses up a link's credit: its deliveries count as made.
@@ -145,7 +161,14 @@ mod tests {
         assert_eq!(room.link_credit(), Some(credit(3, 2)));
         room.flow(credit(1, 5));
         assert_eq!(room.link_credit(), Some(credit(3, 3)), "two are on their way");
+        assert_eq!(credit(3, 3).n_beyond(credit(1, 2)), 0);
+        assert_eq!(credit(3, 3).n_beyond(credit(1, 1)), 1);
         room.flow(credit(1, 1));
+        assert_eq!(room.link_credit(), Some(credit(3, 0)));
+        room.note_unsent(1);
+        assert_eq!(room.link_credit(), Some(credit(2, 0)));
+        room.flow(credit(2, 1));
+        room.take(1);
         assert_eq!(room.link_credit(), Some(credit(3, 0)));
         room.flow(credit(9, 4));
         assert_eq!(room.link_credit(), Some(credit(3, 4)), "it cannot have seen nine");

@@ -165,6 +165,16 @@ impl Backlog {
         None
     }
 
+    /// A held message that was not sent is ready again, or gone for the reason returned.
+    pub(super) fn put_back(&mut self, position: u64) -> Option<Reason> {
+        if self.let_go(position) {
+            return Some(Reason::Expired);
+        }
+        self.bytes.ready = self.bytes.ready.saturating_add(self.sizes.get(position).into());
+        self.ready.come_back(position);
+        None
+    }
+
     fn delay(&mut self, position: u64, until_ms: UnixMs) {
         let was_here = self.away.insert(position);
         assert!(was_here, "a message that is to wait is nowhere else");

@@ -251,6 +251,7 @@ const fn outcome_code(outcome: Outcome) -> u8 {
         Outcome::Returned(Return::Failed) => 2,
         Outcome::Rejected(Return::Released) => 3,
         Outcome::Rejected(Return::Failed) => 4,
+        Outcome::Unsent => 5,
     }
 }
 
@@ -261,6 +262,7 @@ fn read_outcome(reader: &mut Reader<'_>) -> Result<Outcome, RecordError> {
         2 => Outcome::Returned(Return::Failed),
         3 => Outcome::Rejected(Return::Released),
         4 => Outcome::Rejected(Return::Failed),
-        5..=u8::MAX => return Err(RecordError::Invalid),
+        5 => Outcome::Unsent,
+        6..=u8::MAX => return Err(RecordError::Invalid),
     })
 }

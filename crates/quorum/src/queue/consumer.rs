@@ -2,6 +2,7 @@
 
 use super::QuorumQueue;
 use super::modify::modify;
+use super::turn::Turn;
 use queue::machine::{Answer, Command, Outcome};
 use queue::{CreditMode, LinkCredit, Return};
 use queue_type::{AfterDetach, AttachRefused, Count, Got, Settled, Taker, Wakes};
@@ -128,8 +129,11 @@ impl Consumer {
                 return;
             }
             let seen = LinkCredit { delivery_count, credit };
+            let counted = turn.state.machine.facts().link(self.id).map(|it| it.credit);
             turn.apply(&Command::Flow { consumer: self.id, seen, drain });
             let Some(Answer::Flowed { credit, n_ready, .. }) = turn.take_answer() else { return };
+            let n_beyond = counted.map_or(0, |counted| counted.n_beyond(seen));
+            take_back(turn, self.id, n_beyond as usize);
             turn.hand_over();
             let is_active = turn.state.machine.facts().link(self.id).and_then(|it| it.is_active);
             let Some(feed) = turn.state.members.feed_mut(self.id) else { return };
@@ -155,6 +159,18 @@ impl Consumer {
             }
         });
     }
+}
+
+/// Takes back the last messages that wait for a consumer: its client allows so many fewer deliveries now.
+/// Those that an untold drain has waited for stay: their credit is used up.
+fn take_back(turn: &mut Turn<'_>, consumer: u64, n_beyond: usize) {
+    let Some(feed) = turn.state.members.feed_mut(consumer) else { return };
+    if n_beyond == 0 || feed.credit.is_some_and(|told| told.drain) {
+        return;
+    }
+    let n_stay = feed.waiting.len().saturating_sub(n_beyond);
+    let unsent: Vec<u64> = feed.waiting.drain(n_stay..).map(|it| it.number).collect();
+    turn.settle(consumer, Outcome::Unsent, unsent.into_iter());
 }
 
 /// The machine's word for an outcome. COMPAT: what is given back by `basic.nack` was not tried.

@@ -50,7 +50,8 @@ pub(super) struct LinkTarget {
     /// The queue; empty for an exchange.
     pub(super) queue: &'static str,
     pub(super) address: String,
-    /// The queue has given messages out from the moment that it may, before they are read from the disk.
+    /// The queue gives messages out from the moment that it may, before they are read from the disk. It takes
+    /// them back where credit shrinks, but for those that a drain waits for.
     pub(super) is_quorum: bool,
 }
 
@@ -62,6 +63,7 @@ pub(super) struct FrameLink {
     pub(super) is_settled: bool,
     /// Credit that is taken back is not used any more.
     is_exact: bool,
+    is_quorum: bool,
     is_draining: bool,
     /// The newest message that the link was the first to get.
     pub(super) newest: u64,
@@ -181,7 +183,8 @@ impl FrameClient {
         let link = FrameLink {
             queue: target.queue,
             // Deliveries that are on their way to a client without a window come, whatever it says meanwhile.
-            is_exact: !target.is_quorum && self.is_wide(),
+            is_exact: self.is_wide(),
+            is_quorum: target.is_quorum,
             role,
             is_settled,
             is_draining: false,
@@ -212,7 +215,8 @@ impl FrameClient {
     ) {
         let window = self.window_flow();
         let Some(link) = self.links.get_mut(&handle) else { return };
-        link.credit = if link.is_exact { credit } else { link.credit.max(credit) };
+        let is_exact = link.is_exact && !(link.is_quorum && link.is_draining);
+        link.credit = if is_exact { credit } else { link.credit.max(credit) };
         link.is_draining = drain;
         let flow = Flow {
             handle: Some(handle),
@@ -383,7 +387,7 @@ impl FrameClient {
         }
         // Credit that a drain has counted as used: an earlier one, perhaps.
         let n_drained = count.since(SerialNumber::new(link.count));
-        if n_drained > link.credit && link.is_exact {
+        if n_drained > link.credit && link.is_exact && !link.is_quorum {
             fail(format!("{n_drained} are drained, of {}", link.credit));
         }
         (link.count, link.credit) = (count.bits(), link.credit.saturating_sub(n_drained));

@@ -301,6 +301,12 @@ impl Figures<'_> {
         self.0.classic.services.n_annotations_dropped.load(Ordering::Relaxed)
     }
 
+    /// Messages since the start that streams have converted: to properties, and to sections.
+    #[must_use]
+    pub fn converted_by_streams(&self) -> [u64; 2] {
+        self.0.control_plane.streams().conversions().counts()
+    }
+
     /// Messages and places in files that could not be read since the start.
     #[must_use]
     pub fn losses(&self) -> Losses {

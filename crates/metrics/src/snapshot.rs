@@ -168,8 +168,11 @@ impl Clients {
             let of_protocol = if protocol == AMQP10 { &mut *amqp10 } else { &mut *amqp091 };
             of_protocol.totals.add(&totals);
         }
-        let converted = source.management.client_totals.conversions.counts();
-        [amqp091.n_converted, amqp10.n_converted] = converted;
+        let [properties, sections] = source.management.client_totals.conversions.counts();
+        let of_streams = source.management.broker.figures().converted_by_streams();
+        [amqp091.n_converted, amqp10.n_converted] = of_streams;
+        amqp091.n_converted += properties;
+        amqp10.n_converted += sections;
         let mut published = amqp091.totals.published;
         published.add(&amqp10.totals.published);
         let (mut channels, mut bytes) = (Channels::default(), [0, 0]);

@@ -208,7 +208,7 @@ pub(crate) const BY_PROTOCOL: &[ProtocolRow] = rows! {
     Gauge global_publishers |it| each(it, |of| of.n_publishers, Some(it.queues.all.streams.n_publishers)) => "Publishers connected";
     Gauge global_consumers |it| each(it, |of| of.n_consumers, Some(it.queues.all.streams.n_subscriptions)) => "Consumers connected";
     Gauge leveret_channels |it| each(it, |of| of.n_channels, None) => "Channels or sessions currently open";
-    Counter leveret_messages_converted_total |it| each(it, |of| of.n_converted, None) => "Messages from queues that were converted for consumers of another protocol than their publishers'";
+    Counter leveret_messages_converted_total |it| each(it, |of| of.n_converted, None) => "Messages that were converted to this protocol: from queues for consumers, into streams and out of them";
     Gauge leveret_connections |it| each(it, |of| of.n_connections, Some(it.clients.n_stream_connections)) => "Connections currently open";
 };
 

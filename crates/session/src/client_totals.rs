@@ -23,19 +23,25 @@ pub enum ConvertedTo {
     Sections,
 }
 
-/// Messages that were converted for consumers of another protocol than their publishers'.
+/// Messages that were converted from the encoding of one protocol to that of another one: for consumers, and
+/// on their way into streams.
 #[derive(Debug, Default)]
 pub struct ConversionTotals([AtomicU64; 2]);
 
 impl ConversionTotals {
     /// Counts a message.
     pub fn note(&self, to: ConvertedTo) {
+        self.note_many(to, 1);
+    }
+
+    /// Counts so many messages.
+    pub fn note_many(&self, to: ConvertedTo, n: u64) {
         let [properties, sections] = &self.0;
         let counter = match to {
             ConvertedTo::Properties => properties,
             ConvertedTo::Sections => sections,
         };
-        counter.fetch_add(1, Ordering::Relaxed);
+        counter.fetch_add(n, Ordering::Relaxed);
     }
 
     /// The messages converted to properties, and to sections.

@@ -14,7 +14,9 @@ use queue_type::{
     Activity, AfterDetach, Attach, AttachRefused, ConsumerView, Count, Settled, Tally, Wakes,
 };
 use routing::LinkFilters;
-use session::{ChannelId, ConsumerCredit, CreditRequest, Event, Settle, ShortString, Table};
+use session::{
+    ChannelId, ConsumerCredit, ConvertedTo, CreditRequest, Event, Settle, ShortString, Table,
+};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
@@ -298,6 +300,9 @@ impl Consumer {
                     .add(if auto { Count::DeliveredAuto } else { Count::Delivered }, n_delivered);
             });
             waker = told.or(waker);
+            if state.cursor.form().is_plain() {
+                self.stream.services.conversions.note_many(ConvertedTo::Properties, n_delivered);
+            }
             if let Some(filter) = &mut state.cursor.filter {
                 self.stream.readers.note_passed_over(filter.take_passed_over());
             }

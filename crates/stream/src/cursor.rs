@@ -127,6 +127,11 @@ impl Cursor {
         StreamMessage { offset, chunk_timestamp_ms: self.chunk_timestamp_ms, message }
     }
 
+    /// The form in which messages are delivered.
+    pub(crate) const fn form(&self) -> BodyForm {
+        self.form
+    }
+
     /// Delivers what is left of the chunk; returns how many messages were delivered too.
     pub(crate) fn deliver(
         &mut self,

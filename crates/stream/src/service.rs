@@ -11,6 +11,7 @@ use log::LogError;
 use meta::{QueueDef, StreamSettings};
 use segments::Disk;
 use segments::Poison;
+use session::ConversionTotals;
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::io;
@@ -45,6 +46,12 @@ impl StreamService {
     #[must_use]
     pub fn losses(&self) -> StreamLosses {
         *stdx::lock(&self.services.losses)
+    }
+
+    /// Messages since the start that were converted on their way into streams, and to AMQP 0-9-1 out of them.
+    #[must_use]
+    pub fn conversions(&self) -> &ConversionTotals {
+        &self.services.conversions
     }
 
     /// Moves the time on to `now`, by about a second. No stream is scrubbed while the disk is short of space.

@@ -4,6 +4,7 @@ use background::{Inbox, NextTask, Pending};
 use chunk_log::{ChunkLogError, ReadAhead, StreamFiles, StreamTable};
 use segments::Disk;
 use segments::Poison;
+use session::ConversionTotals;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
@@ -92,6 +93,8 @@ pub(crate) struct StreamServices {
     pub(crate) failure: Poison,
     /// Losses of streams since the start.
     pub(crate) losses: Mutex<StreamLosses>,
+    /// Messages converted since the start.
+    pub(crate) conversions: ConversionTotals,
     /// The number of the last update that a consumer was told.
     last_update: AtomicU32,
 }
@@ -156,6 +159,7 @@ impl StreamServices {
             reads,
             failure,
             losses,
+            conversions: ConversionTotals::default(),
             last_update,
         }))
     }

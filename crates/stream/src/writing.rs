@@ -12,6 +12,7 @@ use conversion::DeliveryAttempt;
 use message::Refusal;
 use meta::StreamSettings;
 use queue_type::{Incoming, RefusedItem, Wakes, wake_all};
+use session::ConvertedTo;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, Weak};
 
@@ -37,13 +38,16 @@ impl Stream {
         if self.is_deleted() {
             return DurabilityToken::default();
         }
+        let mut n_converted = 0;
         for incoming in messages {
             let message = &incoming.message;
+            n_converted += u64::from(message.form.is_plain());
             let filter_value = conversion::stream_filter_value(message);
             writer.making.add_message(filter_value, |out| {
                 conversion::to_amqp10(message, DeliveryAttempt::FIRST, out)
             });
         }
+        self.services.conversions.note_many(ConvertedTo::Sections, n_converted);
         let note = writer.count(messages.len() as u64);
         Writing(self).write(writer, wakes);
         let mut token = DurabilityToken::default();

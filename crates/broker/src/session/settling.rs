@@ -117,7 +117,7 @@ impl Settling {
                 self.refused = Some((channel, not_by_this_mode(what, &link.queue())));
             }
             Settled::NotOnThisLink => {
-                let error = not_by_this_mode("outcomes other than accepted", &link.queue());
+                let error = not_on_this_link(&link.queue());
                 let link = part.first().map_or(LinkId(0), |settle| settle.link);
                 let refused = LinkEvent::OutcomeRefused { channel, link, error };
                 turn.tell(|sink| sink.event(Event::Link(refused.clone())));
@@ -178,6 +178,11 @@ fn after_settling(client: &mut Client, links: &mut Links, run: &[Settle]) {
 /// Whether a message goes back to its queue.
 const fn goes_back(settle: &Settle) -> bool {
     matches!(settle.outcome, Outcome::Modified | Outcome::Released)
+}
+
+/// A link's consumer does not accept what its queue has no record of.
+pub(super) fn not_on_this_link(queue: &QueueRef) -> Error {
+    not_by_this_mode("outcomes other than accepted", queue)
 }
 
 /// A consumer rejected what its queue has no record of.

@@ -6,8 +6,9 @@ use super::client::Client;
 use super::links::Links;
 use super::publish::Publishing;
 use super::read_source::message_of;
-use super::settling::Settling;
+use super::settling::{Settling, not_on_this_link};
 use bytes::BytesMut;
+use meta::ConfirmOn;
 use session::{
     ChannelId, Content, Error, ErrorKind, HeadPlace, Outcome, OwnedContent, Publish, ReadInput,
     Request, Settle, Span,
@@ -171,6 +172,7 @@ async fn prepare(
     if let Some(error) = tx.refused.take() {
         return Err(error);
     }
+    check_outcomes(tx, client, links)?;
     let mut n_places = 0;
     publishing.reserve(tx.publishes.len());
     for (index, request) in tx.publishes.iter().enumerate() {
@@ -187,6 +189,17 @@ async fn prepare(
         client.turn.did(1).await;
     }
     Ok(())
+}
+
+/// Whether the queues of a client of links take back what the transaction gives back.
+fn check_outcomes(tx: &Tx, client: &Client, links: &Links) -> Result<(), Error> {
+    let is_of_links = client.access.connection.identity.has_windows();
+    let mut others = tx.settles.iter().filter(|it| it.outcome != Outcome::Accepted);
+    let refusing = others.find_map(|settle| {
+        let queue = links.get(settle.link)?.queue();
+        (queue.confirm_on() == ConfirmOn::AckDirect).then_some(queue)
+    });
+    refusing.filter(|_| is_of_links).map_or(Ok(()), |queue| Err(not_on_this_link(&queue)))
 }
 
 fn lost(text: &'static str) -> Error {

@@ -2,8 +2,8 @@
 
 use crate::site::Site;
 use amqp10::{
-    Accepted, DeliveryOutcome, Disposition, FrameType, Performative, Role, SerialNumber, Transfer,
-    put_frame,
+    Accepted, DeliveryOutcome, Disposition, FrameType, Performative, Released, Role, SerialNumber,
+    Transfer, put_frame,
 };
 use amqp091::method::{QueueDeclare, QueueDelete};
 use amqp091::{ShortString, Table, TableRef, Value};
@@ -73,8 +73,12 @@ impl Controller {
     }
 
     fn accepts(&mut self, n: u32, settled: bool) {
+        self.settles(n, settled, DeliveryOutcome::Accepted(Accepted {}));
+    }
+
+    fn settles(&mut self, n: u32, settled: bool, outcome: DeliveryOutcome<'_>) {
         let name = self.name();
-        let outcome = Some(DeliveryOutcome::Accepted(Accepted {}));
+        let outcome = Some(outcome);
         self.peer.says(&Performative::Disposition(Disposition {
             role: Role::Receiver,
             first: SerialNumber::new(n),
@@ -132,6 +136,37 @@ async fn a_transaction_publishes_all_or_nothing() {
         controller.is_told("accepted true");
         assert_eq!(body_of(&mut old), None);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_that_gives_back_to_a_queue_which_takes_nothing_back_fails() {
+    let site = Site::start_with(Settings::default(), |_| {});
+    let mut old = Client::guest(site.address);
+    let arguments =
+        Table::from_iter([(ShortString::from_static("x-confirm-on"), Value::from("ack-direct"))]);
+    let arguments = arguments.to_bytes();
+    let arguments = TableRef::trusted(&arguments);
+    let declare = QueueDeclare { queue: b"q", arguments, ..QueueDeclare::default() };
+    assert_eq!(old.ask(1, declare), "queue.declare-ok");
+    let mut controller = Controller::new(&site);
+    controller.peer.gives_credit(0, 1);
+    old.put_publish("q", false, b"a");
+    old.flush();
+    assert_eq!(controller.peer.hears(), "transfer 0 a");
+    controller.begins();
+    controller.publishes(b"b");
+    controller.settles(0, true, DeliveryOutcome::Released(Released {}));
+    controller.ends(false);
+    assert_eq!(controller.peer.hears(), "detach amqp:not-implemented");
+    controller.is_told("accepted false amqp:transaction:rollback");
+    drop(controller);
+    let message = loop {
+        if let Some(message) = old.get("q") {
+            break message;
+        }
+    };
+    assert_eq!((&*message.body, message.redelivered), (b"a".as_slice(), true));
+    assert_eq!(body_of(&mut old), None, "nothing of it was published");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

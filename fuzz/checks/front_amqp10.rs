@@ -155,8 +155,7 @@ impl ScriptedBroker {
             }
             LinkRequest::EndResponses(_)
             | LinkRequest::BeginTransactions(_)
-            | LinkRequest::DeleteQueue { .. }
-            | LinkRequest::Topic { .. } => {}
+            | LinkRequest::NeedTopics(_) => {}
             LinkRequest::BeginSession(channel) => {
                 assert_eq!(self.n_published[usize::from(channel.0)], 0);
             }

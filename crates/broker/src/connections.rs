@@ -53,6 +53,8 @@ pub struct Identity {
 pub struct Login {
     /// The container id of a client of AMQP 1.0.
     pub container_id: Option<Box<str>>,
+    /// Whether no other connection to the virtual host may have the container id.
+    pub is_sole: bool,
     /// SASL mechanism.
     pub mechanism: &'static str,
     /// The encryption of the connection, if there is any.
@@ -91,6 +93,11 @@ impl Identity {
     /// Whether the client uses the stream protocol.
     pub fn is_of_streams(&self) -> bool {
         self.protocol == "stream"
+    }
+
+    /// Whether the client is of the same container and virtual host as another one.
+    fn is_beside(&self, other: &Self) -> bool {
+        self.vhost == other.vhost && self.login.container_id == other.login.container_id
     }
 
     /// Whether windows of the client's own protocol hold its publishers back during an alarm, so that it is
@@ -462,8 +469,13 @@ impl Connections {
         self.disk_turns.0.acquire().await.ok()
     }
 
-    /// Adds a connection, with an id that no other connection has had since the node started.
-    pub(crate) fn open(&self, identity: Identity) -> Arc<Connection> {
+    /// Adds a connection, with an id that no other connection has had since the node started; none if it is
+    /// to be the only one of its container, and another one is there.
+    pub(crate) fn open(&self, identity: Identity) -> Option<Arc<Connection>> {
+        let mut by_id = stdx::lock(&self.by_id);
+        if identity.login.is_sole && by_id.values().any(|it| it.identity.is_beside(&identity)) {
+            return None;
+        }
         let id = ConnectionId(self.last_id.fetch_add(1, Ordering::Relaxed) + 1);
         let connection = Arc::new(Connection {
             id,
@@ -480,8 +492,8 @@ impl Connections {
             n_publisher_links: AtomicU32::new(0),
         });
         *stdx::lock(&self.n_by_protocol).entry(connection.identity.protocol).or_default() += 1;
-        stdx::lock(&self.by_id).insert(id, Arc::clone(&connection));
-        connection
+        by_id.insert(id, Arc::clone(&connection));
+        Some(connection)
     }
 
     /// Removes a closed channel; its publishes stay counted.

@@ -203,7 +203,7 @@ mod tests {
     fn a_connection_that_holds_more_than_its_share_is_refused() {
         let (holdings, connections) = (Holdings::default(), Connections::default());
         holdings.set_node_bytes_max(400 * MIB);
-        let connection = connections.open(Identity::default());
+        let connection = connections.open(Identity::default()).unwrap();
         holdings.note(&connection, 100 * MIB, &connections).unwrap();
         let error = holdings.note(&connection, 100 * MIB + 1, &connections).unwrap_err();
         assert_eq!(error.kind, ErrorKind::ResourceError);
@@ -218,7 +218,7 @@ mod tests {
     fn of_many_that_hold_too_much_together_the_heaviest_goes() {
         let (holdings, connections) = (Holdings::default(), Connections::default());
         holdings.set_node_bytes_max(400 * MIB);
-        let all: Vec<_> = (0..3).map(|_| connections.open(Identity::default())).collect();
+        let all: Vec<_> = (0..3).map(|_| connections.open(Identity::default()).unwrap()).collect();
         for (connection, n_mib) in all.iter().zip([70, 90, 40]) {
             holdings.note(connection, n_mib * MIB, &connections).unwrap();
         }
@@ -235,7 +235,7 @@ mod tests {
     fn what_stays_in_memory_of_unacknowledged_messages_counts() {
         let (holdings, connections) = (Holdings::default(), Connections::default());
         holdings.set_node_bytes_max(400 * MIB);
-        let all: Vec<_> = (0..2).map(|_| connections.open(Identity::default())).collect();
+        let all: Vec<_> = (0..2).map(|_| connections.open(Identity::default()).unwrap()).collect();
         let n_max = 100 * MIB / UNACKED_BYTES;
         let unacked = |n| BTreeMap::from([(all[0].id, n)]);
         holdings.note_unacked(unacked(n_max), &connections);
@@ -257,7 +257,7 @@ mod tests {
     fn a_watermark_of_nothing_leaves_everybody_enough_for_a_message() {
         let (holdings, connections) = (Holdings::default(), Connections::default());
         holdings.set_node_bytes_max(0);
-        let connection = connections.open(Identity::default());
+        let connection = connections.open(Identity::default()).unwrap();
         holdings.note(&connection, CONNECTION_BYTES_MIN, &connections).unwrap();
         holdings.note(&connection, CONNECTION_BYTES_MIN + 1, &connections).unwrap_err();
     }

@@ -111,7 +111,8 @@ impl Session {
             )),
             false => outbox,
         };
-        let connection = broker.connections.open(identity);
+        let connection =
+            broker.connections.open(identity).ok_or_else(limits::container_is_taken)?;
         broker.events().connected(&connection);
         let confirms = ConfirmQueue::new(Arc::clone(&outbox));
         connection.confirms.get_or_init(|| Arc::clone(&confirms));

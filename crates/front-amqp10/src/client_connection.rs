@@ -5,6 +5,7 @@ use crate::address::{QUEUE, SourceAddress, TEMPORARY_QUEUE, TargetAddress};
 use crate::connection::ServerConnection;
 use crate::fault::ProtocolFault;
 use crate::life::ConnectionPhase;
+use crate::open::ClientOpen;
 use crate::outbox::{ClientOutbox, LockedServer, attach_origin, broker_channel};
 use crate::published_heads::PublishedHeads;
 use crate::requests::{AttachAsked, LinkRequest};
@@ -17,7 +18,7 @@ use amqp10::{
 };
 use edge::{AuthFailure, Progress, Step, Tick, Timers};
 use session::{
-    Attachment, ChannelId, Control, CreditRequest, DeclaredNode, Error, Flag, LinkOp, LinkSource,
+    Attachment, ChannelId, Control, CreditRequest, DeclaredNode, Error, LinkOp, LinkSource,
     MethodTag, Negotiated, Op, Publish, PublishTarget, RefusalScope, Request, Settle, ShortString,
     Table, TopicOp, Value,
 };
@@ -102,6 +103,11 @@ impl ClientConnection {
     /// The client's name for itself, once a virtual host is asked for.
     pub fn container_id(&self) -> Option<String> {
         self.outbox.lock().server.client().map(|client| client.container_id.clone())
+    }
+
+    /// Whether no other connection may have the client's name for itself.
+    pub fn is_sole(&self) -> bool {
+        self.outbox.lock().server.client().is_some_and(|client| client.is_sole)
     }
 
     /// Whether the client has said that it speaks this protocol.
@@ -234,8 +240,8 @@ impl ClientConnection {
     /// Asks the broker for a link that a client attaches, or refuses it.
     fn attach(&self, locked: &mut LockedServer, asked: &AttachAsked, requests: &mut Vec<Request>) {
         let LockedServer { server, follow_up, .. } = locked;
-        let container = server.client().map_or("", |client| &client.container_id);
-        match attach_op(asked, self.settings.permits_address_v1, container) {
+        let Some(client) = server.client() else { return };
+        match attach_op(asked, self.settings.permits_address_v1, client) {
             Ok(op) => {
                 let origin = attach_origin(asked.key);
                 requests.push(answered_control(asked.key.channel, origin, op));
@@ -261,11 +267,13 @@ impl ClientConnection {
                 let consumer = locked.consumers.remove(link).filter(|_| is_closed);
                 let op = match consumer.and_then(|consumer| consumer.subscription) {
                     Some(queue) => Op::Topic(TopicOp::Unsubscribe { link, queue }),
-                    None => Op::Link(LinkOp::DetachConsumer(link)),
+                    None => Op::Link(LinkOp::Detach(link)),
                 };
                 requests.push(control(channel, op));
             }
-            LinkRequest::Topic { channel, op } => requests.push(control(channel, Op::Topic(op))),
+            LinkRequest::NeedTopics(channel) => {
+                requests.push(control(channel, Op::Topic(TopicOp::MakeExchange)));
+            }
             LinkRequest::Publish(publish) => put_of_session(Request::Publish(publish), requests),
             LinkRequest::Settle(settle) => put_of_session(Request::Settle(settle), requests),
             LinkRequest::Modify { channel, modification } => {
@@ -288,10 +296,6 @@ impl ClientConnection {
             LinkRequest::Credit(credit) => {
                 let channel = broker_channel(credit.channel);
                 requests.push(Request::Flow(CreditRequest { channel, ..credit }));
-            }
-            LinkRequest::DeleteQueue { channel, queue } => {
-                let (if_unused, if_empty) = (Flag::No, Flag::No);
-                requests.push(control(channel, Op::DeleteQueue { queue, if_unused, if_empty }));
             }
             LinkRequest::BeginTransactions(channel) => {
                 requests.push(control(channel, Op::OpenChannel));
@@ -331,10 +335,18 @@ fn may_bring_others(request: &LinkRequest, channel_max: u16) -> bool {
 }
 
 /// The broker's part of an attach.
-fn attach_op(asked: &AttachAsked, version_1: bool, container: &str) -> Result<Op, ProtocolFault> {
+fn attach_op(
+    asked: &AttachAsked,
+    version_1: bool,
+    client: &ClientOpen,
+) -> Result<Op, ProtocolFault> {
     let attach = asked.attach().ok_or_else(|| ProtocolFault::link(Condition::DecodeError, ""))?;
     let consumer = || consumer_of(&attach, ShortString::default());
-    if let Some(op) = topic_op(&attach, container, consumer)? {
+    let is_named = attach.source.is_some() || attach.role == Role::Sender;
+    // Clients of JMS look a subscription up without a source.
+    if (is_named || client.is_of_jms)
+        && let Some(op) = topic_op(&attach, &client.container_id, consumer)?
+    {
         return Ok(Op::Topic(op));
     }
     let op = match attach.role {
@@ -358,7 +370,9 @@ fn declared_target(attach: &Attach<'_>) -> Option<DeclaredNode> {
 }
 
 fn consumer_op(attach: &Attach<'_>, version_1: bool) -> Result<LinkOp, ProtocolFault> {
-    let Some(source) = &attach.source else { return Err(not_implemented("no source")) };
+    let Some(source) = &attach.source else {
+        return Err(ProtocolFault::link(Condition::InvalidField, "Attach refused: no source"));
+    };
     let node = |queue, binding| {
         let durable = source.durable != TerminusDurability::None;
         let consumer = Some(consumer_of(attach, ShortString::default()));

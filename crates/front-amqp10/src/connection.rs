@@ -9,8 +9,8 @@ use crate::session_endpoint::{discharged, release_in_session, settle_range};
 use crate::session_table::{FrameBody, SessionTable};
 use crate::settings::ConnectionSettings;
 use amqp10::{
-    Close, Condition, FrameRef, FrameType, Performative, decode_frame, usual_acceptance,
-    usual_transfer,
+    Close, Condition, FrameRef, FrameType, Performative, ValueRef, decode_frame, put_map,
+    usual_acceptance, usual_transfer,
 };
 use edge::{AuthFailure, CloseMode, Progress, Step};
 use session::{
@@ -216,11 +216,10 @@ impl ServerConnection {
             return;
         }
         if let Err(error) = result {
-            let vhost = self.life.client.as_ref().map(|client| &*client.vhost);
-            let fault = open_fault(error, vhost.unwrap_or_default());
+            let fault = open_fault(error, self.life.client.as_ref());
             return self.life.refuse_open(&fault);
         }
-        self.life.put_open();
+        self.life.put_open(false);
         self.life.phase = ConnectionPhase::Running;
     }
 
@@ -402,10 +401,21 @@ pub fn transaction_ended(
     }
 }
 
-/// The fault of an open that the broker refuses. COMPAT: RabbitMQ's words.
-fn open_fault(error: Error, vhost: &str) -> ProtocolFault {
-    let is_unknown = error.kind == ErrorKind::VhostNotFound;
+/// The fault of an open that the broker refuses. COMPAT: RabbitMQ's words of the virtual host, and, of a name
+/// that another connection has, what clients of JMS know from other brokers.
+fn open_fault(error: Error, client: Option<&ClientOpen>) -> ProtocolFault {
+    let (is_unknown, is_taken) =
+        (error.kind == ErrorKind::VhostNotFound, error.kind == ErrorKind::ResourceLocked);
     let fault = ProtocolFault::of_refusal(error);
+    if is_taken {
+        let mut info = Vec::new();
+        put_map(&mut info, |items| {
+            items.put_symbol("invalid-field", ValueRef::Symbol("container-id"));
+        });
+        let fault = ProtocolFault::connection(Condition::InvalidField, fault.text);
+        return ProtocolFault { info, ..fault };
+    }
+    let vhost = client.map_or("", |client| &*client.vhost);
     let text = match is_unknown {
         true => format!("AMQP 1.0 connection failed: virtual host '{vhost}' does not exist").into(),
         false => fault.text,

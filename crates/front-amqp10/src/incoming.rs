@@ -46,7 +46,7 @@ pub(crate) struct KeptTag {
 pub(crate) enum AnonymousNote {
     /// The client wants no answer: the delivery's name, for the end of the link.
     Tag(KeptTag),
-    /// The delivery is to a topic, which may have no subscribers.
+    /// The delivery is to a topic, which may have no subscribers, and which is no link's own.
     Topic,
 }
 
@@ -81,9 +81,7 @@ pub(crate) struct IncomingLink {
     pub(crate) link: LinkId,
     /// The exchange and key of the messages; none if each of them says its own, and for the management node.
     pub(crate) target: Option<PublishTarget>,
-    /// The queue that was made for the link, or that stands for the topic which was, and goes with it.
-    pub(crate) made: Option<ShortString>,
-    /// Whether the link leads to a topic, or, without a target, has led to one.
+    /// Whether the link leads to a topic that is no link's own, or, without a target, has led to one.
     pub(crate) is_topic: bool,
     snd_settle_mode: SenderSettleMode,
     delivery_count: SerialNumber,
@@ -138,7 +136,6 @@ impl IncomingLink {
         Self {
             link,
             target: None,
-            made: None,
             is_topic: false,
             snd_settle_mode,
             delivery_count,

@@ -36,7 +36,7 @@ pub use client_connection::ClientConnection;
 pub use connection::{ServerConnection, listed_session, release_overdue, transaction_ended};
 pub use fault::{FaultScope, ProtocolFault};
 pub use incoming::{LINK_CREDIT, LINK_CREDIT_MAX, UNFINISHED_BYTES_MAX};
-pub use open::ClientOpen;
+pub use open::{ClientOpen, SOLE_CONNECTION};
 pub use outbox::{ClientOutbox, LockedServer};
 pub use requests::{
     AttachAsked, AttachResult, AttachedLink, LinkHandle, LinkRequest, ManagementCall, SentContent,

@@ -102,9 +102,9 @@ impl ConnectionLife {
         self.client.as_ref().map_or(0, |client| client.channel_max)
     }
 
-    pub(crate) fn put_open(&mut self) {
+    pub(crate) fn put_open(&mut self, is_refused: bool) {
         let cluster_name = self.cluster_name.as_ref().unwrap_or(&self.settings.node_name);
-        put_open(&self.settings, cluster_name, self.channel_max(), &mut self.out);
+        put_open(&self.settings, cluster_name, self.channel_max(), is_refused, &mut self.out);
     }
 
     /// Takes a client's open.
@@ -123,7 +123,7 @@ impl ConnectionLife {
 
     /// Refuses an open: with the server's open, and its close.
     pub(crate) fn refuse_open(&mut self, fault: &ProtocolFault) {
-        self.put_open();
+        self.put_open(true);
         self.failure = Some(fault.text.to_string());
         self.close(fault);
     }

@@ -4,13 +4,12 @@ use crate::fault::ProtocolFault;
 use crate::incoming::IncomingLink;
 use crate::management_links::{RequestLink, ResponseLink};
 use crate::outgoing::OutgoingLink;
-use crate::requests::{AttachAsked, AttachedLink, LinkRequest};
+use crate::requests::{AttachAsked, AttachedLink};
 use amqp10::{
     AmqpError, Attach, Condition, DeliveryState, Detach, Flow, MapRef, Performative,
     ReceiverSettleMode, Role, SenderSettleMode, SerialNumber, SourceTerminus, Symbol, Symbols,
     ValueRef,
 };
-use session::{ChannelId, TopicOp};
 
 /// The outcomes that messages may have.
 const OUTCOMES: [&str; 4] =
@@ -55,16 +54,6 @@ pub(crate) fn forget_partials(links: &mut [LinkState], unfinished_bytes: &mut us
             | LinkState::Detached => {}
         }
     }
-}
-
-/// The request to end the node that was made for a link, which goes with it.
-pub(crate) fn end_made(link: &mut LinkState, channel: ChannelId) -> Option<LinkRequest> {
-    let LinkState::Incoming(link) = link else { return None };
-    let queue = link.made.take()?;
-    Some(match link.is_topic {
-        true => LinkRequest::Topic { channel, op: TopicOp::End(queue) },
-        false => LinkRequest::DeleteQueue { channel, queue },
-    })
 }
 
 /// A link that the broker attaches.

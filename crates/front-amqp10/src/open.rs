@@ -2,6 +2,7 @@
 
 use crate::fault::ProtocolFault;
 use crate::settings::ConnectionSettings;
+use crate::topics::SHARED_SUBSCRIPTIONS;
 use amqp10::{
     Condition, FRAME_BYTES_MIN_MAX, MapRef, Open, Performative, Symbols, ValueRef, put_map,
 };
@@ -10,11 +11,20 @@ use stdx::RABBITMQ_VERSION;
 /// The shortest time for which a client may bear silence, in milliseconds. COMPAT: RabbitMQ's.
 const IDLE_TIME_OUT_MIN_MS: u32 = 1_000;
 
+/// The capability of a connection that is the only one of its container, and the wish to be that.
+pub const SOLE_CONNECTION: &str = "sole-connection-for-container";
+/// The property of the open of a connection that is closed at once.
+const OPEN_FAILED: &str = "amqp:connection-establishment-failed";
+
 /// The limits that a client has opened its connection with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientOpen {
     /// The client's name for itself.
     pub container_id: String,
+    /// Whether no other connection may have that name.
+    pub is_sole: bool,
+    /// Whether the client knows what brokers of JMS have.
+    pub is_of_jms: bool,
     /// The virtual host asked for.
     pub vhost: String,
     /// The largest frame that the client takes, in bytes.
@@ -35,6 +45,8 @@ impl ClientOpen {
         ValueRef::Map(open.properties).encode(&mut properties);
         Self {
             container_id: open.container_id.to_owned(),
+            is_sole: open.desired_capabilities.contains(SOLE_CONNECTION),
+            is_of_jms: open.desired_capabilities.contains(SHARED_SUBSCRIPTIONS),
             vhost: vhost.unwrap_or(&settings.default_vhost).to_owned(),
             frame_bytes_max: open.max_frame_size,
             channel_max: open.channel_max.min(settings.sessions_max.saturating_sub(1)),
@@ -67,11 +79,12 @@ impl ClientOpen {
     }
 }
 
-/// Appends the server's open.
+/// Appends the server's open; `is_refused` says that its close follows.
 pub(crate) fn put_open(
     settings: &ConnectionSettings,
     cluster_name: &str,
     channel_max: u16,
+    is_refused: bool,
     out: &mut Vec<u8>,
 ) {
     let mut properties = Vec::new();
@@ -88,6 +101,9 @@ pub(crate) fn put_open(
             ("version", RABBITMQ_VERSION),
         ] {
             items.put_symbol(name, ValueRef::Str(text));
+        }
+        if is_refused {
+            items.put_symbol(OPEN_FAILED, ValueRef::Bool(true));
         }
     });
     let properties = match ValueRef::decode(&properties) {

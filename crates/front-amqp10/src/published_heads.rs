@@ -39,7 +39,13 @@ pub(crate) struct PublishedHeads {
     known: Option<KnownHead>,
     /// The heads that were remembered.
     n_known: u32,
-    /// Whether the last message that named its own node named a topic.
+}
+
+/// The publish of a message.
+#[derive(Debug)]
+pub(crate) struct MessagePublish {
+    pub(crate) publish: Publish,
+    /// Whether the message itself names a topic, which may have no subscribers.
     pub(crate) names_topic: bool,
 }
 
@@ -61,7 +67,6 @@ struct ReadHead {
     properties: Span,
     persistent: bool,
     inspect: bool,
-    names_topic: bool,
 }
 
 impl ReadHead {
@@ -70,9 +75,10 @@ impl ReadHead {
         reason = "a struct that is copied whole just after it was filled in stalls"
     )]
     #[inline(always)]
-    fn publish(self, channel: ChannelId, content: Content) -> Publish {
-        let Self { target: TargetSpans { exchange, routing_key }, properties, .. } = self;
-        Publish {
+    fn publish(self, channel: ChannelId, content: Content) -> MessagePublish {
+        let Self { target: TargetSpans { exchange, routing_key, names_topic }, properties, .. } =
+            self;
+        let publish = Publish {
             channel,
             head: HeadPlace::Scratch,
             form: BodyForm::Amqp10,
@@ -84,7 +90,8 @@ impl ReadHead {
             immediate: false,
             persistent: self.persistent,
             inspect: self.inspect,
-        }
+        };
+        MessagePublish { publish, names_topic }
     }
 }
 
@@ -93,12 +100,13 @@ impl ReadHead {
 struct TargetSpans {
     exchange: Span,
     routing_key: Span,
+    /// Whether the message itself names them as a topic.
+    names_topic: bool,
 }
 
 impl PublishedHeads {
     /// No heads.
-    pub(crate) const NONE: Self =
-        Self { bytes: Vec::new(), last: None, known: None, n_known: 0, names_topic: false };
+    pub(crate) const NONE: Self = Self { bytes: Vec::new(), last: None, known: None, n_known: 0 };
 
     /// The bytes that the spans of publishes are of.
     pub(crate) const fn bytes(&self) -> &[u8] {
@@ -125,10 +133,9 @@ impl PublishedHeads {
         payload: Payload<'_>,
         gathered: Option<Bytes>,
         incoming: &IncomingLink,
-    ) -> Result<Publish, PublishFault> {
+    ) -> Result<MessagePublish, PublishFault> {
         let message = payload.whole(gathered.as_ref());
         if let Some(KnownHead { skipped, read, .. }) = self.known_of(incoming.link, message) {
-            self.names_topic = read.names_topic;
             let body = ReceivedBody::From(skipped);
             return Ok(read.publish(channel, content_of(payload, gathered, body)));
         }
@@ -155,8 +162,7 @@ impl PublishedHeads {
                 self.put_named(to, sections).map_err(PublishFault::Misrouted)?
             }
         };
-        let names_topic = self.names_topic;
-        let read = ReadHead { target, properties, persistent, inspect, names_topic };
+        let read = ReadHead { target, properties, persistent, inspect };
         if let ReceivedBody::From(skipped) = body {
             self.remember(incoming.link, message, skipped, read);
         }
@@ -189,21 +195,22 @@ impl PublishedHeads {
         to: Option<ValueRef<'_>>,
         sections: &[u8],
     ) -> Result<TargetSpans, ProtocolFault> {
-        let topic = topic_of_message(to, sections);
-        self.names_topic = topic.is_some();
-        if let Some(topic) = topic {
+        if let Some((topic, is_temporary)) = topic_of_message(to, sections) {
             let exchange = self.put(TOPIC_EXCHANGE.as_bytes());
-            return Ok(TargetSpans { exchange, routing_key: self.put(topic.as_bytes()) });
+            let routing_key = self.put(topic.as_bytes());
+            // A topic that was made for a link is gone where no queue stands for it.
+            return Ok(TargetSpans { exchange, routing_key, names_topic: !is_temporary });
         }
         let begin = self.bytes.len();
         let exchange_end = begin + put_target_of_message(to, &mut self.bytes)?;
         let routing_key = span(exchange_end, self.bytes.len());
-        Ok(TargetSpans { exchange: span(begin, exchange_end), routing_key })
+        let exchange = span(begin, exchange_end);
+        Ok(TargetSpans { exchange, routing_key, names_topic: false })
     }
 
     fn put_target(&mut self, exchange: &ShortString, routing_key: &[u8]) -> TargetSpans {
         let exchange = self.put(exchange.as_bytes());
-        TargetSpans { exchange, routing_key: self.put(routing_key) }
+        TargetSpans { exchange, routing_key: self.put(routing_key), names_topic: false }
     }
 
     fn put(&mut self, bytes: &[u8]) -> Span {

@@ -6,7 +6,6 @@ use conversion::{DeliveryAttempt, to_amqp10};
 use message::MessageRef;
 use session::{
     ChannelId, CreditRequest, LinkId, Modification, Position, Publish, PublishTarget, Settle,
-    ShortString, TopicOp,
 };
 
 /// A link of a connection, as its client names it.
@@ -52,20 +51,8 @@ pub enum LinkRequest {
     Manage(Box<ManagementCall>),
     /// The link on which responses of the management node go out is gone.
     EndResponses(LinkHandle),
-    /// Delete the queue that was made for a link which is gone.
-    DeleteQueue {
-        /// The session's channel.
-        channel: ChannelId,
-        /// The name of the queue.
-        queue: ShortString,
-    },
-    /// A request about topics that is not answered.
-    Topic {
-        /// The session's channel.
-        channel: ChannelId,
-        /// The operation.
-        op: TopicOp,
-    },
+    /// Make the exchange of topics, unless it is there; not answered.
+    NeedTopics(ChannelId),
     /// Begin to keep what transactions of a session do, on this channel, until [`LinkRequest::Discharge`].
     BeginTransactions(ChannelId),
     /// End a transaction; answered by `discharged`.

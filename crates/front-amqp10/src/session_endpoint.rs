@@ -8,7 +8,7 @@ mod settling;
 
 use crate::fault::{FaultScope, ProtocolFault};
 use crate::incoming::{AnonymousNote, IncomingLimits, Payload, ReceivedMessage};
-use crate::links::{EarlyDetach, EarlyFlow, LinkState, accepting, end_made, put_detach};
+use crate::links::{EarlyDetach, EarlyFlow, LinkState, accepting, put_detach};
 use crate::management_links::{
     REQUEST_BYTES_MAX, RequestLink, ResponseLink, check_waiting, half_open,
 };
@@ -28,7 +28,7 @@ use amqp10::{
 };
 pub(crate) use coordinating::discharged;
 use listing::LinkNames;
-pub(crate) use listing::{listed, publish_targets};
+pub(crate) use listing::{listed, note_subscription, publish_targets};
 use session::{ChannelId, ConsumerCredit, CreditRequest, LinkId};
 pub(crate) use settling::{release_in_session, settle_range};
 
@@ -235,7 +235,6 @@ impl SessionEndpoint {
         self.names.forget(handle);
         let channel = ChannelId(self.channel);
         let state = self.link_mut(handle)?;
-        io.requests.extend(end_made(state, channel));
         match std::mem::take(state) {
             LinkState::Free | LinkState::Attaching(_) | LinkState::Detached => None,
             LinkState::Requests(mut link) => {

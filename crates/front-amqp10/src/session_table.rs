@@ -3,7 +3,7 @@
 use crate::fault::{FaultScope, ProtocolFault};
 use crate::incoming::{IncomingLimits, Payload};
 use crate::life::ConnectionLife;
-use crate::links::{end_made, error_of, forget_partials};
+use crate::links::{error_of, forget_partials};
 use crate::requests::LinkRequest;
 use crate::session_endpoint::{SessionEndpoint, SessionIo, listed, publish_targets};
 use amqp10::{Begin, Condition, End, Performative};
@@ -164,9 +164,6 @@ impl SessionTable {
         let Some(SessionSlot::Running(mut session)) = slot else { return };
         session.tell_outcomes(&mut life.out);
         forget_partials(&mut session.links, &mut self.unfinished_bytes);
-        // The queues that were made for links go with the channel.
-        let made = session.links.iter_mut().filter_map(|link| end_made(link, ChannelId(channel)));
-        requests.extend(made.filter(|end| matches!(end, LinkRequest::Topic { .. })));
         let end = End { error: fault.map(error_of) };
         Performative::End(end).encode_frame(channel, &mut life.out);
         let transactions = session.transactions.filter(|it| it.handle.is_some());

@@ -26,15 +26,23 @@ pub(crate) fn topic_of<'a>(
     (is_topic && !name.starts_with('/')).then_some((name, is_temporary))
 }
 
-/// The topic that a message names in `to`, as its annotations say, which are the first of `sections`.
-pub(crate) fn topic_of_message<'a>(to: Option<ValueRef<'a>>, sections: &[u8]) -> Option<&'a str> {
+/// The topic that a message names in `to`, as its annotations say, which are the first of `sections`, and
+/// whether it is temporary.
+pub(crate) fn topic_of_message<'a>(
+    to: Option<ValueRef<'a>>,
+    sections: &[u8],
+) -> Option<(&'a str, bool)> {
     let Some(ValueRef::Str(name)) = to else { return None };
     if name.is_empty() || name.starts_with('/') || name.len() > ShortString::LEN_MAX {
         return None;
     }
     let (annotations, _) = split_message_annotations(sections);
-    let kind = annotations.find(DESTINATION_KIND)?;
-    matches!(kind, ValueRef::I8(KIND_TOPIC | KIND_TEMPORARY_TOPIC)).then_some(name)
+    let ValueRef::I8(kind @ (KIND_TOPIC | KIND_TEMPORARY_TOPIC)) =
+        annotations.find(DESTINATION_KIND)?
+    else {
+        return None;
+    };
+    Some((name, kind == KIND_TEMPORARY_TOPIC))
 }
 
 /// The exchange and key of the messages of a topic.

@@ -192,6 +192,14 @@ impl Front {
         }
     }
 
+    /// Whether no other connection may have that name.
+    pub(crate) fn is_sole(&self) -> bool {
+        match self {
+            Self::Amqp10(front) => front.is_sole(),
+            Self::Amqp091(_) | Self::Stream(_) => false,
+        }
+    }
+
     pub(crate) fn negotiated(&self) -> Negotiated {
         each!(self, front => front.negotiated())
     }

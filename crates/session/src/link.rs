@@ -16,7 +16,7 @@ pub enum LinkOp {
     /// Attach a consumer to a queue that is made for it, and goes with it; answered by
     /// [`LinkEvent::NodeMade`], then as the former.
     AttachTemporary(Attachment),
-    /// Attach a publisher to a queue that is made for it, which the front deletes; answered by
+    /// Attach a publisher to a queue that is made for it, and goes with it; answered by
     /// [`LinkEvent::NodeMade`], then by [`LinkEvent::PublisherAttached`].
     MakeTarget,
     /// Attach a consumer of direct replies, to a queue of its own that is never stored; answered by
@@ -31,8 +31,8 @@ pub enum LinkOp {
     /// Attach to a queue that is declared for it, unless it is there; answered as an attach of a consumer or
     /// a publisher to it.
     AttachDeclared(Box<DeclaredNode>),
-    /// End a consumer and give back what it holds; not answered.
-    DetachConsumer(LinkId),
+    /// End a consumer and give back what it holds, or a publisher and what was made for it; not answered.
+    Detach(LinkId),
 }
 
 /// The exchange and key of everything that is published on a link.

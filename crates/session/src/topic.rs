@@ -13,8 +13,8 @@ pub enum TopicOp {
     /// Attach a publisher to a topic; answered by
     /// [`LinkEvent::PublisherAttached`](crate::LinkEvent::PublisherAttached).
     Publish(Topic),
-    /// Attach a publisher to a topic that is made for it; answered by [`TopicEvent::Made`], then as the
-    /// former.
+    /// Attach a publisher to a topic that is made for it, and goes with it, and with it the client's
+    /// subscriptions; answered by [`TopicEvent::Made`], then as the former.
     Make,
     /// Attach a consumer to a topic, by a queue of the subscription; answered by [`TopicEvent::Subscribed`],
     /// then by [`Event::Attached`](crate::Event::Attached).
@@ -38,8 +38,6 @@ pub enum TopicOp {
         /// The queue of the subscription.
         queue: ShortString,
     },
-    /// End a topic that was made for a publisher, with the client's subscriptions to it; not answered.
-    End(ShortString),
 }
 
 /// A topic.

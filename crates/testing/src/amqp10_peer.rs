@@ -33,17 +33,18 @@ impl Peer {
 
     /// A client past its login (PLAIN), the open, which asked for this virtual host, and its answer.
     pub fn open(address: SocketAddr, login: &[u8], vhost: &str) -> Self {
+        let hostname = format!("vhost:{vhost}");
+        let open = Open { hostname: Some(&hostname), ..amqp10_client::open() };
+        Self::open_as(address, login, open)
+    }
+
+    /// A client past its login (PLAIN), its open, and the answer to that.
+    pub fn open_as(address: SocketAddr, login: &[u8], open: Open<'_>) -> Self {
         let mut peer = Self::connect(address);
         peer.sends(&ProtocolLayer::Sasl.header());
         let mut bytes = amqp10_client::init("PLAIN", login);
         bytes.extend_from_slice(&ProtocolLayer::Amqp.header());
-        let hostname = format!("vhost:{vhost}");
-        let open = Open {
-            hostname: Some(&hostname),
-            max_frame_size: 4096,
-            channel_max: 0,
-            ..amqp10_client::open()
-        };
+        let open = Open { max_frame_size: 4096, channel_max: 0, ..open };
         Performative::Open(Box::new(open)).encode_frame(0, &mut bytes);
         peer.sends(&bytes);
         assert_eq!(peer.bytes(8), ProtocolLayer::Sasl.header());

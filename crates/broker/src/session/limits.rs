@@ -39,6 +39,12 @@ pub(crate) fn check_connection(
     check_entry(view, user, vhost)
 }
 
+/// The refusal of a client that is to be the only one of its container.
+pub(super) fn container_is_taken() -> Error {
+    let text = "another connection has the container id";
+    Error::new(ErrorKind::ResourceLocked, text)
+}
+
 /// Whether the virtual host is open to the user.
 pub(crate) fn check_entry(view: &View, user: &str, vhost: &str) -> Result<(), Error> {
     if view.meta.users().may_enter(user, vhost) {

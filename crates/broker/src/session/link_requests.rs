@@ -2,10 +2,11 @@
 
 use super::client::Client;
 use super::definitions::{DeclaredQueue, DefinitionRequests};
-use super::links::{Links, give_back_link, tell_publishers};
+use super::links::{Links, end_publishers, give_back_link, tell_publishers};
+use super::publisher_links::PublisherLink;
 use super::read_source::address_of;
 use super::{Handled, access, direct_reply_to};
-use meta::{Command, ExchangeDef, ExchangeKind, Name, Permission, Resource};
+use meta::{Command, ExchangeDef, ExchangeKind, Name, Permission, QueueId, Resource};
 use queue::CreditMode;
 use session::{
     Attachment, ChannelId, Control, DeclaredNode, Error, ErrorKind, Event, LinkEvent, LinkId,
@@ -25,26 +26,20 @@ impl LinkRequests<'_> {
     pub(super) async fn act(&mut self, control: &Control, op: &LinkOp) -> Result<Handled, Error> {
         match op {
             LinkOp::AttachConsumer(consume) => self.attach_consumer(control, consume).await,
-            LinkOp::AttachPublisher(target) => self.attach_publisher(control, target.as_ref()),
+            LinkOp::AttachPublisher(target) => {
+                self.attach_publisher(control, target.as_ref(), None)
+            }
             LinkOp::AttachDeclared(node) => self.attach_declared(control, node).await,
             LinkOp::MakeTarget => {
                 let made = self.make_queue(control, false).await?.queue;
-                // Queues that have gone with their links are not kept in mind.
-                let view = &self.client.access.view;
-                let publishers = self.links.publishers.get_or_insert_default();
-                publishers.made.retain(|(_, made)| view.queue_by_id(*made).is_some());
-                publishers.made.extend(made.map(|made| (control.channel, made.id())));
-                self.attach_publisher(control, None)
+                self.attach_publisher(control, None, made.map(|made| made.id()))
             }
             LinkOp::AttachTemporary(consume) => self.attach_temporary(control, consume).await,
             LinkOp::AttachReplies { consumer_tag } => self.attach_replies(control, consumer_tag),
             LinkOp::ReviewRights(targets) => self.review_rights(control.channel, targets),
-            LinkOp::DetachConsumer(link) => {
+            LinkOp::Detach(link) => {
                 self.client.end_replies(control.channel, |it| it.link == *link);
-                if let Some(publishers) = &mut self.links.publishers {
-                    publishers.attached.remove(link);
-                    tell_publishers(publishers, self.client);
-                }
+                end_publishers(self.links, self.client, link..=link, control.channel).await;
                 self.end_link(*link).await;
                 Ok(Handled::Answered)
             }
@@ -73,12 +68,13 @@ impl LinkRequests<'_> {
         &mut self,
         control: &Control,
         target: Option<&PublishTarget>,
+        made: Option<QueueId>,
     ) -> Result<Handled, Error> {
         let origin = control.origin;
         target.into_iter().try_for_each(|it| check_target(self.client, it))?;
         let link = self.links.next_id();
         let publishers = self.links.publishers.get_or_insert_default();
-        publishers.attached.insert(link, control.channel);
+        publishers.attached.insert(link, PublisherLink { channel: control.channel, made });
         tell_publishers(publishers, self.client);
         self.client.turn.answer(Event::Link(LinkEvent::PublisherAttached { origin, link }))
     }
@@ -94,7 +90,7 @@ impl LinkRequests<'_> {
             Some(consume) => {
                 self.attach_consumer(control, &Attachment { queue, ..consume.clone() }).await
             }
-            None => self.attach_publisher(control, Some(&PublishTarget::queue(queue))),
+            None => self.attach_publisher(control, Some(&PublishTarget::queue(queue)), None),
         }
     }
 

@@ -8,17 +8,23 @@ use super::publisher_links::PublisherLinks;
 use super::turn::Turn;
 use crate::broker::ConsumerName;
 use control::slices::SLICE;
+use meta::QueueId;
 use queue::Return;
 use queue_type::{AfterDetach, Tally};
 use queues::{LinkRef, ReleaseRef};
-use session::{ChannelId, CreditRequest, Error, Event, LinkId, MethodTag, Request};
+use routing::{Binding, Destination};
+use session::{ChannelId, CreditRequest, Error, Event, LinkId, MethodTag, Request, TOPIC_EXCHANGE};
 use std::collections::{HashMap, HashSet};
+use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use trace::events::EventHeaders;
 
 /// The steps of filters of messages after which other connections have their turn: a millisecond or two.
 const RESUME_STEPS_MAX: usize = 200_000;
+
+/// The bindings of a queue that are looked at: a subscription's has one.
+pub(super) const SUBSCRIPTION_BINDINGS_MAX: usize = 16;
 
 /// Messages that are settled or come back under one lock; one read has fewer that name one each.
 pub(super) const SETTLES_AT_ONCE: usize = 4096;
@@ -164,13 +170,7 @@ impl Links {
 
     /// Releases the links of a closed channel: its consumers go, its unacked messages return to their queues.
     pub(super) async fn release(&mut self, client: &mut Client, id: ChannelId, closed: &Channel) {
-        if let Some(publishers) = &mut self.publishers {
-            for (_, made) in publishers.made.extract_if(.., |(channel, _)| *channel == id) {
-                client.access.broker.changes().drop_queue(made).await;
-            }
-            publishers.attached.retain(|_, channel| *channel != id);
-            tell_publishers(publishers, client);
-        }
+        end_publishers(self, client, .., id).await;
         for (consumer_tag, link) in &closed.consumers {
             if let Some(link) = self.get(*link) {
                 let consumer = ConsumerName { queue: &link.def().name, tag: consumer_tag };
@@ -204,6 +204,45 @@ impl Links {
 pub(super) fn tell_publishers(publishers: &PublisherLinks, client: &Client) {
     let n = u32::try_from(publishers.attached.len()).unwrap_or(u32::MAX);
     client.access.connection.n_publisher_links.store(n, Ordering::Relaxed);
+}
+
+/// Ends publishers of a channel, and what was made for them.
+pub(super) async fn end_publishers(
+    links: &mut Links,
+    client: &mut Client,
+    ids: impl RangeBounds<LinkId>,
+    channel: ChannelId,
+) {
+    let Some(publishers) = &mut links.publishers else { return };
+    let ended = publishers.attached.extract_if(ids, |_, it| it.channel == channel);
+    let made: Vec<QueueId> = ended.filter_map(|(_, publisher)| publisher.made).collect();
+    tell_publishers(publishers, client);
+    for made in made {
+        end_made(links, client, made).await;
+    }
+}
+
+/// Deletes a queue that was made for a publisher, and the client's subscriptions to the topic that the queue
+/// stands for, if it does.
+async fn end_made(links: &Links, client: &mut Client, made: QueueId) {
+    client.access.refresh();
+    let Some(queue) = client.access.view.queue_by_id(made) else { return };
+    let routes = client.access.view.meta.routes(&client.access.vhost());
+    let is_of_topic = |it: &Arc<Binding>| {
+        &*it.source == TOPIC_EXCHANGE && it.key[..] == *queue.def().name.as_bytes()
+    };
+    let mut ended = vec![made];
+    for (_, link) in links.iter() {
+        let destination = Destination::Queue(link.def().id);
+        let bindings = routes.iter().flat_map(|it| it.bindings_to(&destination));
+        if bindings.take(SUBSCRIPTION_BINDINGS_MAX).any(is_of_topic) {
+            ended.push(link.def().id);
+        }
+    }
+    client.turn.did_steps(links.links.len() * SUBSCRIPTION_BINDINGS_MAX).await;
+    for queue in ended {
+        client.access.broker.changes().drop_queue(queue).await;
+    }
 }
 
 /// Takes a link's credit as its client sees it.

@@ -11,12 +11,17 @@ const FORGIVEN_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The publishers of a client whose links are requests of their own. They are told of refused publishes.
 #[derive(Debug, Default)]
 pub(super) struct PublisherLinks {
-    /// The channel of each that is attached.
-    pub(super) attached: BTreeMap<LinkId, ChannelId>,
-    /// Queues that were made for some of them, with the channels that they go with.
-    pub(super) made: Vec<(ChannelId, QueueId)>,
+    pub(super) attached: BTreeMap<LinkId, PublisherLink>,
     /// Bytes of messages that came since alarms have closed the client's windows.
     forgiven_bytes: u64,
+}
+
+/// A publisher that is attached.
+#[derive(Debug)]
+pub(super) struct PublisherLink {
+    pub(super) channel: ChannelId,
+    /// The queue that was made for the link, or that stands for the topic which was, and goes with it.
+    pub(super) made: Option<QueueId>,
 }
 
 impl PublisherLinks {

@@ -39,8 +39,8 @@ pub(crate) struct Route {
     pub(crate) n_durable: usize,
     /// Whether headers count: the route holds for messages without headers, and with them may be another.
     pub(crate) by_headers: bool,
-    /// Whether an exchange on the way has kept the message, or dropped it as seen before: the message is not
-    /// unroutable then, even without a queue.
+    /// Whether an exchange on the way has kept the message, or dropped it as seen before, or a topic without
+    /// subscribers takes it: the message is not unroutable then, even without a queue.
     pub(crate) absorbed: bool,
     pub(crate) basis: RouteBasis,
     /// Counts of the route's messages, by the serial number of their channel.

@@ -9,7 +9,7 @@ use exchanges::{Admission, WatchedExchange};
 use meta::{Name, QueueId, User};
 use queues::QueueRef;
 use routing::{Message, Passage, RouteOutcome};
-use session::{ChannelId, Publish};
+use session::{ChannelId, Publish, TOPIC_EXCHANGE};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -163,7 +163,9 @@ impl Router {
         let routed = routes.route_message(exchange, message, watch, &mut self.ids);
         self.alone.queues.extend(self.ids.iter().filter_map(|id| view.queue_by_id(*id)));
         self.alone.queues.extend(delaying);
-        self.alone.absorbed = absorbed;
+        let is_taken = |key| is_made_topic(&client.access, exchange, key);
+        self.alone.absorbed = absorbed
+            || self.alone.queues.is_empty() && message.keys.first().copied().is_some_and(is_taken);
         self.alone.n_durable = n_durable(&self.alone.queues);
         client.turn.note_routed(message.keys.len() + self.ids.len(), routed.n_steps);
         if routed.is_cut_short {
@@ -214,6 +216,10 @@ fn work_out_route(access: &Access, exchange: &[u8], key: &[u8]) -> Route {
         }
         RouteOutcome::NoSuchExchange | RouteOutcome::Internal => return route,
     }
+    if ids.is_empty() && is_made_topic(access, exchange, key) {
+        route.special = Some(Uncacheable::ByMessage);
+        return route;
+    }
     route.queues.extend(ids.iter().filter_map(|id| access.view.queue_by_id(*id)));
     route.n_durable = n_durable(&route.queues);
     if routed.is_by_first && route.queues.len() == ids.len() {
@@ -221,6 +227,17 @@ fn work_out_route(access: &Access, exchange: &[u8], key: &[u8]) -> Route {
         route.basis = version.unwrap_or(RouteBasis::QueueName);
     }
     route
+}
+
+/// Whether a topic that was made for a publisher takes messages without subscribers: while its queue is there.
+fn is_made_topic(access: &Access, exchange: &[u8], key: &[u8]) -> bool {
+    if exchange != TOPIC_EXCHANGE.as_bytes() {
+        return false;
+    }
+    let view = &access.view;
+    let routes = view.meta.routes(&access.connection.identity.vhost);
+    let stands = routes.and_then(|routes| view.queue_by_id(routes.queue(key)?));
+    stands.is_some_and(|queue| queue.def().exclusive_owner.is_some())
 }
 
 /// Whether a route still holds for the same user, though definitions have changed.

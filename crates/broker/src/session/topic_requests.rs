@@ -3,9 +3,9 @@
 use super::client::Client;
 use super::definitions::DefinitionRequests;
 use super::link_requests::LinkRequests;
-use super::links::Links;
+use super::links::{Links, SUBSCRIPTION_BINDINGS_MAX};
 use super::{Handled, access};
-use meta::{Command, ExchangeKind, Name, Permission, Resource};
+use meta::{Command, ExchangeKind, Name, Permission, QueueId, Resource};
 use queue_type::DeleteConditions;
 use queues::QueueRef;
 use routing::{Binding, Destination, MATCH_KEY, NO_LOCAL, SQL_SELECTOR};
@@ -18,8 +18,6 @@ use std::sync::Arc;
 
 /// The argument of a binding of a subscription that has several consumers.
 const SHARED: &str = "x-jms-shared";
-/// The bindings of a queue that are looked at: a subscription's has one.
-const BINDINGS_MAX: usize = 16;
 /// How often a subscription is made that others change at the same time.
 const SUBSCRIBE_TRIES_MAX: usize = 4;
 
@@ -37,13 +35,12 @@ impl TopicRequests<'_> {
                 drop(self.need_exchange().await);
                 Ok(Handled::Answered)
             }
-            TopicOp::Publish(topic) => self.attach_publisher(control, topic).await,
-            TopicOp::Make => self.make_topic(control).await,
+            TopicOp::Publish(topic) => self.attach_publisher(control, topic, None).await,
+            TopicOp::Make => self.make_topic(control, None).await,
             TopicOp::Subscribe(subscribe) => self.subscribe(control, subscribe).await,
-            TopicOp::SubscribeToOwn(consumer) => self.subscribe_to_own(control, consumer).await,
+            TopicOp::SubscribeToOwn(consumer) => self.make_topic(control, Some(consumer)).await,
             TopicOp::LookUp { queue, consumer } => self.look_up(control, queue, consumer).await,
             TopicOp::Unsubscribe { link, queue } => self.unsubscribe(*link, queue).await,
-            TopicOp::End(topic) => self.end_topic(topic).await,
         }
     }
 
@@ -80,6 +77,7 @@ impl TopicRequests<'_> {
         &mut self,
         control: &Control,
         topic: &Topic,
+        made: Option<QueueId>,
     ) -> Result<Handled, Error> {
         self.need_exchange().await?;
         if topic.is_temporary {
@@ -89,7 +87,7 @@ impl TopicRequests<'_> {
             exchange: ShortString::from_static(TOPIC_EXCHANGE),
             routing_key: Some(topic.name.clone()),
         };
-        self.of_links().attach_publisher(control, Some(&target))
+        self.of_links().attach_publisher(control, Some(&target), made)
     }
 
     /// The queue that stands for a topic which was made for a link.
@@ -103,15 +101,28 @@ impl TopicRequests<'_> {
         })
     }
 
-    /// Makes a topic for a publisher. An exclusive queue stands for it, to which nothing leads.
-    async fn make_topic(&mut self, control: &Control) -> Result<Handled, Error> {
+    /// Makes a topic for a consumer, whose queue stands for it, or for a publisher: then an exclusive queue
+    /// does to which nothing leads.
+    async fn make_topic(
+        &mut self,
+        control: &Control,
+        consumer: Option<&Attachment>,
+    ) -> Result<Handled, Error> {
         self.need_exchange().await?;
         let length = (ShortString::from_static("x-max-length"), Value::I64(0));
-        let name = self.make_queue(control, "jms.temp-", [length].into_iter().collect()).await?;
+        let arguments = consumer.is_none().then_some(length).into_iter().collect();
+        let name = self.make_queue(control, "jms.temp-", arguments).await?;
         let topic = ShortString::truncated(&name);
         let made = TopicEvent::Made { origin: control.origin, topic: topic.clone() };
         self.client.turn.tell(|sink| sink.event(Event::Link(LinkEvent::Topic(made.clone()))));
-        self.attach_publisher(control, &Topic { name: topic, is_temporary: true }).await
+        let Some(consumer) = consumer else {
+            let made = self.client.access.find_queue(&name)?.id();
+            let topic = Topic { name: topic, is_temporary: true };
+            return self.attach_publisher(control, &topic, Some(made)).await;
+        };
+        let subscription =
+            Subscription { topic, kind: SubscriptionKind::Own, selector: None, no_local: false };
+        self.bind_and_attach(control, &name, &subscription, consumer).await
     }
 
     /// Makes an exclusive queue of the client's, which goes with its last consumer if it has had one.
@@ -131,22 +142,6 @@ impl TopicRequests<'_> {
         };
         let requests = &mut DefinitionRequests(self.client);
         Ok(requests.declare_named(control.channel, &declare, prefix).await?.name)
-    }
-
-    /// Makes a topic for a consumer, whose queue stands for it.
-    async fn subscribe_to_own(
-        &mut self,
-        control: &Control,
-        consumer: &Attachment,
-    ) -> Result<Handled, Error> {
-        self.need_exchange().await?;
-        let name = self.make_queue(control, "jms.temp-", Table::new()).await?;
-        let topic = ShortString::truncated(&name);
-        let made = TopicEvent::Made { origin: control.origin, topic: topic.clone() };
-        self.client.turn.tell(|sink| sink.event(Event::Link(LinkEvent::Topic(made.clone()))));
-        let subscription =
-            Subscription { topic, kind: SubscriptionKind::Own, selector: None, no_local: false };
-        self.bind_and_attach(control, &name, &subscription, consumer).await
     }
 
     async fn subscribe(
@@ -269,7 +264,7 @@ impl TopicRequests<'_> {
         let routes = self.client.access.view.meta.routes(&self.client.access.vhost())?;
         let destination = Destination::Queue(queue.id());
         let of_topics = |binding: &Arc<Binding>| binding.source.as_str() == TOPIC_EXCHANGE;
-        let bindings = routes.bindings_to(&destination).take(BINDINGS_MAX);
+        let bindings = routes.bindings_to(&destination).take(SUBSCRIPTION_BINDINGS_MAX);
         let mut bindings = bindings.filter(|it| of_topics(it));
         let binding = bindings.next().filter(|_| bindings.next().is_none())?;
         let arguments = &binding.arguments;
@@ -360,30 +355,6 @@ impl TopicRequests<'_> {
             && let Ok(found) = self.client.access.find_queue(&name)
         {
             self.delete_unused(&found).await?;
-        }
-        Ok(Handled::Answered)
-    }
-
-    async fn end_topic(&mut self, topic: &ShortString) -> Result<Handled, Error> {
-        let mut ended = Vec::new();
-        if let Ok(made) = self.find_topic(topic)
-            && self.client.access.check_exclusive_access(&made).is_ok()
-        {
-            ended.push(made);
-        }
-        let routes = self.client.access.view.meta.routes(&self.client.access.vhost());
-        for (_, link) in self.links.iter() {
-            let destination = Destination::Queue(link.def().id);
-            let bindings = routes.iter().flat_map(|it| it.bindings_to(&destination));
-            let mut bindings = bindings.take(BINDINGS_MAX);
-            if bindings.any(|it| &*it.key == topic.as_bytes() && &*it.source == TOPIC_EXCHANGE) {
-                ended.extend(self.client.access.view.queue_by_id(link.def().id));
-            }
-        }
-        let n_links = self.links.iter().count();
-        self.client.turn.did_steps(n_links * BINDINGS_MAX).await;
-        for queue in ended {
-            self.client.access.broker.changes().drop_queue(queue.id()).await;
         }
         Ok(Handled::Answered)
     }

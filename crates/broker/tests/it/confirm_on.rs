@@ -187,7 +187,7 @@ fn links_are_refused_other_outcomes_where_a_channel_would_fail() {
             heard[0].contains("OutcomeRefused") && heard[0].contains("ack-direct"),
             "{heard:?}"
         );
-        node.consumer.ask(Op::Link(LinkOp::DetachConsumer(LinkId(link))));
+        node.consumer.ask(Op::Link(LinkOp::Detach(LinkId(link))));
     }
     assert_eq!(node.told(), [""; 0]);
     // Clients of channels are on the other side now, and the other way round before.

@@ -441,17 +441,19 @@ fn what_comes_behind_closed_windows_is_taken_up_to_a_limit() {
 }
 
 #[test]
-fn a_queue_made_for_a_publisher_goes_with_its_channel() {
+fn a_queue_made_for_a_publisher_goes_with_its_link_or_channel() {
     let (_disk, broker) = node();
     let mut client = Client::connect_with_links(&broker);
     let mut made = Vec::new();
-    for _ in 0..2 {
+    for _ in 0..3 {
         let heard = client.ask(Op::Link(session::LinkOp::MakeTarget)).concat();
         let queue = &heard[heard.find("amq.dyn-").unwrap()..];
         made.push(queue[..queue.find('"').unwrap()].to_owned());
     }
     let is_there = |queue: &String| broker.view().queue("/", queue).is_some();
-    assert_eq!(made.iter().filter(|it| is_there(it)).count(), 2);
+    assert_eq!(made.iter().filter(|it| is_there(it)).count(), 3);
+    client.ask(Op::Link(session::LinkOp::Detach(session::LinkId(2))));
+    assert_eq!([0, 1, 2].map(|n| is_there(&made[n])), [true, false, true]);
     assert_eq!(client.ask(Op::CloseChannel), ["closed"]);
     assert_eq!(made.iter().filter(|it| is_there(it)).count(), 0);
     client.disconnect();

@@ -56,7 +56,7 @@ fn a_link_that_ends_has_failed_to_settle_in_a_classic_queue_and_not_in_a_quorum_
         let link = client.consume_by_credit(queue, "c", false);
         assert_eq!(client.flow(link, 0, 1, ""), ["deliver a"]);
         if ends_link {
-            client.ask(Op::Link(LinkOp::DetachConsumer(LinkId(link))));
+            client.ask(Op::Link(LinkOp::Detach(LinkId(link))));
         } else {
             client.disconnect();
             client = Client::connect(&broker);
@@ -136,6 +136,26 @@ fn a_quorum_queue_counts_in_the_credit_it_tells_what_it_has_given_since_it_was_a
     client.fill_up(false);
     client.publish("q", &["c"], Kind::Persistent);
     assert_eq!(client.resume(), ["deliver b", "deliver c", "credit 3+6 of 0"]);
+}
+
+#[test]
+fn a_quorum_queue_takes_back_what_waits_beyond_credit_that_shrinks() {
+    let broker = start(&Arc::new(MemoryDisk::new()));
+    let (mut client, mut other) = (Client::connect(&broker), Client::connect(&broker));
+    client.declare_with("q", true, &[("x-queue-type", text("quorum"))]);
+    let link = client.consume_by_credit("q", "c", false);
+    client.publish("q", &["a", "b", "c", "d"], Kind::Persistent);
+    client.fill_up(true);
+    assert_eq!(client.flow(link, 0, 9, ""), ["deliver a"]);
+    assert_eq!(client.ask_ready("q"), 0, "all are the consumer's");
+    assert_eq!(client.flow(link, 1, 1, ""), [""; 0]);
+    assert_eq!(client.ask_ready("q"), 2);
+    let of_other = other.consume_by_credit("q", "o", false);
+    assert_eq!(other.flow(of_other, 0, 1, ""), ["deliver c"]);
+    client.fill_up(false);
+    assert_eq!(client.resume(), ["deliver b"]);
+    assert_eq!(client.flow(link, 2, 0, "echo"), ["credit 2+0 of 1"]);
+    assert_eq!(client.flow(link, 2, 5, "drain"), ["deliver d", "credit 7+0 of 0 drained"]);
 }
 
 /// A consumer as its client knows it.

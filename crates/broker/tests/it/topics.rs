@@ -4,8 +4,8 @@ use crate::client::{Client, Kind, block_on, short, start};
 use broker::Broker;
 use meta::{Command, Name, VhostLimits};
 use session::{
-    Attachment, ChannelId, Control, LinkId, LinkSource, MethodTag, Op, RefusalScope, Request,
-    Subscribe, Subscription, SubscriptionKind, Table, Topic, TopicOp,
+    Attachment, ChannelId, Control, LinkId, LinkOp, LinkSource, MethodTag, Op, RefusalScope,
+    Request, Subscribe, Subscription, SubscriptionKind, Table, Topic, TopicOp,
 };
 use std::sync::Arc;
 use testing::MemoryDisk;
@@ -72,7 +72,7 @@ fn a_subscription_of_its_own_goes_with_its_link() {
     assert_eq!(queues(&broker), ["jms.sub"]);
     let mut other = Client::connect(&broker);
     assert_eq!(ask(&mut other, subscribe("news", OWN, "n = 1")), ["consuming"]);
-    client.ask(Op::Link(session::LinkOp::DetachConsumer(LinkId(link))));
+    client.ask(Op::Link(LinkOp::Detach(LinkId(link))));
     assert_eq!(queues(&broker), ["jms.sub"], "the other's");
 }
 
@@ -126,8 +126,10 @@ fn a_shared_subscription_is_ended_by_the_last_of_its_consumers() {
 fn a_topic_that_was_made_takes_its_subscriptions_along() {
     let (broker, mut client) = node();
     let mut other = Client::connect(&broker);
-    ask(&mut client, TopicOp::Make);
+    let made = link_of(&ask(&mut client, TopicOp::Make));
     let name = broker.view().meta.vhost("/").unwrap().queues().next().unwrap().name.clone();
+    // A topic needs no subscribers, only itself.
+    assert_eq!(other.publish_to("jms.topic", &name, &["lost"], Kind::Mandatory), [""; 0]);
     let subscribe = || {
         let Topic { name, is_temporary } = topic(&name);
         let subscription = Subscription { topic: name, kind: OWN, selector: None, no_local: false };
@@ -147,16 +149,38 @@ fn a_topic_that_was_made_takes_its_subscriptions_along() {
     other.publish(&name, &["b"], Kind::Transient);
     let stands = broker.view().queue("/", &name).unwrap();
     assert_eq!(stands.stat().n_ready, 0);
-    assert_eq!(ask(&mut client, TopicOp::End(short(&name))), ["consumer lost"]);
+    assert_eq!(client.ask(Op::Link(LinkOp::Detach(made))), ["consumer lost"]);
     assert_eq!(queues(&broker), [""; 0]);
+    // Nobody is there for what an attached publisher sends.
+    let returned = other.publish_to("jms.topic", &name, &["c"], Kind::Mandatory);
+    assert_eq!(returned, ["returned c"]);
     let gone = ask(&mut other, TopicOp::Publish(topic(&name)));
     assert!(gone[0].starts_with("refused NotFound: no temporary topic"), "{gone:?}");
     // Another's queue is no topic.
     other.declare("q", true);
     let gone = ask(&mut client, TopicOp::Publish(topic("q")));
     assert!(gone[0].starts_with("refused NotFound: no temporary topic"), "{gone:?}");
-    assert_eq!(ask(&mut client, TopicOp::End(short("q"))), [""; 0]);
-    assert_eq!(queues(&broker), ["q"]);
+}
+
+/// The link of a publisher that is attached.
+fn link_of(told: &[String]) -> LinkId {
+    let number = told.last().unwrap().split("LinkId(").nth(1).unwrap();
+    LinkId(number.split(')').next().unwrap().parse().unwrap())
+}
+
+#[test]
+fn a_subscription_without_its_binding_is_bound_again() {
+    // As a crash between both changes of definitions leaves it.
+    let (_broker, mut client) = node();
+    client.declare("jms.durable.c/s", true);
+    ask(&mut client, TopicOp::MakeExchange);
+    let look_up = TopicOp::LookUp { queue: short("jms.durable.c/s"), consumer: consumer("found") };
+    let none = "refused NotFound: no subscription 'jms.durable.c/s' in vhost '/'";
+    assert_eq!(ask(&mut client, look_up), [none]);
+    assert_eq!(ask(&mut client, subscribe("news", DURABLE, "")), ["consuming"]);
+    let link = client.last_link();
+    client.flow(link, 0, 10, "");
+    assert_eq!(client.publish_to("jms.topic", "news", &["a"], Kind::Transient), ["deliver a"]);
 }
 
 fn topic(name: &str) -> Topic {

@@ -9,6 +9,7 @@ use crate::fault::{FaultScope, ProtocolFault};
 use crate::life::ConnectionPhase;
 use crate::management::ManagementAnswer;
 use crate::requests::{AttachedLink, LinkHandle, LinkRequest};
+use crate::session_endpoint::note_subscription;
 use crate::subscriptions::source_of;
 use crate::topics::TEMPORARY_TOPIC;
 use crate::transactions::{discharged_by, session_of};
@@ -211,8 +212,12 @@ impl LockedServer {
             Some(LinkNode::Topic(topic)) => {
                 self.node_attached(key, link, &topic.to_text(), TEMPORARY_TOPIC);
             }
-            Some(LinkNode::Subscription(subscription, _)) => {
+            Some(LinkNode::Subscription(subscription, queue)) => {
                 self.subscribed(key, link, &subscription);
+                let ServerConnection { life, sessions, .. } = &mut self.server;
+                sessions.with(life, key.channel.0, &mut Vec::new(), |session, _| {
+                    note_subscription(session, key.handle, &queue);
+                });
             }
             None => self.attached(key, link, filters),
         }

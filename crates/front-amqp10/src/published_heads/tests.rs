@@ -55,9 +55,12 @@ fn link(n: u64) -> IncomingLink {
 fn published(heads: &mut PublishedHeads, message: &[u8], link: &IncomingLink) -> Option<String> {
     let payload = Payload { bytes: message, start: 10 };
     let publish = heads.publish(ChannelId(1), payload, None, link).ok()?;
-    let Publish { exchange, routing_key, properties, content, .. } = &publish;
+    let Publish { exchange, routing_key, properties, content, .. } = &publish.publish;
     let texts = [exchange, routing_key, properties].map(|it| it.of(heads.bytes()).to_vec());
-    Some(format!("{texts:?} {content:?} {} {}", publish.persistent, publish.inspect))
+    Some(format!(
+        "{texts:?} {content:?} {} {}",
+        publish.publish.persistent, publish.publish.inspect
+    ))
 }
 
 proptest! {

@@ -179,11 +179,11 @@ impl SessionEndpoint {
                 let count = asked.initial_delivery_count.unwrap_or_default();
                 let mut link = IncomingLink::new(link, asked.snd_settle_mode, count);
                 let address = attached.target.or(asked.target).and_then(|it| address_of(&it));
-                link.is_topic = matches!(address, Some(TargetAddress::Topic { .. }));
-                link.made = attached.target.and(address).and_then(made_node);
-                let to_made = if link.is_topic { target_of } else { PublishTarget::queue };
-                let target = target.or_else(|| link.made.clone().map(to_made));
-                let link = link.to(target);
+                // A topic that was made for a link is gone where no queue stands for it.
+                link.is_topic =
+                    matches!(address, Some(TargetAddress::Topic { is_temporary: false, .. }));
+                let made = attached.target.and(address).and_then(made_target);
+                let link = link.to(target.or(made));
                 let flow = link.flow(handle, self.windows.flow());
                 Performative::Flow(flow).encode_frame(self.channel, io.out);
                 LinkState::Incoming(Box::new(link))
@@ -258,12 +258,18 @@ fn address_of<'a>(target: &LinkTarget<'a>) -> Option<TargetAddress<'a>> {
     TargetAddress::of_target(&at_address, false).ok()
 }
 
-/// The queue that was made for a publisher's link, or that stands for the topic which was.
-fn made_node(made: TargetAddress<'_>) -> Option<ShortString> {
-    let (TargetAddress::Queue(name) | TargetAddress::Topic { name, .. }) = made else {
-        return None;
-    };
-    short(&name).ok()
+/// The exchange and key of the node that was made for a publisher's link.
+fn made_target(made: TargetAddress<'_>) -> Option<PublishTarget> {
+    match made {
+        TargetAddress::Queue(name) => short(&name).ok().map(PublishTarget::queue),
+        TargetAddress::Topic { name, .. } => short(&name).ok().map(target_of),
+        TargetAddress::Exchange { .. }
+        | TargetAddress::Declared(_)
+        | TargetAddress::Anonymous
+        | TargetAddress::Management
+        | TargetAddress::Temporary
+        | TargetAddress::TemporaryTopic => None,
+    }
 }
 
 fn short(name: &[u8]) -> Result<ShortString, ProtocolFault> {

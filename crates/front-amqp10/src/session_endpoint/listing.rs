@@ -18,6 +18,8 @@ struct LinkName {
     address: Option<Box<str>>,
     /// Whether the address is a topic's name.
     is_topic: bool,
+    /// The queue of the subscription to the topic.
+    subscription: Option<Box<str>>,
     /// The filters of its source: an encoded map, or nothing.
     filter: Box<[u8]>,
 }
@@ -51,6 +53,7 @@ impl LinkNames {
             name: ShortString::truncated(answer.name),
             address,
             is_topic: source.is_some_and(|it| topic_of(it.address, it.capabilities).is_some()),
+            subscription: None,
             filter: filter.into(),
         };
         let index = index_of(answer.handle);
@@ -92,13 +95,23 @@ impl LinkName {
     }
 
     fn queue(&self) -> Option<String> {
-        let address = self.address.as_deref().filter(|_| !self.is_topic).map(ValueRef::Str);
+        if self.is_topic {
+            return self.subscription.as_deref().map(str::to_owned);
+        }
+        let address = self.address.as_deref().map(ValueRef::Str);
         let source = SourceTerminus { address, ..SourceTerminus::default() };
         let found = SourceAddress::of_source(&source, true);
         let Ok(SourceAddress::Queue(queue) | SourceAddress::Declared(queue)) = found else {
             return None;
         };
         Some(String::from_utf8_lossy(&queue).into_owned())
+    }
+}
+
+/// Notes the queue of a subscription.
+pub(crate) fn note_subscription(session: &mut SessionEndpoint, handle: u32, queue: &ShortString) {
+    if let Some(Some(name)) = session.names.0.get_mut(index_of(handle)) {
+        name.subscription = Some(queue.to_text().into());
     }
 }
 

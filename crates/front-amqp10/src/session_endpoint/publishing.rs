@@ -6,14 +6,14 @@ use crate::fault::{FaultScope, ProtocolFault};
 use crate::incoming::{AnonymousNote, IncomingLink, KeptTag, Payload, ReceivedMessage};
 use crate::links::{LinkState, error_of};
 use crate::outcomes::{DeliveryRange, put_refused, put_rejected, put_settled};
-use crate::published_heads::PublishFault;
+use crate::published_heads::{MessagePublish, PublishFault};
 use crate::requests::LinkRequest;
 use crate::unanswered::PublishOrigin;
 use amqp10::{
     Condition, DeliveryState, Performative, Role, SerialNumber, Transfer, ValueRef, put_map,
 };
 use message::Refusal;
-use session::{ChannelId, Confirmation, Error, ErrorKind, Publish, TopicOp};
+use session::{ChannelId, Confirmation, Error, ErrorKind, Publish};
 
 impl SessionEndpoint {
     /// Takes a transfer of a publisher, and publishes the message of which it is the last part.
@@ -37,16 +37,16 @@ impl SessionEndpoint {
         let id = (!is_settled).then_some(id);
         let is_named = incoming.target.is_none() && is_settled;
         let tag = is_named.then(|| tag.unwrap_or_else(|| KeptTag::of(transfer)));
-        let publish = match io.heads.publish(channel, payload, gathered, incoming) {
-            Ok(publish) => publish,
+        let read = match io.heads.publish(channel, payload, gathered, incoming) {
+            Ok(read) => read,
             Err(PublishFault::Malformed(fault)) => return Err(fault),
             Err(PublishFault::Misrouted(fault)) => {
                 return MisroutedPublish { id, tag, fault }.tell(channel.0, incoming, io.out);
             }
         };
-        let names_topic = incoming.target.is_none() && io.heads.names_topic;
+        let MessagePublish { publish, names_topic } = read;
         if names_topic && !std::mem::replace(&mut incoming.is_topic, true) {
-            io.requests.push(LinkRequest::Topic { channel, op: TopicOp::MakeExchange });
+            io.requests.push(LinkRequest::NeedTopics(channel));
         }
         if is_transactional {
             incoming.answered(1);

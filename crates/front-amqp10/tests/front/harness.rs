@@ -165,8 +165,7 @@ impl Talk {
                 | LinkRequest::EndResponses(_)
                 | LinkRequest::Credit(_)
                 | LinkRequest::BeginTransactions(_)
-                | LinkRequest::DeleteQueue { .. }
-                | LinkRequest::Topic { .. }
+                | LinkRequest::NeedTopics(_)
                 | LinkRequest::EndSession(_)
                 | LinkRequest::CloseConnection => {}
             }
@@ -219,8 +218,7 @@ impl Talk {
                 format!("manage {} {}", it.responses.handle, it.sections.len())
             }
             LinkRequest::EndResponses(link) => format!("end responses {}", link.handle),
-            LinkRequest::DeleteQueue { queue, .. } => format!("delete {}", queue.to_text()),
-            LinkRequest::Topic { op, .. } => format!("topic {op:?}"),
+            LinkRequest::NeedTopics(channel) => format!("need topics {}", channel.0),
             LinkRequest::BeginTransactions(channel) => format!("transactions {}", channel.0),
             LinkRequest::Discharge { channel, number, commits, .. } => {
                 format!("discharge {} {number} commits {commits}", channel.0)

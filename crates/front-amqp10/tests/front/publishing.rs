@@ -2,9 +2,8 @@
 
 use crate::harness::{M, Talk, id, key, message, publisher, whole};
 use amqp10::{
-    Attach, DeliveryOutcome, DeliveryState, Detach, End, LinkTarget, Performative,
-    ReceiverSettleMode, SenderSettleMode, SerialNumber, Symbols, TargetTerminus, Transfer,
-    ValueRef,
+    Attach, DeliveryOutcome, DeliveryState, Detach, LinkTarget, Performative, ReceiverSettleMode,
+    SenderSettleMode, SerialNumber, Symbols, TargetTerminus, Transfer, ValueRef,
 };
 use front_amqp10::{AttachedLink, ConnectionSettings, LinkRequest, ProtocolFault};
 use message::Refusal;
@@ -26,7 +25,7 @@ fn attached_with(attach: Attach<'_>) -> Talk {
 }
 
 #[test]
-fn a_queue_that_was_made_for_a_link_is_deleted_with_it() {
+fn a_link_leads_to_the_queue_that_was_made_for_it() {
     let dynamic = || {
         let publisher = publisher_to(0, None);
         let Some(LinkTarget::Terminus(target)) = publisher.target else { panic!("a publisher") };
@@ -38,20 +37,14 @@ fn a_queue_that_was_made_for_a_link_is_deleted_with_it() {
     let address = Some(ValueRef::Str("/queues/made"));
     let target = Some(LinkTarget::Terminus(TargetTerminus { address, ..target }));
     let made = AttachedLink { link: LinkId(100), source: None, target, filters: None };
-    let detach = Performative::Detach(Detach { handle: 0, closed: true, error: None });
-    let end = Performative::End(End { error: None });
-    // With its session it is the broker that deletes it.
-    for (ends, asked) in [(detach, &["delete made", "detach 100"][..]), (end, &["end 0"])] {
-        let mut talk = Talk::begun();
-        talk.attaches = false;
-        talk.says(&Performative::Attach(Box::new(dynamic())));
-        talk.front.attached(key(0), Ok(made), &mut Vec::new());
-        talk.transfers(whole(0, 0), M);
-        talk.says(&ends);
-        let requests = talk.takes_asked();
-        assert_eq!(requests[1], "publish '' 'made' inline 6");
-        assert_eq!(requests[2..], *asked);
-    }
+    let mut talk = Talk::begun();
+    talk.attaches = false;
+    talk.says(&Performative::Attach(Box::new(dynamic())));
+    talk.front.attached(key(0), Ok(made), &mut Vec::new());
+    talk.transfers(whole(0, 0), M);
+    talk.says(&Performative::Detach(Detach { handle: 0, closed: true, error: None }));
+    // The broker deletes the queue with the link.
+    assert_eq!(talk.takes_asked()[1..], ["publish '' 'made' inline 6", "detach 100"]);
 }
 
 fn part(handle: u32, n: Option<u32>, more: bool) -> Transfer<'static> {

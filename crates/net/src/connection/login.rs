@@ -219,6 +219,7 @@ impl Task {
             protocol: self.front.listed_as(),
             login: broker::Login {
                 container_id: self.front.container_id().map(String::into_boxed_str),
+                is_sole: self.front.is_sole(),
                 mechanism: logged_in.mechanism,
                 tls: self.entry.tls.clone(),
             },

@@ -3,11 +3,12 @@
 use crate::amqp10::declare;
 use crate::site::Site;
 use amqp10::{
-    DeliveryState, Detach, Disposition, LinkTarget, Performative, Role, SerialNumber,
+    DeliveryState, Detach, Disposition, LinkTarget, Open, Performative, Role, SerialNumber,
     SourceTerminus, Symbols, TerminusDurability, ValueRef,
 };
 use amqp091::method::{BasicAck, BasicConsume, QueueDeclare};
 use amqp091::{ShortString, Table, TableRef, Value};
+use front_amqp10::SOLE_CONNECTION;
 use session::ConversionTotals;
 use std::sync::Arc;
 use testing::amqp10_client::{self, message_about};
@@ -234,6 +235,30 @@ async fn conversions_are_counted_by_the_consumers_protocol() {
     old.flush();
     assert!(old.message().is_some());
     assert_eq!(conversions.counts(), [3, 2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_container_has_one_connection_if_the_newer_one_wants_so() {
+    const TAKEN: &str = "close amqp:invalid-field";
+    let site = Site::start_amqp10(|_| {});
+    let open = |container_id: &str, is_sole: bool| {
+        let wishes: &[&str] = if is_sole { &[SOLE_CONNECTION] } else { &[] };
+        let desired_capabilities = Symbols::Listed(wishes);
+        let open = Open { container_id, desired_capabilities, ..amqp10_client::open() };
+        Peer::open_as(site.address, GUEST, open)
+    };
+    let beside = [open("me", false), open("me", false)];
+    let mut second = open("me", true);
+    assert_eq!(second.hears(), TAKEN);
+    let _other = open("other", true);
+    assert_eq!(open("other", true).hears(), TAKEN);
+    drop((beside, second));
+    while site.broker.connections.len() > 1 {
+        tokio::task::yield_now().await;
+    }
+    let mut again = open("me", true);
+    again.says(&Performative::Begin(Box::new(amqp10_client::begin())));
+    assert_eq!(again.hears(), "begin");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

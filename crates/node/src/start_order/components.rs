@@ -310,6 +310,7 @@ pub(crate) fn amqp10_settings(
             front_amqp10::LINK_PAIR,
             front_amqp10::ANONYMOUS_RELAY,
             front_amqp10::SHARED_SUBSCRIPTIONS,
+            front_amqp10::SOLE_CONNECTION,
         ],
         default_vhost: config.definitions.first_start.vhost.clone(),
         permits_address_v1: config.limits.permits.get("amqp_address_v1") == Some(&true),

@@ -2,18 +2,24 @@
 
 use super::support::node::Node;
 use amqp10::{
-    Attach, Detach, Header, LinkTarget, MapRef, Performative, Role, Section, SenderSettleMode,
-    SourceTerminus, Symbol, Symbols, TargetTerminus, TerminusDurability, ValueRef,
-    put_application_properties, put_described, put_map,
+    Attach, Detach, Header, LinkTarget, MapRef, Open, Performative, Role, Section,
+    SenderSettleMode, SourceTerminus, Symbol, Symbols, TargetTerminus, TerminusDurability,
+    ValueRef, put_application_properties, put_described, put_map,
 };
-use testing::amqp10_client::{consumer, publisher};
+use testing::amqp10_client::{self, consumer, publisher};
 use testing::amqp10_peer::Peer;
 
 const GUEST: &[u8] = b"\0guest\0guest";
 const TOPIC: Symbols<'static> = Symbols::One("topic");
 
+/// A client that knows what brokers of JMS have.
 fn connect(node: &Node) -> Peer {
-    Peer::begun(node.address(), GUEST, "/")
+    let desired_capabilities = Symbols::One("SHARED-SUBS");
+    let open = Open { desired_capabilities, ..amqp10_client::open() };
+    let mut peer = Peer::open_as(node.address(), GUEST, open);
+    peer.says(&Performative::Begin(Box::new(amqp10_client::begin())));
+    assert_eq!(peer.hears(), "begin");
+    peer
 }
 
 /// Attaches a durable subscription to a topic with this selector; returns the answer.
@@ -85,6 +91,8 @@ fn a_durable_subscription_outlives_a_killed_node() {
     publishes(&node, &[9]);
     let mut peer = connect(&node);
     assert_eq!(subscribes(&mut peer, "n > 1"), "attach Sender");
+    let listed = node.ctl(&["list_links", "source_address", "queue_name"]);
+    assert!(listed.contains("news\tjms.durable.client/sub"), "{listed}");
     detaches(&mut peer, false);
     publishes(&node, &[1, 2, 3]);
     node.kill_and_start();
@@ -108,6 +116,10 @@ fn a_durable_subscription_outlives_a_killed_node() {
     assert!(!node.ctl(&["list_queues", "name"]).contains("jms."));
     assert_eq!(looks_up(&mut peer), "attach Sender");
     assert_eq!(peer.hears(), "detach amqp:not-found");
+    // Other clients just have no source.
+    let mut other = Peer::begun(node.address(), GUEST, "/");
+    assert_eq!(looks_up(&mut other), "attach Sender");
+    assert_eq!(other.hears(), "detach amqp:invalid-field");
     node.stop();
 }
 

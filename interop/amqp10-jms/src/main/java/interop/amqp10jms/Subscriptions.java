@@ -10,6 +10,7 @@ import static interop.harness.Expect.equal;
 import interop.harness.Skip;
 import interop.harness.Suite;
 import jakarta.jms.Connection;
+import jakarta.jms.InvalidClientIDException;
 import jakarta.jms.InvalidDestinationException;
 import jakarta.jms.JMSException;
 import jakarta.jms.Message;
@@ -97,10 +98,9 @@ final class Subscriptions {
     Session session = session(bench.connection(client));
     Topic topic = session.createTopic(bench.name("news"));
     MessageConsumer consumer = session.createDurableConsumer(topic, "sub");
-    Connection twin = bench.connection(client);
-    refused("exclusive", () -> session(twin).createDurableConsumer(topic, "sub"));
-    refused("in use", () -> session(twin).createDurableConsumer(topic, "sub", "n = 1", false));
-    refused("exclusive", () -> session(twin).unsubscribe("sub"));
+    // A client's name is its own while it is connected.
+    Bench.Act twin = () -> bench.connection(client);
+    equal(InvalidClientIDException.class, refused("container id", twin).getClass(), "error");
     send(session, topic, "a");
     equal(List.of("a"), take(consumer, 1), "a message");
     consumer.close();
@@ -199,7 +199,6 @@ final class Subscriptions {
     send(bench.session(), topic, "waits");
     one = session.createSharedDurableConsumer(topic, "pool");
     equal(List.of("waits"), take(one, 1), "the message that waited");
-    refused("exclusive", () -> session(bench.connection(client)).unsubscribe("pool"));
     one.close();
     session.unsubscribe("pool");
     refused("no subscription", () -> session.unsubscribe("pool"));
@@ -217,32 +216,35 @@ final class Subscriptions {
     Session other = bench.session();
     consumer = other.createSharedDurableConsumer(topic, name, "n = 1");
     equal(List.of("waits"), take(consumer, 1), "the message, by another client");
+    refused("exclusive", () -> one.unsubscribe(name));
     consumer.close();
     other.unsubscribe(name);
     refused("no subscription", () -> one.unsubscribe(name));
   }
 
   private static void mismatch(Bench bench) throws Exception {
-    String client = bench.name("client");
-    Session session = session(bench.connection(client));
+    Session session = bench.session();
     Topic topic = session.createTopic(bench.name("work"));
     Topic other = session.createTopic(bench.name("other"));
-    MessageConsumer consumer = session.createSharedDurableConsumer(topic, "pool");
-    Session twin = session(bench.connection(client));
-    refused("in use", () -> twin.createSharedDurableConsumer(other, "pool"));
-    refused("in use", () -> twin.createSharedDurableConsumer(topic, "pool", "n = 1"));
-    refused("is shared", () -> twin.createDurableConsumer(topic, "pool"));
+    String name = bench.name("pool");
+    MessageConsumer consumer = session.createSharedDurableConsumer(topic, name);
+    Session twin = bench.session();
+    refused("in use", () -> twin.createSharedDurableConsumer(other, name));
+    refused("in use", () -> twin.createSharedDurableConsumer(topic, name, "n = 1"));
     consumer.close();
-    refused("is shared", () -> twin.createDurableConsumer(topic, "pool"));
     // Without consumers another topic makes it another subscription.
-    MessageConsumer moved = twin.createSharedDurableConsumer(other, "pool");
+    MessageConsumer moved = twin.createSharedDurableConsumer(other, name);
     send(session, topic, "not for it");
     send(session, other, "a");
     equal(List.of("a"), take(moved, 1), "the new topic's message");
     moved.close();
-    session.unsubscribe("pool");
-    session.createDurableConsumer(topic, "pool").close();
-    refused("is not shared", () -> session.createSharedDurableConsumer(topic, "pool"));
-    session.unsubscribe("pool");
+    session.unsubscribe(name);
+    Session own = session(bench.connection(bench.name("client")));
+    own.createSharedDurableConsumer(topic, "pool").close();
+    refused("is shared", () -> own.createDurableConsumer(topic, "pool"));
+    own.unsubscribe("pool");
+    own.createDurableConsumer(topic, "pool").close();
+    refused("is not shared", () -> own.createSharedDurableConsumer(topic, "pool"));
+    own.unsubscribe("pool");
   }
 }

@@ -5,18 +5,23 @@
 pub(crate) mod client;
 mod config;
 pub(crate) mod links;
-mod options;
 pub(crate) mod session;
 pub(crate) mod transfer;
 
 use crate::{Outcome, Tool};
 
+/// The end of the help.
+const NOTES: &str = "\
+Filters and rates are of AMQP 1.0's consumers. Queues are declared over AMQP 0-9-1.
+Exit codes: 0 success, 1 failed or --verify found an error, 2 usage, 3 no broker.
+";
+
 /// The load tool.
 pub(crate) const LOAD: Tool = Tool {
     name: "leveret perf amqp10",
     about: "Generate load over AMQP 1.0, with the options of omq",
-    options: options::OPTIONS,
-    notes: options::NOTES,
+    options: include_str!("amqp10/options.txt"),
+    notes: NOTES,
     run: |given| {
         let config = config::config(given)?;
         Ok(Outcome { end: crate::run::run(&config), format: config.run.format })

@@ -37,7 +37,7 @@ use std::process::ExitCode;
 
 use command_help::CommandHelp;
 use config::{Config, Format};
-use options::{Given, Opt, Usage};
+use options::{Given, Usage, table};
 use report::RunError;
 use run::End;
 
@@ -55,7 +55,8 @@ const EXIT_UNREACHABLE: u8 = 3;
 struct Tool {
     name: &'static str,
     about: &'static str,
-    options: &'static [Opt],
+    /// The table of its options.
+    options: &'static str,
     /// The rest of its help, behind the options.
     notes: &'static str,
     run: fn(&Given) -> Result<Outcome, Usage>,
@@ -70,7 +71,7 @@ struct Outcome {
 const PERF: Tool = Tool {
     name: "leveret perf",
     about: "",
-    options: options::OPTIONS,
+    options: options::PERF,
     notes: options::NOTES,
     run: |given| {
         let config = Config::new(given)?;
@@ -86,19 +87,20 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
         [amqp10::LOAD, stream::LOAD, stream::FILL].into_iter().find(|tool| tool.name == first);
     let tool = named.unwrap_or(PERF);
     words.next_if(|_| tool.name == first);
-    let mut given = match options::parse_from(tool.options, words) {
+    let options = table::read(tool.options);
+    let mut given = match options::parse_from(&options, words) {
         Ok(given) => given,
         Err(usage) => return refuse(&usage),
     };
     let variables = &|name: &str| std::env::var(name).ok();
     if tool.name == PERF.name {
-        given.add_variables(variables);
+        given.add_variables(&options, variables);
     }
     if given.has("help") {
-        return show(&format!("{}{}", options::help_of(tool.name, tool.options), tool.notes));
+        return show(&format!("{}{}", options::help_of(tool.name, &options), tool.notes));
     }
     if given.has("environment-variables") {
-        return show(&options::variables::help(variables));
+        return show(&options::variables::help(&options, variables));
     }
     if given.has("metrics-help") {
         return show(report::METRICS_HELP);
@@ -122,7 +124,7 @@ pub fn command_help() -> CommandHelp {
 }
 
 fn help_of(tool: &Tool) -> CommandHelp {
-    options::command_help(tool.name, tool.about, tool.options)
+    options::command_help(tool.name, tool.about, &table::read(tool.options))
 }
 
 /// Says why a run could not begin.

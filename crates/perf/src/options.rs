@@ -8,7 +8,10 @@ use std::iter::Peekable;
 
 use command_help::{CommandHelp, OptionHelp};
 
-pub(crate) use table::{OPTIONS, Opt, Support, Values};
+pub(crate) use table::{Opt, Support, Values};
+
+/// The options of the load tool.
+pub(crate) const PERF: &str = include_str!("options/perf.txt");
 
 /// An error of the command line.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,7 +51,7 @@ impl FromIterator<(&'static str, String)> for Given {
 /// # Errors
 /// Anything that is no option, is not supported, lacks its value, or has one it does not take.
 pub(crate) fn parse_from(
-    table: &'static [Opt],
+    table: &[Opt],
     words: impl IntoIterator<Item = String>,
 ) -> Result<Given, Usage> {
     let mut words = words.into_iter().peekable();
@@ -64,14 +67,14 @@ pub(crate) fn parse_from(
 /// Those of the load tool.
 #[cfg(test)]
 pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Given, Usage> {
-    parse_from(OPTIONS, words)
+    parse_from(&table::read(PERF), words)
 }
 
 impl Given {
     /// Adds an option with its values, which may be among the words behind it.
     fn take(
         &mut self,
-        (table, opt): (&'static [Opt], &'static Opt),
+        (table, opt): (&[Opt], &Opt),
         attached: Option<String>,
         words: &mut Peekable<impl Iterator<Item = String>>,
     ) -> Result<(), Usage> {
@@ -81,8 +84,8 @@ impl Given {
                 "option --{} has no effect: it tunes PerfTest's Java client; --threads comes nearest",
                 opt.long
             )),
-            Support::Refused(why) => {
-                return Err(Usage(format!("option --{} is not supported: {why}", opt.long)));
+            Support::Refused => {
+                return Err(Usage(format!("option --{} is not supported: {}", opt.long, opt.help)));
             }
         }
         let value = match (opt.value, attached) {
@@ -112,15 +115,15 @@ impl Given {
 }
 
 /// Whether a word is an option and no value; `-1` is a value.
-fn is_option(table: &'static [Opt], word: &str) -> bool {
+fn is_option(table: &[Opt], word: &str) -> bool {
     word.starts_with('-') && word.parse::<f64>().is_err() && find(table, word).is_ok()
 }
 
 /// An option, and its value if that is in the same word.
-type Found = (&'static Opt, Option<String>);
+type Found<'a> = (&'a Opt, Option<String>);
 
 /// The options of a word of the command line: mostly one.
-fn find(table: &'static [Opt], word: &str) -> Result<Vec<Found>, Usage> {
+fn find<'a>(table: &'a [Opt], word: &str) -> Result<Vec<Found<'a>>, Usage> {
     let unknown = || Usage(format!("unrecognized option: {word}"));
     if let Some(long) = word.strip_prefix("--") {
         let (name, value) = split_value(long);
@@ -146,7 +149,7 @@ fn find(table: &'static [Opt], word: &str) -> Result<Vec<Found>, Usage> {
 }
 
 /// Options of one letter in one word: those without a value, and last one that may have the rest.
-fn bundled(table: &'static [Opt], short: &str) -> Option<Vec<Found>> {
+fn bundled<'a>(table: &'a [Opt], short: &str) -> Option<Vec<Found<'a>>> {
     let (mut found, mut rest) = (Vec::new(), short);
     while let Some(letter) = rest.chars().next() {
         let (name, behind) = rest.split_at(letter.len_utf8());
@@ -168,7 +171,7 @@ fn split_value(word: &str) -> (&str, Option<String>) {
     }
 }
 
-fn by_long(table: &'static [Opt], name: &str) -> Option<&'static Opt> {
+fn by_long<'a>(table: &'a [Opt], name: &str) -> Option<&'a Opt> {
     if let Some(opt) = table.iter().find(|opt| opt.long == name) {
         return Some(opt);
     }
@@ -201,16 +204,9 @@ pub(crate) fn command_help(tool: &'static str, about: &str, table: &[Opt]) -> Co
 
 /// The options of a tool, one a line.
 pub(crate) fn help_of(tool: &str, table: &[Opt]) -> String {
-    let mut text = format!("usage: {tool} [option ...]\n");
-    for opt in table {
-        if opt.support == Support::Yes {
-            let short = opt.short.map_or_else(String::new, |short| format!("-{short},"));
-            let value = opt.value.map_or_else(String::new, |value| format!(" <{value}>"));
-            let names = format!(" {short}--{}{value}", opt.long);
-            text.push_str(&format!("{names:<44} {}\n", opt.help));
-        }
-    }
-    text
+    let supported = table.iter().filter(|opt| opt.support == Support::Yes);
+    let lines = supported.map(|opt| format!(" {}\n", opt.line));
+    format!("usage: {tool} [option ...]\n{}", lines.collect::<String>())
 }
 
 #[cfg(test)]
@@ -278,8 +274,9 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        for (at, opt) in OPTIONS.iter().enumerate() {
-            for other in OPTIONS.iter().skip(at + 1) {
+        let options = table::read(PERF);
+        for (at, opt) in options.iter().enumerate() {
+            for other in options.iter().skip(at + 1) {
                 assert_ne!(opt.long, other.long);
                 assert!(opt.short.is_none() || opt.short != other.short, "{:?}", opt.short);
             }
@@ -288,7 +285,7 @@ mod tests {
 
     #[test]
     fn help_names_what_is_supported_and_nothing_else() {
-        let text = help_of("leveret perf", OPTIONS);
+        let text = help_of("leveret perf", &table::read(PERF));
         assert!(text.contains(" -x,--producers <n>"));
         assert!(!text.contains("nio-threads"));
     }

@@ -9,7 +9,6 @@ mod consumer;
 mod fill;
 mod message;
 mod one_by_one;
-mod options;
 mod producer;
 mod run;
 mod setup;
@@ -25,7 +24,7 @@ use crate::{Outcome, Tool};
 pub(crate) const LOAD: Tool = Tool {
     name: "leveret perf stream",
     about: "Generate load on streams, with the options of stream-perf-test",
-    options: options::OPTIONS,
+    options: include_str!("stream/options.txt"),
     notes: "",
     run: |given| {
         let config = config::Config::new(given)?;
@@ -37,7 +36,7 @@ pub(crate) const LOAD: Tool = Tool {
 pub(crate) const FILL: Tool = Tool {
     name: "leveret perf stream-fill",
     about: "Create streams and fill them with chunks of an exact size",
-    options: options::FILL_OPTIONS,
+    options: include_str!("stream/fill.txt"),
     notes: "",
     run: |given| {
         let fill = fill::Fill::new(given)?;

@@ -1,7 +1,7 @@
 //! Options in environment variables, as PerfTest has them: the long name in capitals, with `_` for `-`,
 //! behind what `RABBITMQ_PERF_TEST_ENV_PREFIX` says. Pure: variables are looked up by whoever calls.
 
-use super::{Given, OPTIONS, Opt, Support, Values};
+use super::{Given, Opt, Support, Values};
 
 /// Says what the names of variables begin with; without it they begin with nothing.
 const PREFIX: &str = "RABBITMQ_PERF_TEST_ENV_PREFIX";
@@ -25,19 +25,17 @@ fn prefix(variables: Variables<'_>) -> String {
     variables(PREFIX).map(|prefix| prefix.trim().to_owned()).unwrap_or_default()
 }
 
-/// The options that a variable can stand for: PerfTest's that have an effect.
-fn readable() -> impl Iterator<Item = &'static Opt> {
-    let is_read = |opt: &&Opt| {
-        opt.support == Support::Yes && opt.short.is_some() && !NOT_READ.contains(&opt.long)
-    };
-    OPTIONS.iter().filter(is_read)
+/// Whether a variable can stand for the option: it is PerfTest's, and has an effect.
+fn is_readable(opt: &&Opt) -> bool {
+    opt.support == Support::Yes && opt.short.is_some() && !NOT_READ.contains(&opt.long)
 }
 
 impl Given {
     /// Adds the options that only variables name: the command line comes first.
-    pub(crate) fn add_variables(&mut self, variables: Variables<'_>) {
+    pub(crate) fn add_variables(&mut self, options: &[Opt], variables: Variables<'_>) {
         let prefix = prefix(variables);
-        for opt in readable().filter(|opt| !self.has(opt.long)).collect::<Vec<_>>() {
+        let given: Vec<&str> = self.0.iter().map(|(long, _)| *long).collect();
+        for opt in options.iter().filter(is_readable).filter(|opt| !given.contains(&opt.long)) {
             let Some(value) = variables(&variable(&prefix, opt)).filter(|value| !value.is_empty())
             else {
                 continue;
@@ -61,13 +59,13 @@ impl Given {
 }
 
 /// The text of `--environment-variables`.
-pub(crate) fn help(variables: Variables<'_>) -> String {
+pub(crate) fn help(options: &[Opt], variables: Variables<'_>) -> String {
     let prefix = prefix(variables);
     let line = |opt: &Opt| format!(" {:<40} {}\n", variable(&prefix, opt), opt.help);
     let mut text = "variables, for options that are not on the command line; an option without a \
                     value takes true:\n"
         .to_owned();
-    text.extend(readable().map(line));
+    text.extend(options.iter().filter(is_readable).map(line));
     text.push_str(&format!("{PREFIX}=X_ puts X_ before all of these names.\n"));
     text
 }
@@ -79,7 +77,9 @@ mod tests {
     fn given(line: &[&str], list: &[(&str, &str)]) -> Given {
         let mut given = super::super::parse(line.iter().map(|&word| word.to_owned())).unwrap();
         let find = |wanted: &str| list.iter().find(|(name, _)| *name == wanted);
-        given.add_variables(&|name| find(name).map(|(_, value)| (*value).to_owned()));
+        given.add_variables(&super::super::table::read(super::super::PERF), &|name| {
+            find(name).map(|(_, value)| (*value).to_owned())
+        });
         given
     }
 
@@ -105,6 +105,9 @@ mod tests {
             assert_eq!(all.last("queue-pattern"), Some("q-%d"));
             assert!(!all.has("rate"));
         }
-        assert!(help(&|_| Some("X".to_owned())).contains(" X_PRODUCERS "));
+        assert!(
+            help(&super::super::table::read(super::super::PERF), &|_| Some("X".to_owned()))
+                .contains(" X_PRODUCERS ")
+        );
     }
 }

@@ -254,11 +254,13 @@ impl Filling {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::parse_from;
-    use crate::stream::options::FILL_OPTIONS;
+    use crate::options::{parse_from, table};
 
     fn streams(line: &str) -> Result<Vec<(String, usize, usize)>, Usage> {
-        let given = parse_from(FILL_OPTIONS, line.split_whitespace().map(str::to_owned))?;
+        let given = parse_from(
+            &table::read(crate::stream::FILL.options),
+            line.split_whitespace().map(str::to_owned),
+        )?;
         let fill = Fill::new(&given)?;
         Ok(fill.streams.into_iter().map(|one| (one.name, one.size, one.chunk)).collect())
     }

@@ -1,9 +1,12 @@
 use super::*;
 use crate::options::parse_from;
-use crate::stream::options::OPTIONS;
+use crate::options::table;
 
 fn config(line: &str) -> Result<Config, Usage> {
-    Config::new(&parse_from(OPTIONS, line.split_whitespace().map(str::to_owned))?)
+    Config::new(&parse_from(
+        &table::read(crate::stream::LOAD.options),
+        line.split_whitespace().map(str::to_owned),
+    )?)
 }
 
 #[test]

@@ -174,16 +174,18 @@ impl Consumer {
         }
         let mut tally = Tally::default();
         let mut look = |offset: u64, message: &[u8]| {
-            let (stamp, to) =
-                message::read(message).map_or((None, None), |(stamp, to)| (Some(stamp), to));
-            let is_wanted =
-                |to: &[u8]| config.filter_values.iter().any(|value| value.as_bytes() == to);
-            if offset < first || !config.filter_values.is_empty() && !to.is_some_and(is_wanted) {
+            let filters = &config.filter_values;
+            let is_wanted = |to: &str| filters.iter().any(|value| value == to);
+            if offset < first
+                || !filters.is_empty() && !message::to_of(message).is_some_and(is_wanted)
+            {
                 return;
             }
             tally.n += 1;
             tally.bytes += u64::try_from(message.len()).unwrap_or_default();
-            if let Some(stamp) = stamp.filter(|_| config.measures_latency) {
+            if config.measures_latency
+                && let Some(stamp) = message::stamp_of(message)
+            {
                 latency.add(now.saturating_sub(stamp), 1, &mut sample.latency);
             }
         };

@@ -1,10 +1,11 @@
 //! A producer: what it publishes next, and what was confirmed of it.
 
+use amqp10::{Properties, ValueRef};
 use streamproto::field::Field as _;
 use streamproto::{Compression, Entry, SubBatch};
 
 use super::config::Producing;
-use super::message::{self, Properties};
+use super::message;
 use super::super_stream::partition;
 use super::unconfirmed::{Published, Unconfirmed};
 use crate::publisher::Staged;
@@ -173,7 +174,11 @@ impl Producer {
             if is_super { partition(number.to_string().as_bytes(), self.links.len()) } else { 0 };
         let to = self.config.filter_value(number);
         let mut message = Vec::with_capacity(self.template.len() + 64);
-        let properties = Properties { message_id: is_super.then_some(number), to };
+        let properties = Properties {
+            message_id: is_super.then_some(ValueRef::U64(number)),
+            to: to.map(ValueRef::Str),
+            ..Properties::default()
+        };
         let stamp_at = 4 + message::put(&mut message, properties, self.config.size, at);
         let Some(link) = self.links.get_mut(partition) else { return };
         let mut entry = Vec::with_capacity(message.len() + 4);

@@ -3,8 +3,8 @@
 
 use std::process::Command;
 
+use amqp091::Method;
 use amqp091::method::{QueueDeclare, QueueDeclareOk, QueueDelete, QueueDeleteOk};
-use amqp091::{Method, Table};
 use anyhow::{Context as _, bail};
 use perf::process::{self, Usage};
 use perf::{Client, Closed, Link};
@@ -58,7 +58,7 @@ impl Broker {
             bail!("there is no process {pid} here");
         }
         let client = Client::connect(&option.uri, &Link::default(), "leveret bench")?;
-        let said = |name: &str| text(&client.server_properties, name);
+        let said = |name: &str| client.server_text(name);
         // Leveret calls itself RabbitMQ, for clients that look there, and tells its own version beside.
         let (product, version) = match said("leveret_version") {
             own if own.is_empty() => (said("product"), said("version")),
@@ -69,7 +69,7 @@ impl Broker {
         let counter = if own_count.is_some() { WrittenBy::Broker } else { WrittenBy::Process };
         let target = Target {
             name: option.name.clone(),
-            uri: without_password(&option),
+            uri: hide_password(&option.address),
             product,
             version,
             platform: said("platform"),
@@ -154,17 +154,9 @@ pub(crate) fn declare_queue(client: &mut Client, name: &str) -> anyhow::Result<(
     Ok(())
 }
 
-fn text(properties: &Table, name: &str) -> String {
-    properties.get(name.as_bytes()).and_then(|value| value.as_str()).unwrap_or_default().to_owned()
-}
-
 fn local_pid(option: &TargetOption) -> Option<u32> {
     let is_local = matches!(option.uri.host.as_str(), "localhost" | "127.0.0.1" | "::1");
     is_local.then(|| process::listening_on(option.uri.port)).flatten()
-}
-
-fn without_password(option: &TargetOption) -> String {
-    hide_password(&option.address)
 }
 
 /// The same text with every `:password@` of a URI taken out.

@@ -9,8 +9,10 @@ use amqp091::method::{
 use anyhow::Context as _;
 use hdrhistogram::Histogram;
 use perf::Client;
+use serde::Deserialize;
 
 use crate::broker::{Broker, CHANNEL, declare_queue, delete_queue};
+use crate::conversion::Queues;
 use crate::measurement::Measurement;
 use crate::result::Metric;
 
@@ -22,42 +24,28 @@ const EXCHANGE: &[u8] = b"amq.direct";
 const PASSING_CHANNEL: u16 = 2;
 
 /// The objects that are made and unmade.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
     /// Connections.
     Connections,
     /// Channels of one connection.
     Channels,
-    /// Transient queues.
+    /// Durable queues.
     Queues,
     /// Bindings of one queue.
     Bindings,
 }
 
-impl Kind {
-    /// All of them.
-    pub(crate) const ALL: [Self; 4] =
-        [Self::Connections, Self::Channels, Self::Queues, Self::Bindings];
-
-    /// For the name of a row.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Connections => "connections",
-            Self::Channels => "channels",
-            Self::Queues => "queues",
-            Self::Bindings => "bindings",
-        }
-    }
-
+/// Making and unmaking, over and over.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Churn {
+    pub(crate) kind: Kind,
     /// One operation, in words.
-    pub(crate) fn what(self) -> &'static str {
-        match self {
-            Self::Connections => "open a connection, log in, close it",
-            Self::Channels => "open a channel, close it",
-            Self::Queues => "declare a durable queue, delete it",
-            Self::Bindings => "bind a queue to amq.direct, unbind it",
-        }
-    }
+    pub(crate) what: String,
+    pub(crate) n_clients: u32,
+    pub(crate) seconds: f64,
 }
 
 /// Times operations, however many, on one broker.
@@ -80,12 +68,8 @@ impl Timed {
 }
 
 /// Makes and unmakes for some time.
-pub(crate) fn churn(
-    broker: &Broker,
-    kind: Kind,
-    n_clients: u32,
-    seconds: f64,
-) -> anyhow::Result<Measurement> {
+pub(crate) fn churn(broker: &Broker, churn: &Churn) -> anyhow::Result<Measurement> {
+    let Churn { kind, n_clients, seconds, .. } = *churn;
     let before = broker.usage();
     let began = Instant::now();
     let until = began + Duration::from_secs_f64(seconds);
@@ -150,16 +134,17 @@ fn once(client: &mut Client, kind: Kind, queue: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Declares `n` durable queues with numbers from 1 behind their prefix.
-pub(crate) fn declare_queues(broker: &Broker, prefix: &str, n: u32) -> anyhow::Result<Measurement> {
+/// Declares durable queues.
+pub(crate) fn declare_queues(broker: &Broker, queues: &Queues) -> anyhow::Result<Measurement> {
     let mut client = broker.connect("leveret bench queues")?;
     let before = broker.usage();
     let began = Instant::now();
     let mut timed = Timed::new();
-    for at in 1..=n {
-        timed.time(|| declare_queue(&mut client, &format!("{prefix}{at}")))?;
+    for name in queues.names() {
+        timed.time(|| declare_queue(&mut client, &name))?;
     }
-    let measurement = with_memory_each(measurement(broker, &timed, began, before), before, n);
+    let measurement = measurement(broker, &timed, began, before);
+    let measurement = with_memory_each(measurement, before, queues.n);
     client.close();
     Ok(measurement)
 }

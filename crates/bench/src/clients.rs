@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 
 use perf::process::{self, Usage};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::baseline::Relay;
@@ -30,14 +31,15 @@ const SLACK: f64 = 60.0;
 const CONFIRM_ON: &str = "x-confirm-on";
 
 /// A client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Client {
     /// RabbitMQ's load generator, with its Java client.
     PerfTest,
     /// The same for the stream protocol.
     StreamPerfTest,
     /// A small program of ours with a client of this name.
-    Program(&'static str),
+    Program(String),
 }
 
 /// Where the clients are.
@@ -83,10 +85,12 @@ fn found(option: &[String], variable: &str, program: &str) -> Option<Vec<String>
 }
 
 /// A load of a client.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct ClientLoad {
     pub(crate) client: Client,
     /// Those for the place of the broker and the time aside.
+    #[serde(default)]
     pub(crate) options: String,
     /// Seconds that are measured; `None` of a load that ends by itself, which is measured as a whole.
     pub(crate) seconds: Option<f64>,
@@ -96,7 +100,7 @@ impl ClientLoad {
     /// The command line that repeats it by hand.
     pub(crate) fn shown(&self) -> String {
         let time = self.time().map(|seconds| format!(" -z {seconds}")).unwrap_or_default();
-        match self.client {
+        match &self.client {
             Client::PerfTest => format!("perf-test -h URI {}{time}", self.options),
             Client::StreamPerfTest => {
                 format!("stream-perf-test --uris STREAM-URI {}{time}", self.options)
@@ -115,7 +119,7 @@ impl ClientLoad {
 
     fn command(&self, clients: &ClientCommands, peer: &Peer<'_>) -> Result<Command, Failure> {
         let run = clients.programs.join("run");
-        let (words, uri, missing) = match self.client {
+        let (words, uri, missing) = match &self.client {
             Client::PerfTest => {
                 let missing = "PerfTest is not found: see --perf-test, LEVERET_PERF_TEST";
                 (clients.perf_test.clone(), ["-h", peer.uri], missing)
@@ -127,7 +131,7 @@ impl ClientLoad {
                 (clients.stream_perf_test.clone(), uri, missing)
             }
             Client::Program(name) => {
-                let words = vec![run.display().to_string(), name.to_owned()];
+                let words = vec![run.display().to_string(), name.clone()];
                 let words = if run.is_file() { words } else { Vec::new() };
                 (words, ["--uri", peer.uri], "the programs are not found: see --clients")
             }
@@ -390,7 +394,8 @@ mod tests {
     fn a_client_that_is_nowhere_is_said() {
         let commands = ClientCommands { programs: "nowhere".into(), ..ClientCommands::default() };
         let peer = Peer { uri: "amqp://h", stream_uri: None, pid: None, is_leveret: false };
-        for client in [Client::PerfTest, Client::StreamPerfTest, Client::Program("pika")] {
+        for client in [Client::PerfTest, Client::StreamPerfTest, Client::Program("pika".to_owned())]
+        {
             let load = ClientLoad { client, options: String::new(), seconds: Some(1.0) };
             let found = measure(&commands, &peer, &load, &mut |_| ());
             assert!(matches!(found, Err(Failure::NotOffered(_))), "{found:?}");

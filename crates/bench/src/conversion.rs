@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use serde::Deserialize;
+
 use crate::broker::{Broker, Failure};
 use crate::measurement::Measurement;
 use crate::result::Metric;
@@ -14,10 +16,11 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The longest wait for them.
 const WAIT_MAX: Duration = Duration::from_secs(600);
 
-/// Queues that are to have a version: `n` whose names begin alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Queues with numbers from 1 to `n` behind their prefix.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Queues {
-    pub(crate) prefix: &'static str,
+    pub(crate) prefix: String,
     pub(crate) n: u32,
 }
 
@@ -26,23 +29,27 @@ pub(crate) struct Queues {
 pub(crate) struct VersionPolicy<'b>(pub(crate) &'b Broker);
 
 impl Queues {
+    pub(crate) fn names(&self) -> impl Iterator<Item = String> {
+        (1..=self.n).map(|at| format!("{}{at}", self.prefix))
+    }
+
     /// The arguments of the tool.
-    pub(crate) fn set_policy(self, version: &str) -> [String; 6] {
+    pub(crate) fn set_policy(&self, version: &str) -> [String; 6] {
         let pattern = format!("^{}", self.prefix);
         let definition = format!("{{\"queue-version\": {version}}}");
         ["set_policy", "--apply-to", "queues", POLICY, &pattern, &definition].map(str::to_owned)
     }
 
     /// How many of them the tool's listing shows with a version.
-    fn count(self, listing: &str, version: &str) -> usize {
+    fn count(&self, listing: &str, version: &str) -> usize {
         let columns = listing.lines().filter_map(|line| line.split_once('\t'));
-        columns.filter(|(name, of)| name.starts_with(self.prefix) && *of == version).count()
+        columns.filter(|(name, of)| name.starts_with(&self.prefix) && *of == version).count()
     }
 }
 
 impl VersionPolicy<'_> {
     /// Asks for a version, and waits until all queues have it: the measurement says for how long.
-    pub(crate) fn set(&self, queues: Queues, version: &str) -> Result<Measurement, Failure> {
+    pub(crate) fn set(&self, queues: &Queues, version: &str) -> Result<Measurement, Failure> {
         let began = Instant::now();
         self.0.ask_tool(&queues.set_policy(version))?;
         let list = ["-q", "list_queues", "name", "storage_version"];
@@ -72,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_policy_asks_for_it_and_a_listing_tells_its_end() {
-        let queues = Queues { prefix: "q-", n: 2 };
+        let queues = Queues { prefix: "q-".to_owned(), n: 2 };
         let line = "set_policy|--apply-to|queues|bench-conversion|^q-|{\"queue-version\": 1}";
         assert_eq!(queues.set_policy("1").join("|"), line);
         let listing = "name\tstorage_version\nq-1\t1\nother\t1\nq-2\t2\n";

@@ -51,7 +51,7 @@ impl<'b> Place<'b> {
 
     /// A failure, with what Leveret's operator can do about a refusal.
     fn explained(self, failure: &Failure, row: &RowPlan) -> Failure {
-        match (failure, row.configured) {
+        match (failure, &row.configured) {
             (Failure::Refused(words), Some(line)) if self.broker.is_leveret() => {
                 Failure::Refused(format!("{words} (Leveret takes it with {line})"))
             }
@@ -110,7 +110,7 @@ impl<'b> Place<'b> {
                 let peer = Peer::of(broker, &stream_uri);
                 clients::measure(&tools.clients, &peer, load, progress)?
             }
-            Work::Queues { prefix, n } => churn::declare_queues(broker, prefix, *n)?,
+            Work::Queues(queues) => churn::declare_queues(broker, queues)?,
             Work::Connections(n) => {
                 let (measurement, clients) = churn::open_connections(broker, *n)?;
                 background.clients.extend(clients);
@@ -123,16 +123,14 @@ impl<'b> Place<'b> {
             Work::Convert(queues) => {
                 let version = self.version(step.row.is_none())?;
                 let policy = background.version_policy.get_or_insert(VersionPolicy(broker));
-                policy.set(*queues, version)?
+                policy.set(queues, version)?
             }
             Work::Fill(fill) => {
-                load::fill(tools, broker, *fill)?;
+                load::fill(tools, broker, fill)?;
                 return Ok(None);
             }
             Work::OneByOne { stream, seconds } => one_by_one::measure(broker, stream, *seconds)?,
-            Work::Churn { kind, n_clients, seconds } => {
-                churn::churn(broker, *kind, *n_clients, *seconds)?
-            }
+            Work::Churn(it) => churn::churn(broker, it)?,
         };
         Ok(step.row.map(|_| measurement))
     }

@@ -26,7 +26,6 @@ mod scenarios;
 mod schedule;
 mod sharding;
 mod stats;
-mod time;
 
 use std::ffi::OsString;
 use std::io::Write as _;

@@ -8,13 +8,13 @@ use crate::scenarios::{self, Settings};
 pub(crate) fn list(names: &[String]) -> String {
     let settings = Settings { scale: Scale(1.0), seconds: None };
     if names.is_empty() {
-        let plans = scenarios::ALL.iter().map(|known| (known.plan)(settings));
+        let plans = scenarios::ALL.iter().map(|known| known.plan(settings));
         return plans
             .map(|plan| format!("{:<22}{} ({} rows)\n", plan.name, plan.title, n_rows(&plan)))
             .collect();
     }
     let known = names.iter().filter_map(|name| scenarios::by_name(name));
-    known.map(|known| describe(&(known.plan)(settings))).collect()
+    known.map(|known| describe(&known.plan(settings))).collect()
 }
 
 fn n_rows(plan: &Plan) -> usize {

@@ -271,7 +271,7 @@ pub(crate) fn run(
 }
 
 /// Fills a stream, and sees that its chunks are as they were asked for.
-pub(crate) fn fill(tools: &Tools, broker: &Broker, fill: Fill) -> Result<(), Failure> {
+pub(crate) fn fill(tools: &Tools, broker: &Broker, fill: &Fill) -> Result<(), Failure> {
     let mut command = Command::new(&tools.program);
     command.args(&tools.perf).args([
         "stream-fill",
@@ -294,7 +294,7 @@ pub(crate) fn fill(tools: &Tools, broker: &Broker, fill: Fill) -> Result<(), Fai
 
 /// Why the chunks that a filler found are not those that were asked for: more than one in a hundred
 /// holds another number of messages.
-fn wrong_chunks(line: &Value, fill: Fill) -> Option<String> {
+fn wrong_chunks(line: &Value, fill: &Fill) -> Option<String> {
     let found = line.pointer("/streams/0/found");
     let number = |name: &str| found.and_then(|found| found.get(name)?.as_f64()).unwrap_or(0.0);
     let sizes = found.and_then(|found| found.get("chunk_sizes")?.as_array()).into_iter().flatten();
@@ -421,9 +421,9 @@ mod tests {
     #[test]
     fn points_are_dense_enough_but_not_denser() {
         assert_eq!(interval(&Load::new("-x 1")), 1.0);
-        assert_eq!(interval(&Load::new("-x 1").seconds(30.0)), 1.0);
-        assert_eq!(interval(&Load::new("-x 1").seconds(300.0)), 10.0);
-        assert_eq!(interval(&Load::new("-x 1").seconds(0.5)), 0.1);
+        assert_eq!(interval(&Load::new("-x 1 -z 30")), 1.0);
+        assert_eq!(interval(&Load::new("-x 1 -z 300")), 10.0);
+        assert_eq!(interval(&Load::new("-x 1 -z 0.5")), 0.1);
     }
 
     #[test]

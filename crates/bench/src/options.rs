@@ -82,78 +82,43 @@ impl TargetOption {
 const REPEATS: u32 = 3;
 const REPEATS_MAX: u32 = 1_000;
 
-/// The options, in the order of `--help`.
-const OPTIONS: &[OptionHelp] = &[
-    option("list", None, "list scenarios; with names: their rows, parameters and source"),
-    option(
-        "target",
-        Some("NAME=URI[,key=value...]"),
-        "a broker to measure; may be repeated (broker=amqp://localhost).\n\
-         pid=N: its process, found for a port of this machine\n\
-         version=1|2|both: x-queue-version of classic-queues\n\
-         ctl=COMMAND: its rabbitmqctl, for policies (sharding, conversions)\n\
-         stream=URI: where it speaks the stream protocol, for stream-chunks (port 5552)",
-    ),
-    option("baseline", Some("NAME"), "the target that ratios refer to (the first)"),
-    option("repeats", Some("N"), "measurements of each row on each target, in turns (3)"),
-    option("scale", Some("F"), "multiplies durations and message counts (1)"),
-    option("rows", Some("TEXT,..."), "only rows with one of these in their names"),
-    option("out", Some("DIR"), "write result.json and report.html there"),
-    option("disk", Some("DIR"), "where to time fdatasync, for hot-path and limit (.)"),
-    option(
-        "perf-test",
-        Some("COMMAND"),
-        "the command of RabbitMQ's PerfTest, which makes the loads of AMQP 0-9-1 then:\n\
-         'java -jar perf-test.jar'",
-    ),
-    option(
-        "stream-perf-test",
-        Some("COMMAND"),
-        "the same for the stream protocol and RabbitMQ's stream-perf-test",
-    ),
-    option(
-        "clients",
-        Some("DIR"),
-        "programs with amqp091-go, pika and amqplib, for real-clients (bench/clients)",
-    ),
-    option("seconds", Some("N"), "time of each row of real-clients and latency (5, 10)"),
-    option("help", None, "show this help"),
-    option("version", None, "show the version"),
-];
-
-const fn option(long: &'static str, value: Option<&'static str>, help: &'static str) -> OptionHelp {
-    OptionHelp { long, short: None, value, help }
-}
+/// The options: the text of `--help`, with each name at the start of a line, and descriptions in a column.
+const OPTIONS: &str = include_str!("options.txt");
 
 const USAGE: &str = "leveret bench [option ...] SCENARIO ...";
 
-/// The column of the descriptions in `--help`.
-const HELP_COLUMN: usize = 25;
-
 /// The text of `--help`.
 pub(crate) fn help() -> String {
-    let lines = OPTIONS.iter().map(|option| {
-        let value = option.value.map_or_else(String::new, |value| format!(" {value}"));
-        let name = format!(" --{}{value}", option.long);
-        let indent = format!("\n{:HELP_COLUMN$}", "");
-        let help = option.help.replace('\n', &indent);
-        match name.len() < HELP_COLUMN {
-            true => format!("{name:HELP_COLUMN$}{help}\n"),
-            false => format!("{name}{indent}{help}\n"),
-        }
-    });
     format!(
-        "usage: {USAGE}\n{}\
-         Exit codes: 0 success, 1 a measurement failed, 2 usage, 3 a target is unreachable.\n",
-        lines.collect::<String>()
+        "usage: {USAGE}\n{OPTIONS}\
+         Exit codes: 0 success, 1 a measurement failed, 2 usage, 3 a target is unreachable.\n"
     )
+}
+
+/// An option of the table, without the dashes in front.
+fn option(text: &'static str) -> OptionHelp {
+    let (name, help) = text.split_once("  ").unwrap_or((text, ""));
+    let mut words = name.split_whitespace();
+    OptionHelp {
+        long: words.next().unwrap_or_default(),
+        short: None,
+        value: words.next(),
+        help: help
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+            .collect::<Vec<_>>()
+            .join("\n"),
+    }
 }
 
 /// The tool with its options and scenarios.
 pub(crate) fn command_help() -> CommandHelp {
     let values = scenarios::ALL.iter().map(|known| known.name).collect();
     let scenario = ArgumentHelp { name: "scenario", is_many: true, is_required: true, values };
-    let (options, arguments) = (OPTIONS.to_vec(), vec![scenario]);
+    let options =
+        OPTIONS.split("\n --").map(|text| option(text.trim_start_matches(" --"))).collect();
+    let arguments = vec![scenario];
     let usage = Some(USAGE.to_owned());
     CommandHelp { name: "bench", usage, options, arguments, ..CommandHelp::default() }
 }
@@ -227,7 +192,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Request, 
 fn rows(options: &Options) -> Result<Vec<String>, Usage> {
     let settings = Settings { scale: Scale(options.scale), seconds: options.seconds };
     let known = options.scenarios.iter().filter_map(|name| scenarios::by_name(name));
-    let cases = known.flat_map(|known| (known.plan)(settings).cases);
+    let cases = known.flat_map(|known| known.plan(settings).cases);
     let names: Vec<String> = cases.flat_map(|case| case.rows).map(|row| row.name).collect();
     let rows: Vec<String> = options.rows.iter().flat_map(|text| parts(text, &names)).collect();
     let is_known = |text: &&String| names.iter().any(|name| name.contains(text.as_str()));

@@ -2,19 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use crate::churn::Kind;
+use serde::Deserialize;
+
+use crate::churn::Churn;
 use crate::clients::ClientLoad;
-use crate::conversion;
-use crate::result::{Chart, ChartKind, Metric, Parameter, PublishedFigure};
+use crate::conversion::Queues;
+use crate::result::{Chart, Metric, Parameter, PublishedFigure};
 use crate::sharding::Shards;
 
 /// A scenario, ready to be run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) name: &'static str,
-    pub(crate) title: &'static str,
-    pub(crate) about: &'static str,
-    pub(crate) source: &'static str,
+    pub(crate) title: String,
+    pub(crate) about: String,
+    pub(crate) source: String,
     pub(crate) metrics: Vec<Metric>,
     pub(crate) charts: Vec<Chart>,
     pub(crate) cases: Vec<Case>,
@@ -26,29 +28,43 @@ pub(crate) struct Plan {
 }
 
 /// Variants of a target, each a column of its own, on targets that have them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Variants {
     /// Nothing.
     #[default]
     None,
     /// The queue versions a target was given with.
     QueueVersions,
-    /// The times at which Leveret confirms a message. Other brokers are left as they are.
-    ConfirmModes,
+    /// Those that Leveret has. Other brokers are left as they are.
+    Leveret(Vec<Variant>),
+}
+
+/// A column's queue arguments, and its name.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Variant {
+    pub(crate) name: String,
+    pub(crate) queue_arguments: String,
+    /// Whether gains refer to it.
+    #[serde(default)]
+    pub(crate) is_base: bool,
 }
 
 /// A row with the means of others: of its metric, over those of them that have it.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Mean {
     pub(crate) row: RowPlan,
     /// Names of rows.
     pub(crate) of: Vec<String>,
     /// The number of rows there are, with those that were not asked for.
+    #[serde(skip)]
     pub(crate) n_all: usize,
 }
 
 /// Rows that are measured in one go, since a later one needs what an earlier one leaves.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) rows: Vec<RowPlan>,
     pub(crate) steps: Vec<Step>,
@@ -59,20 +75,23 @@ pub(crate) struct Case {
 }
 
 /// A row before it is measured.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
 pub(crate) struct RowPlan {
     pub(crate) name: String,
+    #[serde(default)]
     pub(crate) parameters: BTreeMap<String, Parameter>,
     pub(crate) metric: Metric,
     pub(crate) relative_to: Option<String>,
     pub(crate) goal: Option<Goal>,
+    #[serde(default)]
     pub(crate) published: Vec<PublishedFigure>,
     /// The line of Leveret's configuration without which it refuses, if there is one.
-    pub(crate) configured: Option<&'static str>,
+    pub(crate) configured: Option<String>,
 }
 
 /// Leveret's goal for the row's metric.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Goal {
     /// A fixed value.
     Value(f64),
@@ -92,7 +111,8 @@ pub(crate) struct Step {
 }
 
 /// The work of a step.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Work {
     /// Load generators, all at once, until the last has ended.
     Load(Vec<Load>),
@@ -104,25 +124,26 @@ pub(crate) enum Work {
     /// A load by a client that people have.
     Client(ClientLoad),
     /// Durable queues, declared one after the other.
-    Queues { prefix: &'static str, n: u32 },
+    Queues(Queues),
     /// Connections with a channel, opened one after the other and kept until the case ends.
     Connections(u32),
     /// A sharded exchange, until the case ends.
     Shards(Shards),
     /// Queues that a policy converts: to the version of the column, or, for no row, to the other one.
-    Convert(conversion::Queues),
+    Convert(Queues),
     /// A stream with chunks of one size.
     Fill(Fill),
     /// One message at a time through a stream.
-    OneByOne { stream: &'static str, seconds: f64 },
+    OneByOne { stream: String, seconds: f64 },
     /// Making and unmaking, over and over.
-    Churn { kind: Kind, n_clients: u32, seconds: f64 },
+    Churn(Churn),
 }
 
 /// A stream with chunks of so many messages, made anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Fill {
-    pub(crate) stream: &'static str,
+    pub(crate) stream: String,
     pub(crate) n_messages: u64,
     /// Bytes of a body.
     pub(crate) size: u32,
@@ -132,7 +153,7 @@ pub(crate) struct Fill {
 
 impl Fill {
     /// The options of the filler, those for the place of the broker aside.
-    pub(crate) fn options(self) -> String {
+    pub(crate) fn options(&self) -> String {
         let Self { stream, n_messages, size, chunk } = self;
         format!("--replace --stream {stream} --messages {n_messages} --size {size} --chunk {chunk}")
     }
@@ -144,7 +165,8 @@ pub(crate) fn names(cases: &[Case]) -> Vec<String> {
 }
 
 /// Options of a load generator, those for the place of the broker aside.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(from = "String")]
 pub(crate) struct Load(pub(crate) Vec<String>);
 
 impl Load {
@@ -172,11 +194,6 @@ impl Load {
         Self(line.split_whitespace().map(str::to_owned).collect())
     }
 
-    /// Ends after that many seconds.
-    pub(crate) fn seconds(self, seconds: f64) -> Self {
-        self.with("-z", &number(seconds))
-    }
-
     /// One more option.
     pub(crate) fn with(mut self, option: &str, value: &str) -> Self {
         self.0.extend([option.to_owned(), value.to_owned()]);
@@ -184,15 +201,23 @@ impl Load {
     }
 }
 
+impl From<String> for Load {
+    fn from(line: String) -> Self {
+        Self::new(&line)
+    }
+}
+
 /// A measurement of the machine itself, and its duration.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Baseline {
     pub(crate) kind: BaselineKind,
     pub(crate) seconds: f64,
 }
 
 /// The kinds of measurement without a broker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum BaselineKind {
     /// Publishes of bodies of that many bytes through a process that only passes them on.
     Relay { n_pairs: u32, size: u32 },
@@ -232,132 +257,19 @@ impl Scale {
     }
 
     /// A message count of the source.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "counts are positive and far below 2^64"
-    )]
-    pub(crate) fn count(self, n: u32) -> u64 {
-        (f64::from(n) * self.0).max(Self::COUNT_MIN).round() as u64
+    pub(crate) fn count(self, n: f64) -> f64 {
+        (n * self.0).max(Self::COUNT_MIN).round()
     }
 }
 
 impl RowPlan {
-    /// A row without anything special.
-    pub(crate) fn new(name: impl Into<String>, metric: Metric) -> Self {
-        Self {
-            name: name.into(),
-            parameters: BTreeMap::new(),
-            metric,
-            relative_to: None,
-            goal: None,
-            published: Vec::new(),
-            configured: None,
-        }
-    }
-
-    /// One more parameter, fit for an axis.
-    pub(crate) fn number(mut self, name: &str, value: impl Into<f64>) -> Self {
-        self.parameters.insert(name.to_owned(), Parameter::Number(value.into()));
-        self
-    }
-
-    /// One more parameter.
-    pub(crate) fn text(mut self, name: &str, value: impl Into<String>) -> Self {
-        self.parameters.insert(name.to_owned(), Parameter::Text(value.into()));
-        self
-    }
-
-    /// Figures of this row are also told as parts of that row's.
-    pub(crate) fn relative_to(mut self, row: &str) -> Self {
-        self.relative_to = Some(row.to_owned());
-        self
-    }
-
-    /// Sets Leveret's goal.
-    pub(crate) fn goal(mut self, goal: Goal) -> Self {
-        self.goal = Some(goal);
-        self
-    }
-
-    /// Adds a published figure of the row's metric.
-    pub(crate) fn published(self, by: &str, value: f64) -> Self {
-        let metric = self.metric;
-        self.published_of(metric, by, value)
-    }
-
-    /// Adds a published figure of any metric.
-    pub(crate) fn published_of(mut self, metric: Metric, by: &str, value: f64) -> Self {
-        let by = by.to_owned();
-        let figure = PublishedFigure { by, variant: None, metric, value, printed: None };
-        self.published.push(figure);
-        self
-    }
-
-    /// The last published figure is of this variant of the broker.
-    pub(crate) fn of_variant(mut self, variant: &str) -> Self {
-        if let Some(last) = self.published.last_mut() {
-            last.variant = Some(variant.to_owned());
-        }
-        self
-    }
-
-    /// The last published figure is printed in another form at its source.
-    pub(crate) fn printed(mut self, text: &str) -> Self {
-        if let Some(last) = self.published.last_mut() {
-            last.printed = Some(text.to_owned());
-        }
-        self
-    }
-
     /// Whether its goal depends on how long one fdatasync takes.
     pub(crate) fn needs_sync(&self) -> bool {
         matches!(self.goal, Some(Goal::Syncs(_)))
     }
-
-    /// A case of this row alone, measured by one load generator.
-    pub(crate) fn load(self, load: Load) -> Case {
-        Case::of(self, Work::Load(vec![load]))
-    }
 }
 
 impl Case {
-    /// A case of one row.
-    pub(crate) fn of(row: RowPlan, work: Work) -> Self {
-        Self::default().row(row, work)
-    }
-
-    /// One more row, and the work that it is measured by.
-    pub(crate) fn row(mut self, row: RowPlan, work: Work) -> Self {
-        self.steps.push(Step { row: Some(self.rows.len()), work });
-        self.rows.push(row);
-        self
-    }
-
-    /// Work before the next row.
-    pub(crate) fn first(mut self, work: Work) -> Self {
-        self.steps.push(Step { row: None, work });
-        self
-    }
-
-    /// Deletes the queue before and after.
-    pub(crate) fn queue(mut self, name: &str) -> Self {
-        self.queues.push(name.to_owned());
-        self
-    }
-
-    /// Deletes the queues with these numbers after their prefix before and after.
-    pub(crate) fn queues(mut self, prefix: &str, n: u32) -> Self {
-        self.queues.extend((1..=n).map(|at| format!("{prefix}{at}")));
-        self
-    }
-
-    /// With what the machine itself needs.
-    pub(crate) fn baseline(mut self, baseline: Baseline) -> Self {
-        self.baseline = Some(baseline);
-        self
-    }
-
     /// The client's load, of a case that is nothing else.
     pub(crate) fn client(&self) -> Option<&ClientLoad> {
         match self.steps.as_slice() {
@@ -368,17 +280,10 @@ impl Case {
 
     /// The commands that repeat a row by hand.
     pub(crate) fn commands(&self, row: usize) -> Vec<String> {
-        let configured = self.rows.get(row).and_then(|row| row.configured);
+        let configured = self.rows.get(row).and_then(|row| row.configured.as_ref());
         let server = configured.map(|line| vec![format!("# Leveret's configuration: {line}")]);
         let steps = self.steps.iter().filter_map(|step| step.command(row));
         server.into_iter().chain(steps).flatten().collect()
-    }
-}
-
-impl Work {
-    /// Load generators with these options.
-    pub(crate) fn load(options: &str) -> Self {
-        Self::Load(vec![Load::new(options)])
     }
 }
 
@@ -404,15 +309,15 @@ impl Step {
                 vec![rate, format!("{} &", perf(bystander)), perf(load)]
             }
             Work::Client(load) => vec![load.shown()],
-            Work::Queues { prefix, n } => {
+            Work::Queues(Queues { prefix, n }) => {
                 vec![format!("# declare the durable queues {prefix}1 to {prefix}{n}")]
             }
             Work::Connections(n) => {
                 vec![format!("# open {n} connections with a channel each, keep them")]
             }
-            Work::Churn { kind, n_clients, seconds } => {
+            Work::Churn(Churn { what, n_clients, seconds, .. }) => {
                 let seconds = number(*seconds);
-                vec![format!("# {n_clients} clients: {} for {seconds} s", kind.what())]
+                vec![format!("# {n_clients} clients: {what} for {seconds} s")]
             }
             Work::OneByOne { stream, seconds } => {
                 let seconds = number(*seconds);
@@ -434,76 +339,6 @@ impl Step {
                 vec![format!("leveret perf stream-fill --uris STREAM-URI {}", fill.options())]
             }
         })
-    }
-}
-
-/// A list of metrics.
-macro_rules! metrics {
-    ($($name:ident)*) => { vec![$(crate::result::Metric::$name),*] };
-}
-pub(crate) use metrics;
-
-/// Bars of all rows.
-pub(crate) fn bars(title: &str, metric: Metric) -> Chart {
-    chart(title, ChartKind::Bars, metric)
-}
-
-/// Lines along a parameter, told apart by another.
-pub(crate) fn lines(title: &str, metric: Metric, x: &str, lines: Option<&str>) -> Chart {
-    let kind =
-        ChartKind::Lines { x: x.to_owned(), is_x_log: false, lines: lines.map(str::to_owned) };
-    chart(title, kind, metric)
-}
-
-/// A metric over time.
-pub(crate) fn over_time(title: &str, metric: Metric) -> Chart {
-    chart(title, ChartKind::OverTime, metric).linear()
-}
-
-/// All rows and columns on a logarithmic axis.
-fn chart(title: &str, kind: ChartKind, metric: Metric) -> Chart {
-    Chart {
-        title: title.to_owned(),
-        kind,
-        metric,
-        is_log: true,
-        rows: Vec::new(),
-        variants: Vec::new(),
-        beside: None,
-    }
-}
-
-impl Chart {
-    /// With a logarithmic axis along the parameter.
-    pub(crate) fn x_log(mut self) -> Self {
-        if let ChartKind::Lines { is_x_log, .. } = &mut self.kind {
-            *is_x_log = true;
-        }
-        self
-    }
-
-    /// Of these rows only.
-    pub(crate) fn rows(mut self, rows: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.rows = rows.into_iter().map(Into::into).collect();
-        self
-    }
-
-    /// Of these variants' columns only.
-    pub(crate) fn variants(mut self, variants: &[&str]) -> Self {
-        self.variants = variants.iter().map(|name| (*name).to_owned()).collect();
-        self
-    }
-
-    /// With what the source has published under this name.
-    pub(crate) fn beside(mut self, by: &str) -> Self {
-        self.beside = Some(by.to_owned());
-        self
-    }
-
-    /// With an axis that is not logarithmic.
-    pub(crate) fn linear(mut self) -> Self {
-        self.is_log = false;
-        self
     }
 }
 

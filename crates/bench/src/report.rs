@@ -3,14 +3,12 @@
 //! views, and `page.js` is where they start.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::result::{Metric, Run};
 
-const STYLE: &str = include_str!("../web/style.css");
 /// The modules of the script, each behind those that it uses. `import` and `export` begin lines, and no two
 /// modules have a name in common: without those words they are one script.
 const MODULES: [&str; 5] = [
@@ -20,23 +18,13 @@ const MODULES: [&str; 5] = [
     include_str!("../web/page.js"),
     include_str!("../web/main.js"),
 ];
-/// Nothing is loaded from anywhere, whatever a broker's name or words contain.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
+/// The page around them. Nothing is loaded from anywhere, whatever a broker's name or words contain.
+const PAGE: &str = include_str!("../web/page.html");
 
 /// The page: one file that needs no network.
 pub fn html(run: &Run) -> anyhow::Result<String> {
-    let mut page =
-        String::from("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
-    write!(page, "<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">")?;
-    page.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
-    page.push_str(
-        "<meta name=\"color-scheme\" content=\"light dark\"><title>leveret bench</title>",
-    );
-    write!(page, "<style>{STYLE}</style></head><body>")?;
-    page.push_str("<noscript>This page is drawn by a script.</noscript>");
-    write!(page, "<script type=\"application/json\" id=\"run-data\">{}</script>", data(run)?)?;
-    writeln!(page, "<script>(() => {{\n{}}})();</script></body></html>", script())?;
-    Ok(page)
+    let page = PAGE.replace("%STYLE%", include_str!("../web/style.css"));
+    Ok(page.replace("%SCRIPT%", &script()).replace("%DATA%", &data(run)?))
 }
 
 /// The run with the words of its metrics, and of each cell the sample that is drawn over time. No text in it

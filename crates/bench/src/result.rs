@@ -146,12 +146,15 @@ pub struct Chart {
     /// For its heading.
     pub title: String,
     /// The kind of drawing. Bars and lines stand for a column (a colour); whiskers go from min to max.
+    #[serde(default)]
     pub kind: ChartKind,
     /// The metric that is drawn; over time, what a series has of it.
     pub metric: Metric,
     /// Whether the metric's axis is logarithmic.
+    #[serde(default = "yes")]
     pub is_log: bool,
     /// Names of the rows it is made of; all of the scenario's if empty.
+    #[serde(default)]
     pub rows: Vec<String>,
     /// Variants whose columns it shows; all columns if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -161,17 +164,23 @@ pub struct Chart {
     pub beside: Option<String>,
 }
 
+const fn yes() -> bool {
+    true
+}
+
 /// The kinds of chart.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum ChartKind {
     /// A group of bars per row, one for each column.
+    #[default]
     Bars,
     /// A line per column, through the rows' values of a parameter.
     Lines {
         /// The parameter along the axis; numbers.
         x: String,
         /// Whether its axis is logarithmic.
+        #[serde(default)]
         is_x_log: bool,
         /// A parameter that tells several lines of a column (or small pictures beside each other)
         /// apart.

@@ -1,10 +1,11 @@
 //! A run: every scenario, every case of it, every target in turn.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use perf::{Unreachable, process};
+use stdx::UnixMs;
 
 use crate::baseline;
 use crate::broker::{Broker, Failure};
@@ -14,11 +15,15 @@ use crate::load::Tools;
 use crate::machine::{load, machine};
 use crate::measurement::Measurement;
 use crate::options::Options;
-use crate::plan::{Baseline, Case, Goal, Mean, Plan, RowPlan, Scale, Variants, Work, names};
+use crate::plan::{
+    Baseline, Case, Goal, Mean, Plan, RowPlan, Scale, Variant, Variants, Work, names,
+};
 use crate::progress::{Now, Progress};
 use crate::report;
-use crate::result::{self, Cell, Column, Outcome, Parameter, Row, Run, SCHEMA, Sample, Scenario};
-use crate::scenarios::{self, MODES, Mode, Settings};
+use crate::result::{
+    self, Cell, Column, Metric, Outcome, Parameter, Row, Run, SCHEMA, Sample, Scenario,
+};
+use crate::scenarios::{self, Settings};
 use crate::schedule::{Turn, turns};
 use crate::stats;
 
@@ -49,7 +54,7 @@ pub(crate) fn run(options: &Options, tools: &Tools, command: String) -> anyhow::
     let run = Run {
         schema: SCHEMA,
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_at: crate::time::utc(std::time::SystemTime::now()),
+        started_at: started_at(),
         seconds: 0.0,
         command,
         scale: options.scale,
@@ -70,6 +75,13 @@ pub(crate) fn run(options: &Options, tools: &Tools, command: String) -> anyhow::
         bench.scenario(plan, sites, left_out)?;
     }
     bench.conclude()
+}
+
+/// The time now, as in `2026-01-31T12:00:00Z`.
+fn started_at() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let text = stdx::date_time(UnixMs::from_raw(now * 1000), 'T');
+    text.split_once('.').map_or_else(String::new, |(seconds, _)| format!("{seconds}Z"))
 }
 
 fn probe(options: &Options) -> anyhow::Result<Vec<Broker>> {
@@ -113,7 +125,7 @@ fn uncounted(plans: &[Plan]) -> Vec<String> {
 fn plans(options: &Options) -> (Vec<Plan>, Vec<Vec<String>>) {
     let known = options.scenarios.iter().filter_map(|name| scenarios::by_name(name));
     let settings = Settings { scale: Scale(options.scale), seconds: options.seconds };
-    let mut plans: Vec<Plan> = known.map(|known| (known.plan)(settings)).collect();
+    let mut plans: Vec<Plan> = known.map(|known| known.plan(settings)).collect();
     let left_out = plans.iter_mut().map(|plan| {
         let all = names(&plan.cases);
         keep_rows(plan, &options.rows);
@@ -165,20 +177,11 @@ struct Site<'a> {
     variant: Option<Variant>,
 }
 
-/// A column's queue arguments, and its name.
-#[derive(Clone, Debug)]
-struct Variant {
-    name: String,
-    queue_arguments: String,
-    /// Whether gains refer to it.
-    is_base: bool,
-}
-
 fn sites<'a>(plan: &Plan, brokers: &'a [Broker]) -> Vec<Site<'a>> {
     let mut sites = Vec::new();
     for broker in brokers {
         let target = broker.target.name.clone();
-        let variants = variants(plan.variants, broker).into_iter().map(Some);
+        let variants = variants(&plan.variants, broker).into_iter().map(Some);
         let variants: Vec<Option<Variant>> = variants.collect();
         let variants = if variants.is_empty() { vec![None] } else { variants };
         sites.extend(variants.into_iter().map(|variant| {
@@ -195,7 +198,7 @@ fn sites<'a>(plan: &Plan, brokers: &'a [Broker]) -> Vec<Site<'a>> {
 }
 
 /// The variants measured on a target; none if it is measured as it is.
-fn variants(variants: Variants, broker: &Broker) -> Vec<Variant> {
+fn variants(variants: &Variants, broker: &Broker) -> Vec<Variant> {
     match variants {
         Variants::QueueVersions => {
             let version = |version: &u8| Variant {
@@ -205,15 +208,8 @@ fn variants(variants: Variants, broker: &Broker) -> Vec<Variant> {
             };
             broker.option.versions.iter().map(version).collect()
         }
-        Variants::ConfirmModes if broker.is_leveret() => {
-            let mode = |mode: &Mode| Variant {
-                name: mode.name.to_owned(),
-                queue_arguments: mode.queue_arguments.to_owned(),
-                is_base: mode.is_base,
-            };
-            MODES.iter().map(mode).collect()
-        }
-        Variants::ConfirmModes | Variants::None => Vec::new(),
+        Variants::Leveret(variants) if broker.is_leveret() => variants.clone(),
+        Variants::Leveret(_) | Variants::None => Vec::new(),
     }
 }
 
@@ -250,9 +246,9 @@ impl Bench<'_> {
         self.progress.say(&format!("\n{}: {}", plan.name, plan.title));
         self.run.scenarios.push(Scenario {
             name: plan.name.to_owned(),
-            title: plan.title.to_owned(),
-            about: plan.about.to_owned(),
-            source: plan.source.to_owned(),
+            title: plan.title.clone(),
+            about: plan.about.clone(),
+            source: plan.source.clone(),
             columns: sites.iter().map(|site| site.column.clone()).collect(),
             metrics: plan.metrics.clone(),
             charts: plan.charts.clone(),
@@ -265,7 +261,10 @@ impl Bench<'_> {
         for case in &plan.cases {
             let mut measured = self.case(plan.name, case, sites);
             if let Some(base) = base {
-                measured.iter_mut().for_each(|row| stats::compare(row, base));
+                for row in &mut measured {
+                    let Some(of_base) = row.cells.get(base).cloned() else { continue };
+                    stats::compare(row, std::iter::repeat(&of_base), Metric::Gain);
+                }
             }
             rows.extend(measured);
             relate(&mut rows);
@@ -481,8 +480,7 @@ fn relate(rows: &mut [Row]) {
         let reference = rows.iter().find(|row| Some(&row.name) == name.as_ref());
         let Some(cells) = reference.map(|row| row.cells.clone()) else { continue };
         if let Some(row) = rows.get_mut(at) {
-            stats::relate(row, &cells);
-            stats::sum_up(&mut row.cells);
+            stats::compare(row, &cells, Metric::Relative);
         }
     }
 }

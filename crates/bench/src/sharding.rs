@@ -8,16 +8,18 @@ use amqp091::method::{
 };
 use anyhow::bail;
 use perf::Client;
+use serde::Deserialize;
 
 use crate::broker::{Broker, CHANNEL, Failure};
 
 /// A sharded exchange to be made: its name, also of the queue that consumers name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Shards {
     pub(crate) exchange: String,
     pub(crate) n: u32,
     /// The policy of the shards themselves, if they have one.
-    pub(crate) policy: Option<&'static str>,
+    pub(crate) policy: Option<String>,
 }
 
 /// A sharded exchange that is there; it goes with this, and its policies and shards do as well.
@@ -44,7 +46,7 @@ impl Shards {
         let mut lines = vec![set("exchanges", exchange, &format!("^{exchange}$"), &shards).into()];
         let pattern = format!("^sharding: {exchange} - ");
         let name = self.policy_of_shards();
-        lines.extend(policy.map(|policy| set("queues", &name, &pattern, policy).into()));
+        lines.extend(policy.as_ref().map(|policy| set("queues", &name, &pattern, policy).into()));
         lines
     }
 }
@@ -97,7 +99,7 @@ impl Drop for ShardedExchange<'_> {
         let clear = |name: String| self.broker.ask_tool(&["clear_policy", &name]);
         // Errors leave things behind that the next run sets again.
         drop(clear(self.shards.exchange.clone()));
-        drop(self.shards.policy.map(|_| clear(self.shards.policy_of_shards())));
+        drop(self.shards.policy.as_ref().map(|_| clear(self.shards.policy_of_shards())));
         drop(self.delete());
     }
 }
@@ -108,7 +110,7 @@ mod tests {
 
     #[test]
     fn policies_are_set_for_the_exchange_and_for_its_shards() {
-        let policy = Some("{\"confirm-on\": \"ack\"}");
+        let policy = Some("{\"confirm-on\": \"ack\"}".to_owned());
         let shards = Shards { exchange: "x".to_owned(), n: 2, policy };
         let lines: Vec<String> = shards.set_policies().iter().map(|line| line.join("|")).collect();
         assert_eq!(

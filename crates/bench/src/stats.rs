@@ -42,34 +42,21 @@ pub(crate) fn sum_up(cells: &mut [Cell]) {
     }
 }
 
-/// Adds to each sample what part of the reference row's value of the same repeat and column its own
-/// is. The rows' own metric counts.
-pub(crate) fn relate(row: &mut Row, reference: &[Cell]) {
+/// Adds to each sample how many times its value of the row's metric is that of its reference's cell in the
+/// same repeat.
+pub(crate) fn compare<'a>(
+    row: &mut Row,
+    reference: impl IntoIterator<Item = &'a Cell>,
+    as_metric: Metric,
+) {
     let metric = row.metric;
     for (cell, reference) in row.cells.iter_mut().zip(reference) {
         for sample in &mut cell.samples {
             let base = reference.samples.iter().find(|other| other.repeat == sample.repeat);
             let base = base.and_then(|base| base.values.get(&metric));
             let own = sample.values.get(&metric);
-            if let Some(part) = own.zip(base).and_then(|(own, base)| ratio(*own, *base)) {
-                sample.values.insert(Metric::Relative, part);
-            }
-        }
-    }
-}
-
-/// Adds to each sample how many times its value of the row's metric is that of the base column in
-/// the same repeat.
-pub(crate) fn compare(row: &mut Row, base: usize) {
-    let Some(reference) = row.cells.get(base).cloned() else { return };
-    let metric = row.metric;
-    for cell in &mut row.cells {
-        for sample in &mut cell.samples {
-            let of_base = reference.samples.iter().find(|other| other.repeat == sample.repeat);
-            let of_base = of_base.and_then(|of_base| of_base.values.get(&metric));
-            let own = sample.values.get(&metric);
-            if let Some(gain) = own.zip(of_base).and_then(|(own, base)| ratio(*own, *base)) {
-                sample.values.insert(Metric::Gain, gain);
+            if let Some(times) = own.zip(base).and_then(|(own, base)| ratio(*own, *base)) {
+                sample.values.insert(as_metric, times);
             }
         }
     }
@@ -179,7 +166,7 @@ mod tests {
             published: Vec::new(),
             cells: vec![cell(&[5.0, 5.0, 5.0])],
         };
-        relate(&mut row, &reference);
+        compare(&mut row, &reference, Metric::Relative);
         sum_up(&mut row.cells);
         let parts: Vec<Option<f64>> = row.cells[0]
             .samples
@@ -203,7 +190,10 @@ mod tests {
             published: Vec::new(),
             cells: vec![cell(&[20.0, 30.0, 20.0]), cell(&base), cell(&[])],
         });
-        rows.iter_mut().for_each(|row| compare(row, 1));
+        for row in &mut rows {
+            let base = row.cells[1].clone();
+            compare(row, std::iter::repeat(&base), Metric::Gain);
+        }
         let gains = |cell: &Cell| -> Vec<f64> {
             cell.samples.iter().filter_map(|it| it.values.get(&Metric::Gain).copied()).collect()
         };

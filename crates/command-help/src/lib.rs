@@ -29,7 +29,7 @@ pub struct OptionHelp {
     /// The value's name, for options that take one.
     pub value: Option<&'static str>,
     /// The meaning, in a few words.
-    pub help: &'static str,
+    pub help: String,
 }
 
 /// An argument of a command that is no option.

@@ -75,7 +75,7 @@ fn described(verb: &str, usage: &'static str, option: &Switch) -> OptionHelp {
         long,
         short: option.short.map(String::from),
         value: (option.kind != Kind::Flag).then(value),
-        help: meaning(verb, long),
+        help: meaning(verb, long).to_owned(),
     }
 }
 

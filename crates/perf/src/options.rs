@@ -195,7 +195,7 @@ pub(crate) fn command_help(tool: &'static str, about: &str, table: &[Opt]) -> Co
         long,
         short: short.map(str::to_owned),
         value,
-        help,
+        help: help.to_owned(),
     };
     let options = supported.map(option).collect();
     let (about, usage) = (about.to_owned(), Some(format!("{tool} [option ...]")));

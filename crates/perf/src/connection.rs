@@ -42,6 +42,11 @@ pub(crate) enum Phase {
     Stop,
 }
 
+impl Phase {
+    /// All of them, in order.
+    pub(crate) const ALL: [Self; 4] = [Self::Consume, Self::Run, Self::Drain, Self::Stop];
+}
+
 /// The time at which a connection wants its next turn, besides when its socket is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {

@@ -68,13 +68,7 @@ impl Shared {
 
     /// Goes on to a phase and tells all threads.
     pub(crate) fn enter(&self, phase: Phase) {
-        let number = match phase {
-            Phase::Consume => 0,
-            Phase::Run => 1,
-            Phase::Drain => 2,
-            Phase::Stop => 3,
-        };
-        self.phase.store(number, Ordering::Release);
+        self.phase.store(phase as u8, Ordering::Release);
         (0..self.wakes.len()).for_each(|number| self.wake(number));
     }
 
@@ -154,12 +148,8 @@ impl Shared {
 
     /// The phase of the run.
     pub(crate) fn phase(&self) -> Phase {
-        match self.phase.load(Ordering::Acquire) {
-            0 => Phase::Consume,
-            1 => Phase::Run,
-            2 => Phase::Drain,
-            3..=u8::MAX => Phase::Stop,
-        }
+        let phase = Phase::ALL.get(usize::from(self.phase.load(Ordering::Acquire)));
+        phase.copied().unwrap_or(Phase::Stop)
     }
 }
 

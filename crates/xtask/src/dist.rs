@@ -12,9 +12,6 @@
 //! So that builds can be compared byte by byte, paths are mapped to fixed ones, and times are the commit's
 //! (or `SOURCE_DATE_EPOCH`).
 
-mod image;
-mod package;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -95,11 +92,20 @@ pub(crate) fn dist(targets: Targets) -> anyhow::Result<bool> {
     }
     let built = host_binary();
     if built.exists() {
-        package::write(&dir, &built, date)?;
-        image::write(&dir, &built, date)?;
+        let version = env!("CARGO_PKG_VERSION");
+        packaged("deb", &built, &dir.join(format!("leveret_{version}_amd64.deb")), date)?;
+        packaged("image", &built, &dir.join("leveret-image.tar"), date)?;
     }
     checksums(&dir)?;
     Ok(built.exists())
+}
+
+/// Has the script of this kind of archive write it, and prints what it says.
+fn packaged(kind: &str, binary: &Path, archive: &Path, date: u64) -> anyhow::Result<()> {
+    let mut build = Command::new(root().join("packaging").join(kind).join("build"));
+    build.arg(binary).arg(env!("CARGO_PKG_VERSION")).arg(archive);
+    say(output(build.env("SOURCE_DATE_EPOCH", date.to_string()))?.trim_end());
+    Ok(())
 }
 
 /// Prints what the binary for `target` is built from.
@@ -242,28 +248,4 @@ fn rfc_3339(unix_s: u64) -> anyhow::Result<String> {
     let mut date = Command::new("date");
     date.args(["--utc", "--date", &format!("@{unix_s}"), "+%Y-%m-%dT%H:%M:%SZ"]);
     Ok(output(&mut date)?.trim().to_owned())
-}
-
-/// Copies a file of the repository, with these permissions.
-fn copy(from: &Path, to: &Path, mode: u32) -> anyhow::Result<()> {
-    let bytes = std::fs::read(from).with_context(|| format!("cannot read {from:?}"))?;
-    write_file(to, &bytes, mode)
-}
-
-/// Writes a file, and the folders it lies in.
-fn write_file(to: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    if let Some(folder) = to.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    std::fs::write(to, bytes).with_context(|| format!("cannot write {to:?}"))?;
-    Ok(std::fs::set_permissions(to, std::fs::Permissions::from_mode(mode))?)
-}
-
-/// The binary with these arguments, which must not depend on who builds: its help names a default of the
-/// user's.
-fn run(binary: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(binary);
-    command.args(args).env_clear().env("HOME", "/");
-    command
 }

@@ -1,7 +1,10 @@
 //! The table of clients and systems that are tried: the suites of `interop/` with the versions that are
 //! pinned there. `cargo xtask pages` writes it into its page.
 
+use std::collections::BTreeMap;
+
 use anyhow::Context as _;
+use serde::Deserialize;
 
 use crate::repository::{files, read, root};
 
@@ -11,45 +14,16 @@ const MARKS: (&str, &str) = ("<!-- suites: begin -->\n", "<!-- suites: end -->\n
 /// The page that says what each suite runs.
 const SUITES: &str = "interop/README.md";
 
-/// The packages of a suite that are clients or systems, and the file that pins their versions.
-struct Pinned {
-    suite: &'static str,
-    file: &'static str,
-    names: &'static [&'static str],
-}
+/// The pins of the suites, by their names.
+const PINS: &str = "interop/pins.toml";
 
-/// Suites that pin nothing of their own run what the machine has, or what another suite pins.
-const PINNED: &[Pinned] = &[
-    Pinned { suite: "amqp10-go", file: "go.mod", names: &["Azure/go-amqp"] },
-    Pinned { suite: "amqp10-java", file: "pom.xml", names: &["amqp-client"] },
-    Pinned { suite: "amqp10-jms", file: "pom.xml", names: &["qpid-jms-client"] },
-    Pinned { suite: "amqp10-node", file: "package.json", names: &["rhea"] },
-    Pinned {
-        suite: "amqp10-python",
-        file: "requirements.txt",
-        names: &["rabbitmq-amqp-python-client", "python-qpid-proton"],
-    },
-    Pinned { suite: "amqp10-rust", file: "Cargo.lock", names: &["fe2o3-amqp"] },
-    Pinned { suite: "ansible", file: "requirements.txt", names: &["ansible-core", "pika"] },
-    Pinned { suite: "browser", file: "package.json", names: &["axe-core", "playwright-core"] },
-    Pinned { suite: "celery", file: "requirements.txt", names: &["celery", "kombu", "amqp"] },
-    Pinned { suite: "go", file: "go.mod", names: &["rabbitmq/amqp091-go", "streadway/amqp"] },
-    Pinned { suite: "java", file: "pom.xml", names: &["amqp-client"] },
-    Pinned { suite: "jms", file: "pom.xml", names: &["rabbitmq-jms"] },
-    Pinned { suite: "node", file: "package.json", names: &["amqplib"] },
-    Pinned { suite: "perftest", file: "pom.xml", names: &["perf-test"] },
-    Pinned { suite: "python", file: "requirements.txt", names: &["pika", "aio-pika"] },
-    Pinned { suite: "rust", file: "Cargo.lock", names: &["lapin"] },
-    Pinned { suite: "spring", file: "pom.xml", names: &["spring-boot"] },
-    Pinned { suite: "streams-go", file: "go.mod", names: &["rabbitmq-stream-go-client"] },
-    Pinned { suite: "streams-java", file: "pom.xml", names: &["stream-client"] },
-    Pinned { suite: "streams-node", file: "package.json", names: &["rabbitmq-stream-js-client"] },
-    Pinned { suite: "streams-python", file: "requirements.txt", names: &["rstream"] },
-    Pinned { suite: "streams-rust", file: "Cargo.lock", names: &["rabbitmq-stream-client"] },
-    Pinned { suite: "telegraf", file: "go.mod", names: &["influxdata/telegraf"] },
-    Pinned { suite: "tutorials-java", file: "pom.xml", names: &["amqp-client"] },
-    Pinned { suite: "tutorials-python", file: "requirements.txt", names: &["pika"] },
-];
+/// The packages of a suite that are clients or systems, and the file that pins their versions.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Pinned {
+    file: String,
+    names: Vec<String>,
+}
 
 /// The page if its table is out of date.
 pub(crate) fn problems() -> anyhow::Result<Vec<String>> {
@@ -74,6 +48,7 @@ fn with_table(page: &str, table: &str) -> anyhow::Result<String> {
 
 fn table() -> anyhow::Result<String> {
     let listed = read(SUITES)?;
+    let pins: BTreeMap<String, Pinned> = toml::from_str(&read(PINS)?)?;
     let mut table = String::from("| suite | versions | what runs |\n|---|---|---|\n");
     let mut files = files()?;
     files.sort();
@@ -85,9 +60,9 @@ fn table() -> anyhow::Result<String> {
         let runs = said_of(suite, &listed)
             .with_context(|| format!("{SUITES} does not say what '{suite}' runs"))?;
         let mut versions = Vec::new();
-        for pinned in PINNED.iter().filter(|pinned| pinned.suite == suite) {
-            let text = read(&format!("interop/{suite}/{}", pinned.file))?;
-            for name in pinned.names {
+        if let Some(Pinned { file, names }) = pins.get(suite) {
+            let text = read(&format!("interop/{suite}/{file}"))?;
+            for name in names {
                 let version = version_of(name, &text)
                     .with_context(|| format!("{suite}: no version of {name}"))?;
                 let name = name.rsplit('/').next().unwrap_or(name);

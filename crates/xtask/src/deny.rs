@@ -4,43 +4,30 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::licences::is_met;
 use crate::packages::{self, CRATES_IO, Known, Package};
 use crate::repository;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+/// The keys that are not looked at, with the only values that this check knows. Left to `cargo deny` are
+/// advisories, the licences of the workspace's crates, and the confidence in licences guessed from files:
+/// each package must give an expression.
+const REST: &str = "
+graph.all-features = true
+bans = { multiple-versions = 'warn', wildcards = 'deny', allow-wildcard-paths = true }
+sources = { unknown-registry = 'deny', unknown-git = 'deny' }
+licenses = {}
+";
+
 struct Deny {
-    graph: Graph,
-    #[serde(rename = "advisories")]
-    _advisories: toml::Table,
-    licenses: Licenses,
-    bans: Bans,
-    #[serde(rename = "sources")]
-    _sources: Sources,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Graph {
     targets: Vec<String>,
-    #[serde(rename = "all-features")]
-    _all_features: AlwaysTrue,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Licenses {
+    /// Licences.
     allow: Vec<String>,
     exceptions: Vec<Exception>,
-    /// Of licences guessed from files, which nothing is here: each package must give an expression.
-    #[serde(rename = "confidence-threshold")]
-    _confidence_threshold: f64,
-    #[serde(rename = "private")]
-    _private: toml::Table,
+    bans: Vec<Ban>,
 }
 
 /// Licences allowed for one package.
@@ -53,18 +40,6 @@ struct Exception {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Bans {
-    #[serde(rename = "multiple-versions")]
-    _multiple_versions: Warn,
-    #[serde(rename = "wildcards")]
-    _wildcards: Denied,
-    #[serde(rename = "allow-wildcard-paths")]
-    _allow_wildcard_paths: AlwaysTrue,
-    deny: Vec<Ban>,
-}
-
-#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Ban {
     #[serde(rename = "crate")]
@@ -72,47 +47,35 @@ struct Ban {
     reason: String,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Sources {
-    #[serde(rename = "unknown-registry")]
-    _unknown_registry: Denied,
-    #[serde(rename = "unknown-git")]
-    _unknown_git: Denied,
+/// Takes a value out of one of the tables.
+fn take<T: DeserializeOwned>(from: &mut toml::Table, table: &str, key: &str) -> anyhow::Result<T> {
+    let table = from.get_mut(table).and_then(toml::Value::as_table_mut);
+    let value = table.and_then(|table| table.remove(key)).with_context(|| format!("no {key}"))?;
+    Ok(value.try_into()?)
 }
 
-/// The one level this check knows where it stands.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Denied {
-    Deny,
-}
-
-/// The one level this check knows where it stands.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Warn {
-    Warn,
-}
-
-/// The one value this check knows where it stands.
-#[derive(Debug, Deserialize)]
-#[serde(try_from = "bool")]
-struct AlwaysTrue;
-
-impl TryFrom<bool> for AlwaysTrue {
-    type Error = &'static str;
-
-    fn try_from(value: bool) -> Result<Self, Self::Error> {
-        value.then_some(Self).ok_or("only `true` is known here")
+impl Deny {
+    fn read(text: &str) -> anyhow::Result<Self> {
+        let mut table: toml::Table = text.parse()?;
+        let deny = Self {
+            targets: take(&mut table, "graph", "targets")?,
+            allow: take(&mut table, "licenses", "allow")?,
+            exceptions: take(&mut table, "licenses", "exceptions")?,
+            bans: take(&mut table, "bans", "deny")?,
+        };
+        take::<f64>(&mut table, "licenses", "confidence-threshold")?;
+        take::<toml::Table>(&mut table, "licenses", "private")?;
+        table.remove("advisories");
+        ensure!(table == REST.parse()?, "the rest is not as this check knows it:{REST}");
+        Ok(deny)
     }
 }
 
 /// The violations of `deny.toml` among the packages that are built.
 pub(crate) fn problems() -> anyhow::Result<Vec<String>> {
-    let deny: Deny = toml::from_str(&repository::read("deny.toml")?).context("deny.toml")?;
+    let deny = Deny::read(&repository::read("deny.toml")?).context("deny.toml")?;
     let mut args = vec!["--workspace", "--all-features", "--edges", "normal,build,dev"];
-    args.extend(deny.graph.targets.iter().flat_map(|target| ["--target", target]));
+    args.extend(deny.targets.iter().flat_map(|target| ["--target", target]));
     let (known, built) = (Known::read()?, packages::built(&args)?);
     let packages = known.of(&built)?;
     for line in repeated(&packages) {
@@ -149,7 +112,7 @@ impl Deny {
     }
 
     fn ban(&self, package: &Package) -> Option<String> {
-        let ban = self.bans.deny.iter().find(|ban| ban.package == package.name)?;
+        let ban = self.bans.iter().find(|ban| ban.package == package.name)?;
         Some(format!(
             "{} is banned ({}): cargo tree --workspace --invert {}",
             package.label(),
@@ -163,9 +126,9 @@ impl Deny {
         let Some(expression) = &package.license else {
             return Some(format!("{label} gives no licence expression"));
         };
-        let exceptions = self.licenses.exceptions.iter();
+        let exceptions = self.exceptions.iter();
         let more = exceptions.filter(|exception| exception.package == package.name);
-        let allowed = self.licenses.allow.iter().chain(more.flat_map(|exception| &exception.allow));
+        let allowed = self.allow.iter().chain(more.flat_map(|exception| &exception.allow));
         match is_met(expression, &allowed.map(String::as_str).collect::<Vec<_>>()) {
             Ok(true) => None,
             Ok(false) => Some(format!("{label} has the licence {expression}: not allowed")),
@@ -220,7 +183,7 @@ mod tests {
     }
 
     fn against(package: &Package) -> Vec<String> {
-        toml::from_str::<Deny>(DENY).unwrap().against(&[package])
+        Deny::read(DENY).unwrap().against(&[package])
     }
 
     #[test]
@@ -268,7 +231,7 @@ mod tests {
             ("reason = \"because\"", "reason = \"because\", wrappers = []"),
         ] {
             let text = DENY.replace(from, to);
-            assert!(toml::from_str::<Deny>(&text).is_err(), "{to}");
+            assert!(Deny::read(&text).is_err(), "{to}");
         }
     }
 }

@@ -14,6 +14,7 @@ use std::sync::Mutex;
 
 use anyhow::{Context as _, ensure};
 
+use crate::repository::output;
 use crate::steps::say;
 use crate::{dist, repository};
 
@@ -125,12 +126,6 @@ fn program(built: &Path, by: &[&str]) -> Command {
         command.env("PATH", path);
     }
     command
-}
-
-fn output(command: &mut Command) -> anyhow::Result<String> {
-    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
-    ensure!(output.status.success(), "{command:?} failed");
-    Ok(String::from_utf8(output.stdout)?)
 }
 
 fn show(counts: &Counts) -> String {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
-use serde_json::Value;
+use serde::Deserialize;
 
 /// The folder with the workspace manifest.
 pub(crate) fn root() -> PathBuf {
@@ -41,36 +41,48 @@ pub(crate) struct Crate {
     pub(crate) packages: Vec<String>,
 }
 
+/// The part of cargo's answer that is looked at.
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    manifest_path: PathBuf,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    kind: Option<String>,
+    /// The folder of a crate of the workspace.
+    path: Option<PathBuf>,
+}
+
 /// The crates of the workspace as cargo sees them.
 pub(crate) fn crates() -> anyhow::Result<Vec<Crate>> {
     let mut cargo = Command::new("cargo");
     cargo.args(["metadata", "--format-version", "1", "--no-deps"]);
-    let metadata: Value = serde_json::from_str(&output(&mut cargo)?)?;
-    let packages = array(&metadata, "packages")?;
-    packages.iter().map(read_crate).collect()
+    let Metadata { packages } = serde_json::from_str(&output(&mut cargo)?)?;
+    packages.into_iter().map(Crate::of).collect()
 }
 
-fn read_crate(package: &Value) -> anyhow::Result<Crate> {
-    let manifest = package.get("manifest_path").and_then(Value::as_str);
-    let folder = manifest.map(Path::new).and_then(Path::parent).and_then(folder_name);
-    let name = folder.context("a package without a manifest path")?;
-    let (mut uses, mut packages) = (Vec::new(), Vec::new());
-    for dependency in array(package, "dependencies")? {
-        if dependency.get("kind").and_then(Value::as_str) == Some("dev") {
-            continue;
-        }
-        match dependency.get("path").and_then(Value::as_str) {
-            Some(path) => uses.extend(folder_name(Path::new(path))),
-            None => {
-                packages.extend(dependency.get("name").and_then(Value::as_str).map(str::to_owned))
+impl Crate {
+    fn of(package: Package) -> anyhow::Result<Self> {
+        let name = package.manifest_path.parent().and_then(folder_name);
+        let name = name.context("a package without a manifest path")?;
+        let (mut uses, mut packages) = (Vec::new(), Vec::new());
+        for dependency in package.dependencies {
+            match dependency.path {
+                _ if dependency.kind.as_deref() == Some("dev") => {}
+                Some(path) => uses.extend(folder_name(&path)),
+                None => packages.push(dependency.name),
             }
         }
+        Ok(Self { name, uses, packages })
     }
-    Ok(Crate { name, uses, packages })
-}
-
-fn array<'a>(value: &'a Value, key: &str) -> anyhow::Result<&'a Vec<Value>> {
-    value.get(key).and_then(Value::as_array).with_context(|| format!("no {key} in cargo metadata"))
 }
 
 fn folder_name(path: &Path) -> Option<String> {

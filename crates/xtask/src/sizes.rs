@@ -1,6 +1,6 @@
 //! Files over 800 lines, functions over 70, types with too many fields, methods or namesakes, files and
-//! modules in circles, and the lines that `wording.rs` counts. Those there are stand in `sizes.txt` with their
-//! number; a number may only fall, and a line goes when its reason has gone.
+//! modules in circles, and the lines that `wording.rs` counts. Those there are stand in `sizes.txt` with
+//! their number; a number may only fall, and a line goes when its reason has gone.
 
 use std::collections::BTreeMap;
 

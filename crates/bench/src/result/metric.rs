@@ -17,15 +17,24 @@ macro_rules! metrics {
             /// All of them, in the order a table shows them.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            const fn row(self) -> Row {
-                match self {
-                    $(Self::$name => Row {
-                        unit: Unit::$unit,
-                        absent: $absent,
-                        button: $button,
-                        noun: $noun,
-                    },)*
-                }
+            /// The unit of its values. A report may scale them: `12.3 M/s`, `1.5 ms`.
+            pub const fn unit(self) -> Unit {
+                match self { $(Self::$name => Unit::$unit,)* }
+            }
+
+            /// The reason why a row that was measured has no value of it.
+            pub(crate) const fn absent(self) -> &'static str {
+                match self { $(Self::$name => $absent,)* }
+            }
+
+            /// On a button.
+            pub(crate) const fn button(self) -> &'static str {
+                match self { $(Self::$name => $button,)* }
+            }
+
+            /// Within a sentence and beside an axis.
+            pub(crate) const fn noun(self) -> &'static str {
+                match self { $(Self::$name => $noun,)* }
             }
         }
     };
@@ -120,35 +129,7 @@ metrics! {
     Gain: Times, NO_REFERENCE, "gain", "times what the base has";
 }
 
-/// A metric's row in the table.
-struct Row {
-    unit: Unit,
-    absent: &'static str,
-    button: &'static str,
-    noun: &'static str,
-}
-
 impl Metric {
-    /// Within a sentence and beside an axis.
-    pub(crate) fn noun(self) -> &'static str {
-        self.row().noun
-    }
-
-    /// On a button.
-    pub(crate) fn button(self) -> &'static str {
-        self.row().button
-    }
-
-    /// The reason why a row that was measured has no value of it.
-    pub(crate) fn absent(self) -> &'static str {
-        self.row().absent
-    }
-
-    /// The unit of its values. A report may scale them: `12.3 M/s`, `1.5 ms`.
-    pub fn unit(self) -> Unit {
-        self.row().unit
-    }
-
     /// Whether more is better, for colours and aims.
     pub fn is_higher_better(self) -> bool {
         if matches!(self, Self::SwitchesPerMessage | Self::CallsPerMessage) {

@@ -128,7 +128,7 @@ impl Scope {
     /// A variable's value as a number.
     pub(super) fn variable(&self, name: &str) -> anyhow::Result<f64> {
         let value = self.variables.get(name).with_context(|| format!("no variable '{name}'"))?;
-        float(&self.expand(value)?).with_context(|| format!("'{name}' is no number"))
+        float(&self.expand(value)?).with_context(|| format!("'{name}' must be a number"))
     }
 }
 

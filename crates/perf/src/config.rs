@@ -265,29 +265,27 @@ impl Config {
 
     fn check_resend(&self) -> Result<(), Usage> {
         let Publishing { confirm_window, confirm_timeout_ns, .. } = self.publishing;
-        let refusals = [
-            (
-                confirm_window.is_none(),
-                "--resend needs --confirm: without it nothing is known to be lost",
-            ),
-            (confirm_timeout_ns == 0, "--resend needs a --confirm-timeout above 0"),
-            (
-                self.run.recovery_ns.is_none(),
-                "--resend does not go with --disable-connection-recovery",
-            ),
-            (
-                self.consuming.limit.is_some(),
-                "--resend does not go with --cmessages: consumers end when they have had all of --pmessages",
-            ),
-            (
-                self.message.random_key,
-                "--resend does not go with random routing keys: a message is published again with its own",
-            ),
-        ];
-        match refusals.into_iter().find(|(is_refused, _)| *is_refused) {
-            Some((_, why)) => Err(Usage(why.to_owned())),
-            None => Ok(()),
+        let refuse = |what: &str| Err(Usage(format!("--resend {what}")));
+        if confirm_window.is_none() {
+            return refuse("needs --confirm: without it nothing is known to be lost");
         }
+        if confirm_timeout_ns == 0 {
+            return refuse("needs a --confirm-timeout above 0");
+        }
+        if self.run.recovery_ns.is_none() {
+            return refuse("does not go with --disable-connection-recovery");
+        }
+        if self.consuming.limit.is_some() {
+            return refuse(
+                "does not go with --cmessages: consumers end when they have had all of --pmessages",
+            );
+        }
+        if self.message.random_key {
+            return refuse(
+                "does not go with random routing keys: a message is published again with its own",
+            );
+        }
+        Ok(())
     }
 }
 

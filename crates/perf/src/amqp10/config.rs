@@ -11,25 +11,14 @@ use crate::config::values::{
 use crate::config::{Config, Queues, Settle};
 use crate::options::{Given, Usage};
 
-/// omq's names of options, and those of the load tool for AMQP 0-9-1.
-const SAME: &[[&str; 2]] = &[
-    ["uri", "uri"],
-    ["publishers", "producers"],
-    ["consumers", "consumers"],
-    ["pmessages", "pmessages"],
-    ["cmessages", "cmessages"],
-    ["rate", "rate"],
-    ["queue-args", "queue-args"],
-    ["multi-ack-every", "multi-ack-every"],
-    ["stream-offset", "stream-consumer-offset"],
-    ["binding-key", "routing-key"],
-    ["json", "json"],
-    ["verify", "verify"],
-    ["threads", "threads"],
-    ["broker-pid", "broker-pid"],
-    ["idle-timeout", "idle-timeout"],
-    ["interval", "interval"],
-    ["id", "id"],
+/// Options that the load tool for AMQP 0-9-1 has by the same names.
+const SAME: &str = "uri consumers pmessages cmessages rate queue-args multi-ack-every json verify threads \
+                    broker-pid idle-timeout interval id";
+/// omq's names of others, and those of that tool.
+const RENAMED: [(&str, &str); 3] = [
+    ("publishers", "producers"),
+    ("stream-offset", "stream-consumer-offset"),
+    ("binding-key", "routing-key"),
 ];
 /// Addresses, if nothing else is said.
 const ADDRESS: &str = "/queues/omq-%d";
@@ -91,7 +80,7 @@ fn check(given: &Given, config: &Config) -> Result<(), Usage> {
 fn translated(given: &Given, target: &Target) -> Result<Given, Usage> {
     let mut pairs = Vec::new();
     let mut set = |long: &'static str, value: &str| pairs.push((long, value.to_owned()));
-    for &[from, to] in SAME {
+    for (from, to) in SAME.split(' ').map(|name| (name, name)).chain(RENAMED) {
         given.all(from).for_each(|value| set(to, value));
     }
     let is_settled = |long| given.has(long) || given.has("settled");

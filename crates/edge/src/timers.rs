@@ -92,7 +92,7 @@ impl Timers {
     }
 
     /// From now on the client's silence is borne for `max_ms`, and the client is sent something if nothing
-    /// was sent between two looks. They are `check_every_ms` apart, and twice that after a heartbeat. 0 is for
+    /// was sent between two looks: `check_every_ms` apart, and twice that after a heartbeat. 0 is for
     /// ever.
     pub const fn bear_silence(&mut self, now: Now, max_ms: u64, check_every_ms: u64) {
         self.silence_max_ms = max_ms;

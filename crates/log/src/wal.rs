@@ -500,12 +500,6 @@ impl Wal {
         Lsn(self.shared.durable_upto.load(Ordering::Acquire))
     }
 
-    /// The last entry that was appended.
-    #[must_use]
-    pub fn appended_upto(&self) -> Lsn {
-        self.shared.state().appended_upto()
-    }
-
     /// Bytes appended and not yet synced.
     #[must_use]
     pub fn unsynced_bytes(&self) -> usize {

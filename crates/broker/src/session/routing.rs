@@ -229,7 +229,7 @@ fn work_out_route(access: &Access, exchange: &[u8], key: &[u8]) -> Route {
     route
 }
 
-/// Whether a topic that was made for a publisher takes messages without subscribers: while its queue is there.
+/// Whether a topic that was made for a publisher takes messages without subscribers: while it has its queue.
 fn is_made_topic(access: &Access, exchange: &[u8], key: &[u8]) -> bool {
     if exchange != TOPIC_EXCHANGE.as_bytes() {
         return false;

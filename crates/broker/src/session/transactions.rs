@@ -130,7 +130,7 @@ impl Transactions {
         client.turn.before_waiting();
         let wal = &client.access.broker.classic.storage().wal;
         if settles_any {
-            awaited.log = awaited.log.max(Some(wal.appended_upto()));
+            awaited.log = awaited.log.max(Some(wal.stats().appended_upto));
         }
         awaited.durable(wal).await?;
         if is_refused { Err(lost("a queue has refused a message")) } else { Ok(Handled::Done) }

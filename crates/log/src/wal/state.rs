@@ -58,10 +58,6 @@ impl WalState {
         (Appended { upto, at, bytes }, bytes + beside_bytes)
     }
 
-    pub(super) const fn appended_upto(&self) -> Lsn {
-        self.buffer.upto()
-    }
-
     pub(super) fn watch(&mut self, sink: Arc<dyn CommitListener>) {
         if !self.is_dead() {
             self.waiters.watch(sink);

@@ -56,6 +56,7 @@ pub(super) struct LinkTarget {
 }
 
 /// A link, as its client sees it.
+#[expect(clippy::struct_excessive_bools, reason = "each is a property of its own")]
 pub(super) struct FrameLink {
     /// The queue that is consumed or published to.
     pub(super) queue: &'static str,

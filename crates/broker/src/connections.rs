@@ -51,14 +51,28 @@ pub struct Identity {
 /// The way in which a client has logged in, and its name for itself.
 #[derive(Clone, Debug, Default)]
 pub struct Login {
-    /// The container id of a client of AMQP 1.0.
-    pub container_id: Option<Box<str>>,
-    /// Whether no other connection to the virtual host may have the container id.
-    pub is_sole: bool,
+    /// The container of a client of AMQP 1.0; apart, so that none takes no memory.
+    pub container: Option<Box<Container>>,
     /// SASL mechanism.
     pub mechanism: &'static str,
     /// The encryption of the connection, if there is any.
     pub tls: Option<Arc<TlsPeer>>,
+}
+
+/// The name of a client of AMQP 1.0 for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Container {
+    /// The container id.
+    pub id: Box<str>,
+    /// Whether no other connection to the virtual host may have the id.
+    pub is_sole: bool,
+}
+
+impl Login {
+    /// The container id of a client of AMQP 1.0.
+    pub fn container_id(&self) -> Option<&str> {
+        self.container.as_ref().map(|container| &*container.id)
+    }
 }
 
 /// The encryption of a connection, in RabbitMQ's words.
@@ -97,7 +111,7 @@ impl Identity {
 
     /// Whether the client is of the same container and virtual host as another one.
     fn is_beside(&self, other: &Self) -> bool {
-        self.vhost == other.vhost && self.login.container_id == other.login.container_id
+        self.vhost == other.vhost && self.login.container_id() == other.login.container_id()
     }
 
     /// Whether windows of the client's own protocol hold its publishers back during an alarm, so that it is
@@ -473,7 +487,8 @@ impl Connections {
     /// to be the only one of its container, and another one is there.
     pub(crate) fn open(&self, identity: Identity) -> Option<Arc<Connection>> {
         let mut by_id = stdx::lock(&self.by_id);
-        if identity.login.is_sole && by_id.values().any(|it| it.identity.is_beside(&identity)) {
+        let is_sole = identity.login.container.as_ref().is_some_and(|it| it.is_sole);
+        if is_sole && by_id.values().any(|it| it.identity.is_beside(&identity)) {
             return None;
         }
         let id = ConnectionId(self.last_id.fetch_add(1, Ordering::Relaxed) + 1);

@@ -20,9 +20,9 @@ pub use crate::admin::Operations;
 pub use crate::alarms::{Alarm, Alarms};
 pub use crate::broker::{Broker, Changes, Events, Firehose, HalfEmptied, LogLine, Tap};
 pub use crate::connections::{
-    ByRoute, ChannelCounters, Connection, Connections, Deliveries, ExchangeCounts, Identity,
-    Interrupt, Login, MESSAGE_SIZES, PeerCertificate, ProtocolTotals, PublishTotals, Published,
-    PublishedTo, TlsPeer, Traffic,
+    ByRoute, ChannelCounters, Connection, Connections, Container, Deliveries, ExchangeCounts,
+    Identity, Interrupt, Login, MESSAGE_SIZES, PeerCertificate, ProtocolTotals, PublishTotals,
+    Published, PublishedTo, TlsPeer, Traffic,
 };
 pub use crate::figures::{
     FILE_KINDS, Figures, HEAVIEST_NAMED, Heaviest, HeavyConnection, HeavyQueue, Losses,

@@ -1,6 +1,7 @@
 //! The protocols that clients are served in: the one place of this crate that tells them apart. A further
 //! protocol is a further arm of [`Protocol`] and [`Front`].
 
+use broker::Container;
 use edge::{AuthFailure, Progress, TaskOutbox, Tick};
 use session::{Error, Negotiated, Request, Table};
 use std::sync::Arc;
@@ -185,18 +186,13 @@ impl Front {
     }
 
     /// The client's name for itself, in protocols in which it gives one.
-    pub(crate) fn container_id(&self) -> Option<String> {
+    pub(crate) fn container(&self) -> Option<Container> {
         match self {
-            Self::Amqp10(front) => front.container_id(),
+            Self::Amqp10(front) => {
+                let id = front.container_id()?.into_boxed_str();
+                Some(Container { id, is_sole: front.is_sole() })
+            }
             Self::Amqp091(_) | Self::Stream(_) => None,
-        }
-    }
-
-    /// Whether no other connection may have that name.
-    pub(crate) fn is_sole(&self) -> bool {
-        match self {
-            Self::Amqp10(front) => front.is_sole(),
-            Self::Amqp091(_) | Self::Stream(_) => false,
         }
     }
 

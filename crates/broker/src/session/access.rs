@@ -41,7 +41,7 @@ impl Access {
 
     /// The container of a client of AMQP 1.0.
     pub(super) fn container_id(&self) -> Option<&str> {
-        self.connection.identity.login.container_id.as_deref()
+        self.connection.identity.login.container_id()
     }
 
     /// The definitions of the client's virtual host.

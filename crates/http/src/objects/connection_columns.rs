@@ -36,7 +36,7 @@ const COLUMNS: &[Column<Read>] = columns! { ConnectionColumn:
         tool |it| Some(it.typed_properties());
     connected_at [LIST] |it| some(it.identity().connected_at_ms);
     // Only connections of AMQP 1.0 have one.
-    container_id [LIST] |it| some(it.identity().login.container_id.as_deref()?);
+    container_id [LIST] |it| some(it.identity().login.container_id()?);
     frame_max [LIST] |it| Some(json!(it.identity().negotiated.frame_max));
     host [LIST] |it| Some(json!(it.identity().host));
     name [LIST] |it| some(it.identity().name.as_str());

@@ -218,8 +218,7 @@ impl Task {
             port: local.port(),
             protocol: self.front.listed_as(),
             login: broker::Login {
-                container_id: self.front.container_id().map(String::into_boxed_str),
-                is_sole: self.front.is_sole(),
+                container: self.front.container().map(Box::new),
                 mechanism: logged_in.mechanism,
                 tls: self.entry.tls.clone(),
             },

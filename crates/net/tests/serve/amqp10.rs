@@ -113,7 +113,7 @@ async fn clients_are_listed_and_counted_by_protocol() {
     assert_eq!(peer.hears_any(), "flow 2+8 of 0");
     let connections = &site.broker.connections;
     let connection = connections.list().pop().unwrap();
-    assert_eq!(connection.identity.login.container_id.as_deref(), Some("client"));
+    assert_eq!(connection.identity.login.container_id(), Some("client"));
     let sessions = connection.sessions();
     let [session] = &sessions[..] else { panic!("{sessions:?}") };
     let links = session.incoming.iter().chain(&session.outgoing);

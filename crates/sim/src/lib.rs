@@ -1,12 +1,10 @@
 //! Random work of several clients on a node over a simulated disk, with crashes and restarts, all from one
-//! seed, checked against a naive model. Never sockets, threads or clocks; only `amqp10.rs` knows a protocol.
-//! Start reading at [`run`], then `harness.rs`, which all worlds stand on: `plain_queues.rs`, where each
-//! message is followed (the rules that are checked there stand in `model.rs`), `world.rs`, where queues have
-//! rules and a ledger says what may have become of each message, and `amqp10.rs`, where clients of AMQP 1.0
-//! speak in frames. Even seeds are about plain queues; `Features` of `world.rs` says what the others are
-//! about.
+//! seed, checked against a naive model. Never sockets, threads or clocks; only `frame_client.rs` knows a
+//! protocol. Start reading at [`run`], then `harness.rs`, which both worlds stand on: `plain_queues.rs`,
+//! where each message is followed (the rules that are checked there stand in `model.rs`), and `world.rs`,
+//! where queues have rules and a ledger says what may have become of each message. Even seeds are about
+//! plain queues; `Features` of `world.rs` says what the others are about.
 
-mod amqp10;
 mod client;
 mod declare;
 mod harness;
@@ -17,7 +15,6 @@ mod seen;
 mod trace;
 mod world;
 
-use crate::amqp10::Amqp10World;
 use harness::Harness;
 use plain_queues::PlainQueues;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -56,9 +53,6 @@ pub enum Show {
 #[must_use]
 pub fn run(seed: u64, show: Show) -> Report {
     let echo = show == Show::Printed;
-    if seed >= AMQP10_FROM {
-        return report(Amqp10World::new(seed, echo), Amqp10World::run, |world| world.harness);
-    }
     match Features::of(seed) {
         Some(features) => {
             report(World::new(seed, features, echo), World::run, |world| world.harness)

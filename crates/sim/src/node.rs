@@ -215,14 +215,19 @@ pub(crate) fn some_durability(random: &mut Random) -> Durability {
     if random.percent(15) { Durability::Write } else { Durability::Sync }
 }
 
+/// AMQP 0-9-1, as a connection's identity names it.
+pub(crate) const PLAIN: &str = "{0,9,1}";
+
 pub(crate) fn open_session(
     broker: &Arc<Broker>,
     outbox: Arc<dyn Outbox>,
+    protocol: &'static str,
 ) -> Result<Session, String> {
     let identity = Identity {
         user: "guest".to_owned(),
         vhost: "/".to_owned(),
         name: "simulated".to_owned(),
+        protocol,
         ..Identity::default()
     };
     Session::open(Arc::clone(broker), identity, outbox).map_err(|error| error.to_string())
@@ -253,7 +258,7 @@ impl SingleClient {
     pub(crate) fn new(node: Node) -> Result<Self, String> {
         let transcript = Transcript::default();
         let recorder = Recorder::new(0, &transcript, Space::Deliveries(usize::MAX));
-        let session = open_session(&node.broker, Arc::<Recorder>::clone(&recorder))?;
+        let session = open_session(&node.broker, Arc::<Recorder>::clone(&recorder), PLAIN)?;
         let mut client = Self { node, session, recorder, transcript };
         client.ask(Op::OpenChannel)?;
         Ok(client)

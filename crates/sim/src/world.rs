@@ -10,6 +10,8 @@
 
 mod accounts;
 mod answers;
+mod frame_client;
+mod frames;
 mod hear;
 mod ledger;
 mod moves;
@@ -19,13 +21,15 @@ mod restarts;
 mod rules;
 mod settle;
 mod streams;
+mod transactions;
 mod tx_and_alarms;
 mod work;
 
 use crate::harness::{Harness, Said, fail};
 use crate::node::{Node, NodeOptions, journal_operations_max, some_durability};
-use crate::{LOG_QUEUES_FROM, SENT_ON_FROM};
+use crate::{AMQP10_FROM, LOG_QUEUES_FROM, SENT_ON_FROM};
 use broker::{Clock, StreamDurability};
+use frames::Frames;
 use ledger::{Copy, Ledger};
 use log::Durability;
 use meta::QueueVersion;
@@ -59,6 +63,8 @@ pub(crate) struct Features {
     pub(crate) has_tx_and_alarms: bool,
     /// An operator sends messages on from queue to queue, some of them classic ones.
     pub(crate) sends_on: bool,
+    /// Clients of AMQP 1.0 beside.
+    pub(crate) has_frames: bool,
     /// Publishes wait no longer than an operator policy says, which changes.
     pub(crate) has_timeouts: bool,
 }
@@ -68,6 +74,10 @@ impl Features {
     pub(crate) fn of(seed: u64) -> Option<Self> {
         let none = Self::default();
         match (seed, seed % 4) {
+            (AMQP10_FROM.., _) => {
+                let (has_logs, has_tx_and_alarms) = (seed.is_multiple_of(2), seed % 4 > 1);
+                Some(Self { has_frames: true, has_logs, has_tx_and_alarms, ..none })
+            }
             (SENT_ON_FROM.., _) => Some(Self { has_logs: true, sends_on: true, ..none }),
             (LOG_QUEUES_FROM.., _) => Some(Self { has_logs: true, ..none }),
             (_, 0 | 2) => None,
@@ -93,6 +103,7 @@ pub(crate) struct World {
     pub(crate) harness: Harness,
     features: Features,
     peers: BTreeMap<usize, Peer>,
+    frames: Frames,
     /// The consumer, or the gets of a channel, that a client has asked for.
     asking: Option<Link>,
     saying: Option<Saying>,
@@ -124,7 +135,8 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(seed: u64, mut features: Features, echo: bool) -> Self {
         let mut random = Random::new(seed);
-        features.has_rules = !features.sends_on && (!features.has_logs || random.percent(75));
+        let percent = if features.has_frames { 50 } else { 75 };
+        features.has_rules = !features.sends_on && (!features.has_logs || random.percent(percent));
         let streams = [StreamDurability::Fsync, StreamDurability::Write];
         let is_synced = features.has_logs || features.confirms_late;
         let options = NodeOptions {
@@ -143,6 +155,7 @@ impl World {
             harness: Harness::new(random, options, echo),
             features,
             peers: BTreeMap::new(),
+            frames: Frames::default(),
             asking: None,
             saying: None,
             failing: None,
@@ -182,7 +195,7 @@ impl World {
     }
 
     fn is_stream(&self, queue: &str) -> bool {
-        self.streams.retention(queue).is_some()
+        self.streams.has(queue)
     }
 
     fn is_there(&self, queue: &str) -> bool {
@@ -236,7 +249,7 @@ impl World {
             self.note_modes();
             let stepped = self.harness.node.as_mut().is_some_and(Node::step);
             self.take_in();
-            if !stepped {
+            if !stepped && !std::mem::take(&mut self.frames.has_heard) {
                 return self.check_dry();
             }
         }
@@ -261,6 +274,7 @@ impl World {
         if !self.features.has_logs && n_pending < waiting.len() as u64 {
             fail(format!("{} wait, and {n_pending} in queues", waiting.len()));
         }
+        self.check_dry_frames();
         self.peers.values().for_each(Peer::check_listed);
         for (queue, (_, used_ms)) in &self.used_ms {
             let expires_ms = self.ledger.rules(queue).expires_ms;
@@ -353,6 +367,7 @@ impl World {
         self.enforced.remove(queue);
         self.ledger.remove(queue);
         self.names.forget(queue);
+        self.frames.lose_queue(queue);
     }
 
     /// A client's request has these answers.

@@ -20,6 +20,7 @@ impl World {
                 self.hear(peer, what);
             }
         }
+        self.take_in_frames();
     }
 
     /// A settlement is done, unless it was refused.
@@ -133,6 +134,11 @@ impl World {
         let Some(id) = channel.and_then(|channel| channel.unconfirmed.remove(&number)) else {
             fail(format!("{number} is answered twice, or was not asked"));
         };
+        self.take_answer(id, ack);
+    }
+
+    /// The publish of a message is answered.
+    pub(super) fn take_answer(&mut self, id: u64, ack: bool) {
         let Some(sent) = self.ledger.sent.get(&id) else {
             let is_there = self.streams.stream_of(id).is_some_and(|it| self.declared.contains(it));
             return self.streams.confirm(id, is_there);
@@ -209,11 +215,10 @@ impl World {
     }
 
     /// Checks that no client holds the message.
-    fn check_free(&self, copy: Copy) {
+    pub(super) fn check_free(&self, copy: Copy) {
         let is_moved = self.ledger.sent.get(&copy.id).is_some_and(|sent| sent.is_moved);
         let is_one = !is_moved && (copy.n_deaths == 0 || !self.ledger.is_loose(copy));
-        let mut held = self.peers.values().flat_map(super::Peer::copies);
-        if is_one && held.any(|held| held == copy) {
+        if is_one && self.copies().any(|held| held == copy) {
             fail(format!("m{} of {} is given, and held", copy.id, copy.queue));
         }
     }
@@ -230,7 +235,7 @@ impl World {
     }
 
     /// Checks that a consumer gets messages in order, and, of those of which one is active, only that one.
-    fn check_turn(&mut self, peer: usize, number: u64, seen: &Seen) {
+    pub(super) fn check_turn(&mut self, peer: usize, number: u64, seen: &Seen) {
         let is_prompt = self.is_prompt(peer);
         let sent = self.ledger.sent.get(&seen.id).filter(|sent| sent.is_in_order);
         let sent = sent.filter(|_| !seen.redelivered && seen.deaths.is_empty());
@@ -238,18 +243,20 @@ impl World {
         let rank = |link: &Link| (Reverse(link.priority), link.number);
         // Those of a client that leaves go one after the other.
         let links = self.peers.values().filter(|peer| peer.session.is_some());
-        let links = links.flat_map(|peer| peer.links.values()).filter(|link| link.is_consumer);
-        let Some(link) = self.peers.get(&peer).and_then(|peer| peer.links.get(&number)) else {
-            return;
-        };
-        let rules = self.ledger.rules(link.queue);
-        let first = links.filter(|other| other.queue == link.queue).map(rank).min();
+        let links = links.flat_map(|peer| peer.links.values());
+        let links = links.chain(self.frame_links().map(|link| &link.link));
+        let ranks: Vec<_> =
+            links.filter(|link| link.is_consumer).map(|link| (link.queue, rank(link))).collect();
+        let Some(link) = self.link_mut(peer, number) else { return };
+        let (queue, own) = (link.queue, rank(link));
+        let rules = self.ledger.rules(queue);
+        let first = ranks.into_iter().filter(|(of, _)| *of == queue).map(|(_, rank)| rank).min();
         let is_sure = is_prompt || !rules.is_quorum;
-        if rules.is_single_active && is_sure && first.is_some_and(|first| first < rank(link)) {
+        if rules.is_single_active && is_sure && first.is_some_and(|first| first < own) {
             fail(format!("link {number} gets m{} and is not active", seen.id));
         }
         let Some(priority) = priority else { return };
-        let Some(link) = self.peer(peer).links.get_mut(&number) else { return };
+        let Some(link) = self.link_mut(peer, number) else { return };
         let before = link.newest.insert(rules.priority(priority), seen.id).unwrap_or(0);
         if before > seen.id {
             fail(format!("m{} comes behind m{before}", seen.id));

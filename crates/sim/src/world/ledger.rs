@@ -3,7 +3,7 @@
 //! each start every message is asked where it is ([`accounts`](super::accounts)).
 
 use super::rules::{LettersTo, Policy, Rules};
-use crate::seen::Seen;
+use crate::seen::{Framed, Parts, Seen, is_framed};
 use session::Outcome;
 use std::collections::{BTreeMap, BTreeSet};
 use testing::outbox::{Content, Given};
@@ -127,6 +127,12 @@ pub(super) struct Life {
     pub(super) ever_plain: BTreeSet<&'static str>,
     /// Queues that have confirmed late at times.
     pub(super) ever_late: BTreeSet<&'static str>,
+    /// Not to be given out again before that, as a client has said.
+    not_before: BTreeMap<Copy, u64>,
+    /// The newest annotation that a client has given a message back with.
+    notes: BTreeMap<Copy, u64>,
+    /// Queues a link to which is gone: what it was sent and has not seen counts as given, or as failed.
+    unsure: BTreeSet<&'static str>,
     /// Queues that were missing at times: what was to go there may be lost.
     pub(super) ever_missing: BTreeSet<&'static str>,
     /// The shortest time that publishes could wait for consumers.
@@ -150,6 +156,10 @@ pub(super) struct Past {
     pub(super) dropped: BTreeSet<At>,
     /// Not found by a start, though no rule took them: they may not come back.
     pub(super) missing: BTreeSet<At>,
+    /// All annotations that clients have given messages back with.
+    notes: BTreeSet<(At, u64)>,
+    /// Links that may have gone with deliveries that nobody has seen.
+    n_leaves: u64,
     pub(super) n_starts: u64,
 }
 
@@ -270,12 +280,58 @@ impl Ledger {
     ) -> Result<(), Violation> {
         self.check_content(copy.queue, (given, seen), self.now_ms)?;
         if !self.is_loose(copy) {
-            self.check_again(copy, seen)?;
+            self.check_again(copy, (given, seen))?;
         }
         if is_prompt && copy.n_deaths == 0 {
             self.check_time(copy)?;
         }
-        Ok(())
+        match self.life.not_before.get(&copy).filter(|at_ms| **at_ms > self.now_ms) {
+            Some(at_ms) => Err(format!("m{} is given out before {at_ms}", copy.id)),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks the annotation that a message was given back with.
+    pub(super) fn check_note(&self, copy: Copy, framed: &Framed) -> Result<(), Violation> {
+        let is_of_before = copy.id <= self.life.before;
+        let is_kept = match (framed.note, self.life.notes.get(&copy)) {
+            (Some(_), _) if !self.rules(copy.queue).is_quorum => copy.n_deaths > 0,
+            (note @ Some(_), Some(_)) if !is_of_before => {
+                note == self.life.notes.get(&copy).copied()
+            }
+            (Some(note), _) => {
+                self.past.notes.iter().any(|(at, it)| at.id == copy.id && *it == note)
+            }
+            (None, wanted) => wanted.is_none() || !self.rules(copy.queue).is_quorum,
+        };
+        if is_kept { Ok(()) } else { Err(format!("{copy:?} has other annotations: {framed:?}")) }
+    }
+
+    /// A client gives a message back with an annotation, for later.
+    pub(super) fn annotate(&mut self, copy: Copy, note: u64, until_ms: u64) {
+        self.past.notes.insert((copy.at(), note));
+        if self.rules(copy.queue).is_quorum {
+            self.life.notes.insert(copy, note);
+            self.life.not_before.insert(copy, until_ms);
+        }
+    }
+
+    /// A link to a queue is gone.
+    pub(super) fn leave(&mut self, queue: &'static str) {
+        self.life.unsure.insert(queue);
+        self.past.n_leaves += 1;
+    }
+
+    /// A message that came back may count as failed.
+    pub(super) fn may_have_failed(&mut self, copy: Copy) {
+        self.life.waits_until.remove(&copy);
+        *self.past.n_failed.entry(copy.at()).or_default() += 1;
+    }
+
+    /// Whether messages of a queue may wait although a consumer wants them.
+    pub(super) fn may_hold_back(&self, queue: &str) -> bool {
+        let mut waiting = self.life.not_before.keys();
+        self.ever(queue).any(|rules| rules.retry.is_some()) || waiting.any(|it| it.queue == queue)
     }
 
     pub(super) fn note_given(&mut self, copy: Copy) {
@@ -304,7 +360,7 @@ impl Ledger {
     }
 
     /// Checks what the broker tells about earlier deliveries.
-    fn check_again(&self, copy: Copy, seen: &Seen) -> Result<(), Violation> {
+    fn check_again(&self, copy: Copy, (given, seen): (&Given, &Seen)) -> Result<(), Violation> {
         let Copy { id, queue, n_deaths } = copy;
         let Counts { n_given, n_failed } = self.life.counts.get(&copy).copied().unwrap_or_default();
         if self.life.settled.contains(&copy) {
@@ -318,9 +374,15 @@ impl Ledger {
         if found.is_none() && id <= self.life.before {
             return Ok(());
         }
+        if n_deaths > 0 && is_framed(given) {
+            return Ok(());
+        }
+        let is_unsure = self.life.unsure.contains(queue);
+        let is_failed = |n: u64| n == n_failed || (is_unsure && n > n_failed);
         if !self.rules(queue).is_quorum {
             let expected = n_given > 0 || found == Some(&true);
-            if seen.redelivered != expected {
+            let is_counted = !is_framed(given) || found.is_some() || is_failed(seen.n_failed);
+            if !is_counted || (seen.redelivered != expected && !(is_unsure && seen.redelivered)) {
                 return Err(format!("m{id} of {queue} should be marked {expected}"));
             }
             return self.check_answered(copy, found.is_none());
@@ -332,7 +394,7 @@ impl Ledger {
         if seen.redelivered != (seen.n_acquired > 0) || seen.n_acquired < n_given {
             return Err(format!("m{id} of {queue}, given {n_given} times, is given as {seen:?}"));
         }
-        if seen.n_failed != n_failed {
+        if !is_failed(seen.n_failed) {
             return Err(format!("m{id} of {queue}, failed {n_failed} times, is given as {seen:?}"));
         }
         Ok(())
@@ -382,7 +444,12 @@ impl Ledger {
         let (was, is) = (&sent.content, &given.content);
         // Quorum queues keep every message, and queues that confirm late next to none.
         let is_plain = !self.rules(queue).is_quorum && self.life.ever_late.is_empty();
-        let is_whole = was.body == is.body && was.form == is.form;
+        let (parts, seen_parts) = (Parts::of(was), Parts::of(is));
+        let has_sections = parts.bare.is_some() || seen_parts.bare.is_some();
+        let is_whole = match has_sections {
+            true => parts.is_in(&seen_parts),
+            false => was.body == is.body && was.form == is.form,
+        };
         if !is_whole || (is_plain && was.persistent != is.persistent) {
             return Err(format!("m{id} of {queue} has another body"));
         }
@@ -403,6 +470,9 @@ impl Ledger {
         let is_only = sent.n_attempts == 1 && sent.to.len() == 1;
         if sent.answer == Some(false) && is_only && !to.is_late {
             return Err(format!("m{id} is in {queue}, which refused it"));
+        }
+        if has_sections {
+            return Ok(());
         }
         let is_same = sent.is_moved || (&was.exchange, &was.key) == (&is.exchange, &is.key);
         if !is_same || (!seen.is_counted() && was.properties != is.properties) {
@@ -449,6 +519,7 @@ impl Ledger {
                 // Of what was on its way to a client when the node ended, only the node knows.
                 let is_quorum = self.rules(at.queue).is_quorum;
                 let n_failed = n_failed + if is_quorum { self.past.n_starts } else { 0 };
+                let n_failed = n_failed + self.past.n_leaves;
                 ever.any(|rules| rules.delivery_limit().is_some_and(|limit| n_failed > limit))
             }
             _ => false,
@@ -489,6 +560,7 @@ impl Ledger {
         let n_failed = counts.n_failed;
         let until_ms = self.now_ms + self.rules(copy.queue).wait_ms(has_failed, n_failed);
         self.life.waits_until.insert(copy, until_ms);
+        self.life.not_before.remove(&copy);
     }
 
     /// The places that a queue may have messages at.

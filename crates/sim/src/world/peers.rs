@@ -24,6 +24,8 @@ pub(super) struct Link {
     pub(super) no_ack: bool,
     pub(super) prefetch: usize,
     pub(super) priority: i64,
+    /// Begins with the first message of a stream.
+    pub(super) starts_first: bool,
     /// Consumers have come in this order.
     pub(super) number: u64,
     /// By priority: the newest message it was the first to get.
@@ -125,13 +127,28 @@ impl World {
 
     pub(super) fn consumers_of(&self, queue: &str) -> impl Iterator<Item = &Link> {
         let links = self.peers.values().flat_map(|peer| peer.links.values());
+        let links = links.chain(self.frame_links().map(|link| &link.link));
         links.filter(move |link| link.is_consumer && link.queue == queue)
     }
 
     /// The messages of a queue that clients hold.
     pub(super) fn held_of(&self, queue: &str) -> BTreeSet<Copy> {
-        let held = self.peers.values().flat_map(Peer::copies);
-        held.filter(|copy| copy.queue == queue).collect()
+        self.copies().filter(|copy| copy.queue == queue).collect()
+    }
+
+    /// The messages that clients hold.
+    pub(super) fn copies(&self) -> impl Iterator<Item = Copy> {
+        let framed = self.frames.clients.values().flat_map(|client| client.held.values());
+        self.peers.values().flat_map(Peer::copies).chain(framed.map(|(_, copy)| *copy))
+    }
+
+    /// A link of a client of either protocol.
+    pub(super) fn link_mut(&mut self, peer: usize, number: u64) -> Option<&mut Link> {
+        if let Some(peer) = self.peers.get_mut(&peer) {
+            return peer.links.get_mut(&number);
+        }
+        let links = &mut self.frames.clients.get_mut(&peer)?.links;
+        links.get_mut(&u32::try_from(number).ok()?).map(|link| &mut link.link)
     }
 
     /// A client says something, and has its answers.
@@ -261,6 +278,7 @@ impl World {
             no_ack: false,
             prefetch: 0,
             priority: 0,
+            starts_first: false,
             number,
             newest: BTreeMap::new(),
         }

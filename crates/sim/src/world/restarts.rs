@@ -65,6 +65,9 @@ impl World {
         if let Some((of, policy)) = self.ledger.policy() {
             self.set_rules(of, policy);
         }
+        if self.features.has_frames {
+            self.bind_all();
+        }
         if !self.features.confirms_late {
             return;
         }
@@ -82,6 +85,7 @@ impl World {
             self.set_alarm(false);
         }
         self.dry();
+        self.disconnect_all_framed();
         let peers: Vec<usize> = self.peers.keys().copied().collect();
         for peer in peers {
             if !self.is_over() {
@@ -110,6 +114,9 @@ impl World {
         for (_, peer) in std::mem::take(&mut self.peers) {
             peer.session.map(|session| self.harness.close(session));
         }
+        for (_, client) in std::mem::take(&mut self.frames.clients) {
+            client.end(&mut self.harness);
+        }
         while self.harness.node.as_ref().is_some_and(|node| node.steppers.streams.step()) {}
     }
 
@@ -131,6 +138,7 @@ impl World {
             self.end_streams();
         }
         self.peers.clear();
+        self.frames.clients.clear();
         let disk = if has_logs { self.harness.lose_node() } else { self.harness.crash() };
         self.harness.options.durability = durability;
         self.harness.options.clock = Clock::TicksFrom(Now::at_ms(self.now_ms()));
@@ -286,6 +294,7 @@ impl World {
             self.set_alarm(false);
         }
         self.dry();
+        self.disconnect_all_framed();
         let mut n_empty = 0;
         for _ in 0..ROUNDS_MAX {
             if n_empty == EMPTY_ROUNDS || self.is_over() {

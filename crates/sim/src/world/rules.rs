@@ -103,6 +103,8 @@ pub(super) fn queues(random: &mut Random, features: Features) -> Vec<(&'static s
         let mut some = || {
             if has_rules {
                 Rules::quorum(random, quorum)
+            } else if features.has_frames && random.percent(60) {
+                Rules::classic(random)
             } else {
                 Rules { is_quorum: true, ..Rules::default() }
             }

@@ -53,6 +53,7 @@ impl World {
         read: Read,
     ) {
         self.forget_routes(&published);
+        self.streams.are_reordered = true;
         if self.is_transactional((peer, channel)) {
             return;
         }
@@ -74,6 +75,7 @@ impl World {
         (self.has_alarm, self.is_disk_short) = (is_on, is_on && is_disk);
         self.harness.note(format!("alarm {is_on}"));
         self.take_in();
+        self.check_windows();
         let held: Vec<usize> = self.peers.keys().copied().collect();
         for peer in held.into_iter().filter(|_| !is_on) {
             if !self.is_over() {
@@ -85,7 +87,8 @@ impl World {
     fn release_held(&mut self, peer: usize) {
         let Some((channel, published)) = self.peer(peer).kept.take() else { return };
         for (id, one) in published {
-            let to = self.route(one, None);
+            let expiration_ms = self.ledger.sent.get(&id).and_then(|sent| sent.expiration_ms);
+            let to = self.route(one, expiration_ms);
             self.ledger.reroute(id, to);
             self.peer(peer).number(channel, id);
         }

@@ -24,10 +24,10 @@ const STREAM_PREFETCHES: &[u16] = &[1, 3, 100];
 const PASSING_MS: &[u64] = &[500, 1_000, HOUR_MS, 24 * HOUR_MS, 72 * HOUR_MS];
 const PASSING_WITH_RULES_MS: &[u64] = &[1, 500, 1_000, 1_000, 3_000, 6_000];
 /// The highest priority that tells messages apart, and one above it.
-const PRIORITIES: &[u8] = &[0, 1, 2, 4, 9, 31, 200];
+pub(super) const PRIORITIES: &[u8] = &[0, 1, 2, 4, 9, 31, 200];
 const PRIORITY_MAX: u8 = 31;
 /// The priority of a message without one in a quorum queue.
-const QUORUM_PRIORITY: u8 = 4;
+pub(super) const QUORUM_PRIORITY: u8 = 4;
 
 impl World {
     /// One random thing happens.
@@ -39,6 +39,9 @@ impl World {
         }
         if features.sends_on && random.percent(45) {
             return self.send_on();
+        }
+        if features.has_frames && random.percent(80) {
+            return self.act_framed();
         }
         match random.below(100) {
             0..10 => self.step(),
@@ -156,13 +159,15 @@ impl World {
             persistent,
             form: Content::form_of(self.n_messages),
         };
-        (self.n_messages, bytes, content)
+        let is_section = self.features.has_frames && !content.form.is_plain();
+        let body = if is_section { data_section(&content.body) } else { content.body };
+        (self.n_messages, bytes, Content { body, ..content })
     }
 
     fn stream_message(&mut self, stream: &'static str) -> (u64, Content) {
         let (id, bytes, mut content) =
             self.new_content(Some(stream), message::Properties::default());
-        if !content.form.is_plain() {
+        if !content.form.is_plain() && !self.features.has_frames {
             content.body = data_section(&content.body);
         }
         self.streams.publish(id, stream, bytes);
@@ -171,7 +176,8 @@ impl World {
 
     /// A message for one queue, or for those that get what is spread, behind `n_new` others of the same read.
     fn message(&mut self, one: Option<&'static str>, n_new: &mut u64) -> (u64, Content) {
-        let may_be_named = self.features.has_logs && self.features.has_rules;
+        let may_be_named =
+            self.features.has_logs && self.features.has_rules && !self.features.has_tx_and_alarms;
         let queue = one.filter(|queue| may_be_named && self.is_there(queue));
         let queue = queue.filter(|_| self.harness.random.percent(30));
         let random = &mut self.harness.random;
@@ -205,7 +211,8 @@ impl World {
         let percent = |percent| if has_rules { percent } else { 0 };
         let expiration_ms: Option<u64> = random.perhaps(percent(15), &[0, 700, 4_000]);
         let priority = random.perhaps(percent(60), PRIORITIES);
-        let default = if self.features.has_logs { QUORUM_PRIORITY } else { 0 };
+        let is_quorum = one.is_some_and(|queue| self.ledger.rules(queue).is_quorum);
+        let default = if is_quorum { QUORUM_PRIORITY } else { 0 };
         let properties = message::Properties {
             priority,
             expiration: expiration_ms.map(|ms| short(&ms.to_string())),
@@ -213,23 +220,35 @@ impl World {
             ..message::Properties::default()
         };
         let (id, _, content) = self.new_content(one, properties);
+        let sent =
+            self.sent_of(one, content, (expiration_ms, priority.unwrap_or(default)), expected);
+        (id, Sent { named, ..sent })
+    }
+
+    /// A message as it is published now.
+    pub(super) fn sent_of(
+        &self,
+        one: Option<&'static str>,
+        content: Content,
+        (expiration_ms, priority): (Option<u64>, u8),
+        expected: Option<bool>,
+    ) -> Sent {
         let size = content.body.len() + content.properties.len();
-        let sent = Sent {
+        Sent {
             to: self.route(one, expiration_ms),
             published_ms: self.now_ms(),
             expiration_ms,
-            priority: priority.unwrap_or(default).min(PRIORITY_MAX),
+            priority: priority.min(PRIORITY_MAX),
             content,
             is_large: size >= self.harness.options.embed_below_bytes,
-            named,
+            named: None,
             n_attempts: 1,
             is_moved: false,
             is_in_order: true,
             expected,
             answer: None,
             is_committed: false,
-        };
-        (id, sent)
+        }
     }
 
     /// The queues that a message goes to that is published now.
@@ -255,7 +274,7 @@ impl World {
 
     /// The answer that a publish has to have, behind `n_new` others of the same read, as far as that is
     /// certain.
-    fn expected(&self, queue: &str, n_new: u64) -> Option<bool> {
+    pub(super) fn expected(&self, queue: &str, n_new: u64) -> Option<bool> {
         let Some(there) = self.harness.queue(queue) else { return Some(true) };
         let (rules, stat) = (self.ledger.rules(queue), there.stat());
         let ever_waits = self.ledger.ever(queue).any(|rules| rules.retry.is_some());
@@ -343,7 +362,7 @@ impl World {
     }
 
     /// A queue goes with all that is in it, and with what is held of it.
-    fn delete(&mut self) {
+    pub(super) fn delete(&mut self) {
         let (Some((peer, channel)), Some(queue)) = (self.some_channel(), self.some_queue()) else {
             return;
         };

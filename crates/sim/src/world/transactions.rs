@@ -1,22 +1,20 @@
 //! Transactions: a client publishes and accepts in one, which it commits or rolls back.
 
-use super::Amqp10World;
-use super::frame_client::{Answer, FrameClient};
-use super::ledger::{At, Sent, Settled};
-use super::work::{NOWHERE, message};
-use crate::harness::{Harness, expect_ok, fail};
+use super::World;
+use super::frame_client::{FrameClient, FrameLink};
+use super::ledger::Sent;
+use super::rules::Rules;
+use crate::harness::{Harness, fail};
 use amqp10::{
     Accepted, DeliveryOutcome, DeliveryState, Disposition, PassingState, Performative, Transfer,
 };
+use session::Outcome;
 use testing::amqp10_client::{controller, declare, discharge, transactional};
-use testing::outbox::Content;
 
 const PUBLISHES_MAX: usize = 4;
 const SETTLES_MAX: usize = 3;
 /// Bodies that fit into the smallest frames.
 const SIZES: &[usize] = &[0, 200];
-/// Accepted in a transaction that is rolled back: it comes again, as failed.
-const LOST: Settled = Settled::Back { has_failed: true, note: None, until_ms: 0 };
 
 /// A client's link to the coordinator.
 #[derive(Default)]
@@ -69,61 +67,62 @@ impl FrameClient {
     }
 }
 
-impl Amqp10World {
+impl World {
     /// Publishes in a transaction; the messages that are in it.
-    fn publish_in(&mut self, (number, handle): (usize, u32), txn_id: &[u8]) -> Vec<(At, Sent)> {
+    fn publish_in(&mut self, (number, handle): (usize, u32), txn_id: &[u8]) -> Vec<(u64, Sent)> {
         let mut published = Vec::new();
         for _ in 0..self.harness.random.below(PUBLISHES_MAX) {
-            let id = self.n_messages + 1;
             let size = self.harness.random.choose(SIZES).unwrap_or(0);
-            let payload = Content::numbered_body(id, size);
-            let is_durable = self.harness.random.percent(75);
-            let (sections, bare) = message(id, &payload, is_durable);
-            let Some(client) = self.clients.get_mut(&number) else { break };
+            let Some(client) = self.frames.clients.get(&number) else { break };
             let Some(link) = client.links.get(&handle) else { break };
+            let sent = self.framed_message(link.link.queue, size);
+            let (id, sections) = (self.n_messages + 1, sent.content.body.clone());
+            let Some(client) = self.frames.clients.get_mut(&number) else { break };
             if !client.can_publish(handle, sections.len()) {
                 break;
             }
-            let (bare, at) = (Some(bare), (id, link.queue));
-            let sent = Sent { payload, bare, is_durable, is_routed: true, answer: None };
-            published.push((at, sent));
+            published.push((id, Sent { expected: None, ..sent }));
             self.n_messages = id;
             let state = Some(transactional(txn_id, None));
-            client.transfer(
-                &mut self.harness,
-                Transfer { state, ..Transfer::on(handle) },
-                &sections,
-            );
+            let transfer = Transfer { state, ..Transfer::on(handle) };
+            client.transfer(&mut self.harness, transfer, &sections);
         }
         published
     }
 
-    /// Accepts some deliveries in a transaction.
-    fn accept_in(&mut self, number: usize, txn_id: &[u8], settled: Settled) {
+    /// Accepts some deliveries in a transaction; they come again, as failed, if it is rolled back.
+    fn accept_in(&mut self, number: usize, txn_id: &[u8], commits: bool) {
         for _ in 0..self.harness.random.below(SETTLES_MAX) {
-            let Some(client) = self.clients.get_mut(&number) else { return };
+            let Some(client) = self.frames.clients.get_mut(&number) else { return };
             let Some(delivery_id) = self.harness.random.choose_key(&client.held) else { return };
-            let Some((handle, id)) = client.held.remove(&delivery_id) else { return };
-            if let Some(link) = client.links.get(&handle) {
-                self.harness.note(format!("client {number}: m{id} of {} in it", link.queue));
-                self.ledger.settle((id, link.queue), settled);
-            }
+            let Some((_, copy)) = client.held.remove(&delivery_id) else { return };
             let state = transactional(txn_id, Some(DeliveryOutcome::Accepted(Accepted {})));
             client.settle(&mut self.harness, (delivery_id, delivery_id), state, true);
+            self.harness.note(format!("client {number}: m{} of {} in it", copy.id, copy.queue));
+            self.settle_copy(copy, if commits { Outcome::Accepted } else { Outcome::Modified });
         }
     }
 
+    /// A client does several things in one transaction.
     pub(super) fn transact(&mut self) {
-        let is_wanted = |link: &super::FrameLink| {
-            link.is_publisher() && !link.is_settled && link.queue != NOWHERE
+        // No message of a transaction may be refused, or be without a queue.
+        let queues = self.queues().into_iter().filter(|queue| self.is_usable(queue));
+        let may_refuse = |queue: &str| self.ledger.ever(queue).any(Rules::may_refuse);
+        // A commit waits for no consumers.
+        let queues = queues.filter(|queue| !may_refuse(queue) && !self.is_late(queue));
+        let queues: Vec<&'static str> = queues.collect();
+        let is_wanted = |link: &FrameLink| {
+            link.is_publisher() && !link.link.no_ack && queues.contains(&link.link.queue)
         };
-        let Some((number, handle)) = self.some_link(is_wanted) else { return };
-        let Some(client) = self.clients.get_mut(&number) else { return };
+        let Some((number, handle)) = self.some_frame_link(is_wanted) else { return };
+        let Some(client) = self.frames.clients.get_mut(&number) else { return };
+        if client.is_shut_out() {
+            return;
+        }
         client.begin_transaction(&mut self.harness);
         self.take_in();
-        let Some(client) = self.clients.get_mut(&number) else { return };
-        let txn_id = client.coordination.txn_id.clone();
-        let Some(txn_id) = txn_id else {
+        let client = self.frames.clients.get(&number);
+        let Some(txn_id) = client.and_then(|client| client.coordination.txn_id.clone()) else {
             if !self.is_over() {
                 fail("no transaction is declared");
             }
@@ -131,22 +130,19 @@ impl Amqp10World {
         };
         let published = self.publish_in((number, handle), &txn_id);
         let commits = self.harness.random.percent(70);
-        let settled = if commits { Settled::Done } else { LOST };
-        self.accept_in(number, &txn_id, settled);
-        let ids: Vec<u64> = published.iter().map(|((id, _), _)| *id).collect();
+        self.accept_in(number, &txn_id, commits);
+        let ids: Vec<u64> = published.iter().map(|(id, _)| *id).collect();
         self.harness.note(format!("client {number}: transaction of {ids:?}, commits {commits}"));
-        for (at, sent) in published.into_iter().filter(|_| commits) {
-            self.ledger.publish(at, sent);
+        for (id, sent) in published.into_iter().filter(|_| commits) {
+            self.ledger.publish(id, sent);
         }
-        if let Some(client) = self.clients.get_mut(&number) {
+        if let Some(client) = self.frames.clients.get_mut(&number) {
             client.end_transaction(&mut self.harness, commits);
         }
         self.dry();
-        let client = self.clients.get(&number);
+        let client = self.frames.clients.get(&number);
         match client.and_then(|client| client.coordination.is_done) {
-            Some(true) if commits => {
-                ids.iter().for_each(|id| expect_ok(self.ledger.answer(*id, Answer::Accepted)));
-            }
+            Some(true) if commits => ids.into_iter().for_each(|id| self.take_answer(id, true)),
             Some(true) => {}
             Some(false) | None if self.is_over() => {}
             other => fail(format!("a transaction ends as {other:?}")),

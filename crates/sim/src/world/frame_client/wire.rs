@@ -1,6 +1,7 @@
 //! The broker's side of a connection of AMQP 1.0 as its task serves it: frames in, frames out, whatever the
 //! sizes of reads.
 
+use crate::client::poll_on;
 use crate::harness::{Harness, fail};
 use crate::node::open_session;
 use broker::Session;
@@ -8,7 +9,9 @@ use edge::{Step, TaskOutbox as _, WriteBatch};
 use front_amqp10::{ClientConnection, ClientOutbox, ConnectionSettings};
 use session::{Outbox, ReadInput, Settle};
 use std::io::IoSlice;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use stdx::Now;
 
 /// Slices of output that are taken at a time.
@@ -64,7 +67,7 @@ impl Wire {
                 Step::Open { .. } => {
                     let outbox: Arc<dyn Outbox> = Arc::<ClientOutbox>::clone(&self.outbox);
                     let node = harness.node.as_ref().expect("the node runs");
-                    self.session = open_session(&node.broker, outbox).ok();
+                    self.session = open_session(&node.broker, outbox, "{1,0}").ok();
                     self.front.opened(self.now, Ok(()));
                 }
                 Step::Again => {}
@@ -76,6 +79,13 @@ impl Wire {
 
     /// The client takes what it is sent, appended to `output`; links that found no room go on.
     pub(super) fn receive(&mut self, harness: &mut Harness, output: &mut Vec<u8>) {
+        if let Some(session) = &mut self.session {
+            let connection = Arc::clone(session.connection());
+            let mut kicked = pin!(connection.kicked());
+            if let Poll::Ready(interrupt) = poll_on(kicked.as_mut()) {
+                harness.block_on(session.obey(interrupt));
+            }
+        }
         // The front's own requests that follow from what it was told.
         self.work_off(harness);
         while self.outbox.try_take(&mut self.batch) {

@@ -1,16 +1,20 @@
 //! A client of AMQP 1.0: one session with its windows, links with credit, and deliveries, in frames.
 
+mod wire;
+
+use super::ledger::Copy;
+use super::peers::Link;
 use super::transactions::Coordination;
-use super::wire::Wire;
 use crate::harness::{Harness, fail};
 use amqp10::{
-    Attach, Begin, DeliveryOutcome, DeliveryState, Disposition, Flow, FrameType, Open,
-    Performative, ProtocolLayer, Role, SenderSettleMode, SerialNumber, Transfer, decode_frame,
-    put_frame,
+    Attach, Begin, DeliveryOutcome, DeliveryState, Detach, Disposition, Flow, FrameType, MapRef,
+    Open, Performative, ProtocolLayer, Role, SenderSettleMode, SerialNumber, SourceTerminus,
+    Transfer, ValueRef, decode_frame, put_frame, put_map,
 };
 use std::collections::BTreeMap;
 use stdx::Now;
 use testing::amqp10_client;
+use wire::Wire;
 
 /// The window of a client that is never short of it.
 const WIDE_WINDOW: u32 = 1 << 20;
@@ -34,43 +38,40 @@ pub(super) enum Heard {
     Delivered {
         handle: u32,
         delivery_id: u32,
-        is_settled: bool,
         sections: Vec<u8>,
     },
     Answered {
         delivery_id: u32,
         answer: Answer,
     },
-    /// A link, the session or the connection, with its error.
+    /// A link ends, with its error.
+    Detached {
+        handle: u32,
+        error: String,
+    },
+    /// The session or the connection, with its error.
     Ended(String),
-}
-
-/// The node at the other end of a link.
-pub(super) struct LinkTarget {
-    /// The queue; empty for an exchange.
-    pub(super) queue: &'static str,
-    pub(super) address: String,
-    /// The queue gives messages out from the moment that it may, before they are read from the disk. It takes
-    /// them back where credit shrinks, but for those that a drain waits for.
-    pub(super) is_quorum: bool,
 }
 
 /// A link, as its client sees it.
 #[expect(clippy::struct_excessive_bools, reason = "each is a property of its own")]
 pub(super) struct FrameLink {
-    /// The queue that is consumed or published to.
-    pub(super) queue: &'static str,
+    /// The consumer, or the queue that is published to.
+    pub(super) link: Link,
     pub(super) role: Role,
-    pub(super) is_settled: bool,
+    /// Its queue was deleted: the broker may end it.
+    pub(super) is_orphan: bool,
     /// Credit that is taken back is not used any more.
     is_exact: bool,
-    is_quorum: bool,
+    /// The queue gives messages out before they are read from the disk. It takes them back where credit
+    /// shrinks, but for those that a drain waits for.
+    is_early: bool,
     is_draining: bool,
-    /// The newest message that the link was the first to get.
-    pub(super) newest: u64,
     /// Deliveries so far, also those that were drained.
     count: u32,
     credit: u32,
+    /// Deliveries that the client has given credit for.
+    limit: u32,
     /// The first part of a delivery.
     arriving: Option<(u32, Vec<u8>)>,
 }
@@ -78,6 +79,12 @@ pub(super) struct FrameLink {
 impl FrameLink {
     pub(super) fn is_publisher(&self) -> bool {
         self.role == Role::Sender
+    }
+
+    /// Whether a consumer that has all its deliveries waits for more.
+    pub(super) const fn is_hungry(&self) -> bool {
+        let credit = self.limit.wrapping_sub(self.count);
+        self.link.is_consumer && 0 < credit && credit <= self.credit
     }
 }
 
@@ -104,7 +111,7 @@ pub(super) struct FrameClient {
     /// By id of the delivery: handle and message that waits for its answer.
     pub(super) unanswered: BTreeMap<u32, (u32, u64)>,
     /// By id of the delivery: handle and message.
-    pub(super) held: BTreeMap<u32, (u32, u64)>,
+    pub(super) held: BTreeMap<u32, (u32, Copy)>,
     pub(super) coordination: Coordination,
 }
 
@@ -112,15 +119,6 @@ impl FrameClient {
     /// A client with a session, which may be short of windows.
     pub(super) fn connect(harness: &mut Harness, now: Now) -> Self {
         let window = harness.random.perhaps(40, NARROW_WINDOWS).unwrap_or(WIDE_WINDOW);
-        Self::connect_with(harness, now, window)
-    }
-
-    /// A client with a session that is never short of windows.
-    pub(super) fn connect_wide(harness: &mut Harness, now: Now) -> Self {
-        Self::connect_with(harness, now, WIDE_WINDOW)
-    }
-
-    fn connect_with(harness: &mut Harness, now: Now, window: u32) -> Self {
         let random = &mut harness.random;
         let frame_bytes = random.choose(FRAMES_BYTES).unwrap_or(512);
         let wire = Wire::new(now, random.choose(READS_BYTES).unwrap_or(1));
@@ -148,6 +146,11 @@ impl FrameClient {
         client
     }
 
+    /// Whether the broker takes nothing from the client now.
+    pub(super) const fn is_shut_out(&self) -> bool {
+        self.windows.remote == 0
+    }
+
     /// Whether the client waits for the end of a drain.
     pub(super) fn is_draining(&self) -> bool {
         self.links.values().any(|link| link.is_draining)
@@ -164,34 +167,41 @@ impl FrameClient {
         self.wire.send(harness, &bytes)
     }
 
-    /// Attaches a publisher, or a consumer, which has no credit yet; returns its handle.
+    /// Attaches a publisher, or a consumer, which has no credit yet; returns its handle. The queue gives
+    /// messages out before they are read from the disk if `is_early`.
     pub(super) fn attach(
         &mut self,
         harness: &mut Harness,
-        target: &LinkTarget,
+        (link, address): (Link, &str),
         role: Role,
-        is_settled: bool,
+        is_early: bool,
     ) -> u32 {
         let handle = self.take_handle();
         let snd_settle_mode =
-            if is_settled { SenderSettleMode::Settled } else { SenderSettleMode::Mixed };
+            if link.no_ack { SenderSettleMode::Settled } else { SenderSettleMode::Mixed };
+        let filter = first_offset();
         let attach = match role {
-            Role::Sender => amqp10_client::publisher(handle, &target.address),
-            Role::Receiver => amqp10_client::consumer(handle, &target.address),
+            Role::Sender => amqp10_client::publisher(handle, address),
+            Role::Receiver => {
+                let attach = amqp10_client::consumer(handle, address);
+                let filter = decoded(&filter).filter(|_| link.starts_first);
+                let source = attach.source.map(|source| SourceTerminus { filter, ..source });
+                Attach { source, ..attach }
+            }
         };
         let name = format!("link {handle}");
         let attach = Attach { name: &name, snd_settle_mode, ..attach };
         let link = FrameLink {
-            queue: target.queue,
+            link,
             // Deliveries that are on their way to a client without a window come, whatever it says meanwhile.
             is_exact: self.is_wide(),
-            is_quorum: target.is_quorum,
+            is_early,
             role,
-            is_settled,
+            is_orphan: false,
             is_draining: false,
-            newest: 0,
             count: 0,
             credit: 0,
+            limit: 0,
             arriving: None,
         };
         self.links.insert(handle, link);
@@ -203,7 +213,7 @@ impl FrameClient {
     pub(super) fn detach(&mut self, harness: &mut Harness, handle: u32) {
         self.links.remove(&handle);
         self.unanswered.retain(|_, (of, _)| *of != handle);
-        let detach = amqp10::Detach { handle, closed: true, error: None };
+        let detach = Detach { handle, closed: true, error: None };
         self.say(harness, &Performative::Detach(detach));
     }
 
@@ -216,8 +226,9 @@ impl FrameClient {
     ) {
         let window = self.window_flow();
         let Some(link) = self.links.get_mut(&handle) else { return };
-        let is_exact = link.is_exact && !(link.is_quorum && link.is_draining);
+        let is_exact = link.is_exact && !(link.is_early && link.is_draining);
         link.credit = if is_exact { credit } else { link.credit.max(credit) };
+        link.limit = link.count.wrapping_add(credit);
         link.is_draining = drain;
         let flow = Flow {
             handle: Some(handle),
@@ -369,7 +380,9 @@ impl FrameClient {
             Performative::Flow(flow) => self.take_flow(flow),
             Performative::Transfer(transfer) => heard.extend(self.arrive(transfer, payload)),
             Performative::Disposition(told) => self.take_disposition(told, heard),
-            Performative::Detach(it) if it.error.is_some() => heard.push(ended("link", &it.error)),
+            Performative::Detach(Detach { handle, error: error @ Some(_), .. }) => {
+                heard.push(Heard::Detached { handle: *handle, error: format!("{error:?}") });
+            }
             Performative::Detach(_) => {}
             Performative::End(it) => heard.push(ended("session", &it.error)),
             Performative::Close(it) => heard.push(ended("connection", &it.error)),
@@ -388,7 +401,7 @@ impl FrameClient {
         }
         // Credit that a drain has counted as used: an earlier one, perhaps.
         let n_drained = count.since(SerialNumber::new(link.count));
-        if n_drained > link.credit && link.is_exact && !link.is_quorum {
+        if n_drained > link.credit && link.is_exact && !link.is_early {
             fail(format!("{n_drained} are drained, of {}", link.credit));
         }
         (link.count, link.credit) = (count.bits(), link.credit.saturating_sub(n_drained));
@@ -418,8 +431,7 @@ impl FrameClient {
             fail(format!("delivery {delivery_id} comes without credit"));
         }
         (link.credit, link.count) = (link.credit - 1, link.count.wrapping_add(1));
-        let is_settled = link.is_settled;
-        Some(Heard::Delivered { handle: transfer.handle, delivery_id, is_settled, sections })
+        Some(Heard::Delivered { handle: transfer.handle, delivery_id, sections })
     }
 
     fn take_disposition(&mut self, told: &Disposition<'_>, heard: &mut Vec<Heard>) {
@@ -445,4 +457,24 @@ impl FrameClient {
     pub(super) fn end(self, harness: &mut Harness) -> bool {
         self.wire.end(harness)
     }
+}
+
+/// The filters of a link that begins with a stream's first message.
+fn first_offset() -> Vec<u8> {
+    const NAME: ValueRef<'_> = ValueRef::Symbol("rabbitmq:stream-offset-spec");
+    let (mut spec, mut filter) = (vec![0], Vec::new());
+    NAME.encode(&mut spec);
+    ValueRef::Str("first").encode(&mut spec);
+    if let Ok((spec, _)) = ValueRef::decode(&spec) {
+        put_map(&mut filter, |items| {
+            items.put(NAME);
+            items.put(spec);
+        });
+    }
+    filter
+}
+
+fn decoded(map: &[u8]) -> Option<MapRef<'_>> {
+    let Ok((ValueRef::Map(map), _)) = ValueRef::decode(map) else { return None };
+    Some(map)
 }

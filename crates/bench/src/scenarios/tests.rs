@@ -384,7 +384,7 @@ fn the_hot_path_has_its_nine_aims_and_the_limit_a_floor_for_each() {
     let goals: Vec<Goal> = rows.filter_map(|row| row.goal).collect();
     let (shares, goals): (Vec<Goal>, Vec<Goal>) =
         goals.into_iter().partition(|goal| matches!(goal, Goal::Share(_)));
-    assert_eq!((shares.len(), shares[0]), (12, Goal::Share(1.25)));
+    assert_eq!((shares.len(), shares[0]), (13, Goal::Share(1.25)));
     let rates = [6e6, 2.5e6, 0.7e6, 6e6, 5e6, 0.5e6, 1.5e6, 0.35e6].map(Goal::Value);
     assert_eq!(goals, rates.into_iter().chain([Goal::Syncs(1.15)]).collect::<Vec<_>>());
     let limit = plan("limit", 1.0);

@@ -193,6 +193,8 @@ impl Machine {
                 if outcome == Outcome::Unsent {
                     let n = u32::try_from(positions.len()).unwrap_or(u32::MAX);
                     self.consumers.change_link(consumer, |link| link.note_unsent(n));
+                    // The last one comes back first, so that all stand in their order.
+                    positions.reverse();
                 }
                 self.settle(&mut positions, outcome, effects);
             }

@@ -165,13 +165,13 @@ impl Backlog {
         None
     }
 
-    /// A held message that was not sent is ready again, or gone for the reason returned.
+    /// A held message that was not sent is the next one again, or gone for the reason returned.
     pub(super) fn put_back(&mut self, position: u64) -> Option<Reason> {
         if self.let_go(position) {
             return Some(Reason::Expired);
         }
         self.bytes.ready = self.bytes.ready.saturating_add(self.sizes.get(position).into());
-        self.ready.come_back(position);
+        self.ready.come_back_first(position);
         None
     }
 

@@ -207,7 +207,7 @@ pub enum Outcome {
     Returned(Return),
     /// The message is to be given to nobody any more; the value says whether its delivery counts as failed.
     Rejected(Return),
-    /// The message was not sent after all: it comes back as it was, and does not count on its link.
+    /// The message was not sent after all: it comes back as the next one, and does not count on its link.
     Unsent,
 }
 

@@ -83,6 +83,16 @@ impl Ready {
         }
     }
 
+    /// A message comes back as the next one: nobody has seen it.
+    pub(super) fn come_back_first(&mut self, position: u64) {
+        let was_away = self.returned.insert(position);
+        assert!(was_away, "a message is held or ready");
+        match self.order.front_mut() {
+            Some(first) if first.start == position + 1 => first.start = position,
+            Some(_) | None => self.order.push_front(PositionRange::one(position)),
+        }
+    }
+
     /// Takes the next message out; whether it came back before.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<(u64, bool)> {

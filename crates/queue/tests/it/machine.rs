@@ -103,6 +103,17 @@ fn returned_messages_come_first_in_the_order_they_came_back() {
 }
 
 #[test]
+fn unsent_messages_are_the_next_ones_in_their_order() {
+    let mut queue = Queue::new(Settings::default());
+    queue.put(5);
+    assert_eq!(queue.attach(1, 4), [0, 1, 2, 3]);
+    queue.apply(&Command::Cancel { consumer: 1 });
+    queue.settle(1, Outcome::Unsent, &[2, 3]);
+    queue.settle(1, Outcome::Unsent, &[1]);
+    assert_eq!(queue.attach(2, 0), [1, 2, 3, 4]);
+}
+
+#[test]
 fn a_message_is_taken() {
     let mut queue = Queue::new(Settings::default());
     queue.put(1);

@@ -159,7 +159,7 @@ impl World {
             asking: None,
             saying: None,
             failing: None,
-            ledger: Ledger::new(rules, BEGINS_MS),
+            ledger: Ledger::new(rules, BEGINS_MS, features.has_frames),
             streams,
             names: Names::default(),
             declared: BTreeSet::new(),

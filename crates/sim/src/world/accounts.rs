@@ -139,7 +139,10 @@ impl Ledger {
             };
             // In classic queues what came back is where it was.
             let fresh = alive.iter().filter(|seen| !rules.is_quorum || !seen.is_counted());
-            let ranks: Vec<_> = fresh.filter_map(|seen| rank(seen)).collect();
+            let mut ranks: Vec<_> = fresh.filter_map(|seen| rank(seen)).collect();
+            if rules.is_quorum && self.is_credit_taken_back {
+                ranks.sort_by_key(|(priority, _)| *priority);
+            }
             if let Some((a, b)) = ranks.iter().zip(ranks.iter().skip(1)).find(|(a, b)| a >= b) {
                 return Err(format!("m{} stands before m{} in {queue}", a.1, b.1));
             }

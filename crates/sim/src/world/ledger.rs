@@ -179,12 +179,18 @@ pub(super) struct Ledger {
     pub(super) now_ms: u64,
     /// How long publishes may wait for consumers.
     pub(super) timeout_ms: Option<u64>,
+    /// Clients take credit back: what a quorum queue has not sent stands first then, whatever its priority.
+    pub(super) is_credit_taken_back: bool,
 }
 
 impl Ledger {
-    pub(super) fn new(rules: BTreeMap<&'static str, Rules>, now_ms: u64) -> Self {
+    pub(super) fn new(
+        rules: BTreeMap<&'static str, Rules>,
+        now_ms: u64,
+        is_credit_taken_back: bool,
+    ) -> Self {
         let ever = rules.iter().map(|(queue, rules)| (*queue, vec![*rules])).collect();
-        Self { rules, ever, now_ms, ..Self::default() }
+        Self { rules, ever, now_ms, is_credit_taken_back, ..Self::default() }
     }
 
     /// The rules that a queue has now.

@@ -6,7 +6,7 @@ mod template;
 
 use anyhow::Context as _;
 use serde::Deserialize;
-use toml::{Table, Value};
+use serde_json::Value;
 
 use crate::conversion::Queues;
 use crate::plan::{Baseline, Case, Mean, Plan, RowPlan, Scale, Step, Variants, Work, names};
@@ -21,6 +21,9 @@ pub(crate) struct Settings {
     pub(crate) seconds: Option<f64>,
 }
 
+/// A scenario's file, or a part of it.
+type Table = serde_json::Map<String, Value>;
+
 /// A scenario to choose.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
@@ -28,10 +31,13 @@ pub(crate) struct Known {
     text: &'static str,
 }
 
-/// Scenarios with the texts of their files.
+/// Scenarios with the texts of their files, which the build has made JSON.
 macro_rules! known {
     ($($name:literal)*) => {
-        &[$(Known { name: $name, text: include_str!(concat!("../scenarios/", $name, ".toml")) }),*]
+        &[$(Known {
+            name: $name,
+            text: include_str!(concat!(env!("OUT_DIR"), "/", $name, ".json")),
+        }),*]
     };
 }
 
@@ -100,10 +106,10 @@ struct RowText {
 
 impl PlanText {
     fn read(text: &str, settings: Settings) -> anyhow::Result<Self> {
-        let mut table: Table = text.parse()?;
+        let mut table: Table = serde_json::from_str(text)?;
         if let Some(Value::String(name)) = table.remove("cases_of") {
             let shared = SHARED.iter().find(|known| known.name == name).context(name)?;
-            let shared: Table = shared.text.parse()?;
+            let shared: Table = serde_json::from_str(shared.text)?;
             let mut cases =
                 Scope::new(settings, &shared).expand(shared.get("cases").context("no cases")?)?;
             let own = table.entry("cases").or_insert(Value::Array(Vec::new()));
@@ -113,7 +119,7 @@ impl PlanText {
         }
         let scope = Scope::new(settings, &table);
         table.remove("let");
-        Ok(scope.expand(&Value::Table(table))?.try_into()?)
+        Ok(serde_json::from_value(scope.expand(&Value::Object(table))?)?)
     }
 
     fn plan(self, name: &'static str) -> Plan {

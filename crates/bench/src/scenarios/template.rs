@@ -14,9 +14,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
-use toml::{Table, Value};
+use serde_json::{Value, json};
 
-use super::{Settings, expression};
+use super::{Settings, Table, expression};
 use crate::plan::number;
 
 /// Variables, and the settings that expressions depend on.
@@ -29,7 +29,7 @@ pub(super) struct Scope {
 impl Scope {
     /// The variables of a file.
     pub(super) fn new(settings: Settings, file: &Table) -> Self {
-        let variables = file.get("let").and_then(Value::as_table).into_iter().flatten();
+        let variables = file.get("let").and_then(Value::as_object).into_iter().flatten();
         let variables = variables.map(|(name, value)| (name.clone(), value.clone())).collect();
         Self { settings, variables }
     }
@@ -46,16 +46,16 @@ impl Scope {
             let items = items.iter().map(|item| self.items(item));
             return Ok(Value::Array(items.collect::<anyhow::Result<Vec<_>>>()?.concat()));
         }
-        let Value::Table(table) = value else { return Ok(value.clone()) };
+        let Value::Object(table) = value else { return Ok(value.clone()) };
         let pairs = table.iter().map(|(key, value)| Ok((self.text(key)?, self.expand(value)?)));
         let pairs = pairs.collect::<anyhow::Result<Vec<_>>>()?.into_iter();
-        Ok(Value::Table(pairs.filter(|(_, value)| value.as_str() != Some("")).collect()))
+        Ok(Value::Object(pairs.filter(|(_, value)| value.as_str() != Some("")).collect()))
     }
 
     /// The items that an item of a list stands for.
     fn items(&self, item: &Value) -> anyhow::Result<Vec<Value>> {
         let mut item = item.clone();
-        let Some(table) = item.as_table_mut() else { return Ok(vec![self.expand(&item)?]) };
+        let Some(table) = item.as_object_mut() else { return Ok(vec![self.expand(&item)?]) };
         let [each, same, all] = ["each", "same", "all"].map(|key| table.remove(key));
         let mut scopes = vec![self.clone()];
         for axis in each.as_ref().and_then(Value::as_array).into_iter().flatten() {
@@ -107,7 +107,7 @@ impl Scope {
 
     fn shown(&self, expression: &str) -> anyhow::Result<String> {
         let value = self.value(expression)?;
-        let number = || float(&value).map(number).context("neither text nor number");
+        let number = || value.as_f64().map(number).context("neither text nor number");
         value.as_str().map_or_else(number, |text| Ok(text.to_owned()))
     }
 
@@ -122,18 +122,14 @@ impl Scope {
             reason = "a number that is whole stays the same"
         )]
         let whole = number as i64;
-        Ok(if whole as f64 == number { Value::Integer(whole) } else { Value::Float(number) })
+        Ok(if whole as f64 == number { json!(whole) } else { json!(number) })
     }
 
     /// A variable's value as a number.
     pub(super) fn variable(&self, name: &str) -> anyhow::Result<f64> {
         let value = self.variables.get(name).with_context(|| format!("no variable '{name}'"))?;
-        float(&self.expand(value)?).with_context(|| format!("'{name}' must be a number"))
+        self.expand(value)?.as_f64().with_context(|| format!("'{name}' must be a number"))
     }
-}
-
-fn float(value: &Value) -> Option<f64> {
-    value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64))
 }
 
 /// The values of a list, or the only value.
@@ -149,7 +145,7 @@ fn numbered(row: &[Value]) -> Vec<Vec<Value>> {
         None => vec![row.to_vec()],
         Some(range) => {
             let rest = row.get(1..).unwrap_or_default();
-            range.map(|n| [&[Value::Integer(n)], rest].concat()).collect()
+            range.map(|n| [&[json!(n)], rest].concat()).collect()
         }
     }
 }

@@ -117,8 +117,8 @@ pub struct Returns {
     is_counting: bool,
     /// Positions whose counts have changed since they were taken, if they are to be told.
     changed: Option<Vec<u64>>,
-    /// The counts of the message that was settled by being delivered last.
-    parted: Option<(u64, DeliveryCounts)>,
+    /// The counts of messages that are settled by being delivered, until they are.
+    parted: Vec<(u64, DeliveryCounts)>,
 }
 
 impl Returns {
@@ -183,18 +183,22 @@ impl Returns {
     /// Counts of a message that was just assigned, is held, or waits.
     #[must_use]
     pub fn of(&self, position: u64) -> DeliveryCounts {
-        match self.parted {
-            Some((parted, counts)) if parted == position => counts,
-            Some(_) | None => self.counted(position),
+        let parted = self.parted.iter().find(|(parted, _)| *parted == position);
+        parted.map_or_else(|| self.counted(position), |(_, counts)| *counts)
+    }
+
+    /// A message is settled by being delivered: its counts are known until [`Returns::forget_parted`].
+    pub(crate) fn part_with(&mut self, position: u64) {
+        let counts = self.counted(position);
+        if self.is_counting && counts != DeliveryCounts::default() {
+            self.parted.push((position, counts));
+            self.forget(position);
         }
     }
 
-    /// A message is settled by being delivered: its counts are known until the next one is.
-    pub(crate) fn part_with(&mut self, position: u64) {
-        if self.is_counting {
-            self.parted = Some((position, self.counted(position)));
-            self.forget(position);
-        }
+    /// The messages that were settled by being delivered have been.
+    pub(crate) fn forget_parted(&mut self) {
+        self.parted.clear();
     }
 
     pub(crate) fn forget(&mut self, position: u64) {
@@ -242,6 +246,17 @@ mod tests {
         let mut returns = Returns::default();
         returns.set_counting(true);
         returns
+    }
+
+    #[test]
+    fn all_that_are_assigned_together_keep_their_counts_until_they_are_delivered() {
+        let mut returns = counting();
+        let counts = [1, 2].map(|position| returns.note(position, Return::Failed));
+        [1, 2, 3].into_iter().for_each(|position| returns.part_with(position));
+        assert_eq!([1, 2].map(|position| returns.of(position)), counts);
+        assert_eq!(returns.of(3), DeliveryCounts::default());
+        returns.forget_parted();
+        assert_eq!([1, 2].map(|position| returns.of(position)), [DeliveryCounts::default(); 2]);
     }
 
     proptest! {

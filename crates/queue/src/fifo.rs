@@ -283,7 +283,8 @@ impl Fifo {
     }
 }
 
-/// Forgets the failed deliveries of a message that is gone by its delivery.
+/// Forgets the failed deliveries of a message that is gone by its delivery. All that were assigned before
+/// have been delivered.
 pub fn forget_failed(fifo: &mut Fifo, position: u64) {
-    fifo.messages.failed.forget(position);
+    crate::messages::forget_delivered(&mut fifo.messages, position);
 }

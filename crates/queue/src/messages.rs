@@ -301,6 +301,14 @@ impl Messages {
     }
 }
 
+/// Forgets the failed deliveries of a message that is gone by its delivery, as all are that were assigned so.
+pub(crate) fn forget_delivered(messages: &mut Messages, position: u64) {
+    messages.failed.forget(position);
+    if let Some(policy) = &mut messages.policy {
+        policy.returns_mut().forget_parted();
+    }
+}
+
 /// Deliveries of a message that failed: as many as the queue's policy counts, if it does.
 #[cold]
 #[must_use]

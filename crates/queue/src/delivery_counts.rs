@@ -189,8 +189,11 @@ impl Returns {
 
     /// A message is settled by being delivered: its counts are known until [`Returns::forget_parted`].
     pub(crate) fn part_with(&mut self, position: u64) {
+        if !self.is_counting {
+            return;
+        }
         let counts = self.counted(position);
-        if self.is_counting && counts != DeliveryCounts::default() {
+        if counts != DeliveryCounts::default() {
             self.parted.push((position, counts));
             self.forget(position);
         }

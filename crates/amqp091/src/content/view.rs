@@ -125,8 +125,7 @@ impl<'a> PropertiesRef<'a> {
     #[must_use]
     #[inline]
     pub fn trusted(raw: &'a [u8]) -> Self {
-        let flags = raw.first_chunk().copied().map_or(0, u16::from_be_bytes);
-        Self { raw, flags: flags.into() }
+        Self { raw, flags: flags_of(raw).into() }
     }
 
     /// Flags and values as they came in.
@@ -247,7 +246,7 @@ impl<'a> PropertiesRef<'a> {
     /// Appends these properties with other headers; all other values keep their bytes.
     /// `None` removes the headers.
     pub fn encode_with_headers(&self, headers: Option<TableRef<'_>>, out: &mut Vec<u8>) {
-        let flags = self.raw.first_chunk().copied().map_or(0, u16::from_be_bytes) & !HEADERS;
+        let flags = flags_of(self.raw) & !(HEADERS | OTHER_FORM);
         let flags = if headers.is_some() { flags | HEADERS } else { flags };
         out.extend_from_slice(&flags.to_be_bytes());
         let values = self.raw.get(2..).unwrap_or_default();
@@ -281,6 +280,12 @@ impl Default for PropertiesRef<'_> {
     fn default() -> Self {
         Self::EMPTY
     }
+}
+
+/// The flags at the front of properties; none where they are cut off.
+#[inline]
+fn flags_of(raw: &[u8]) -> u16 {
+    raw.first_chunk().copied().map_or(0, u16::from_be_bytes)
 }
 
 /// Skips the values of all properties in `flags`, which are those at the front of what is left.

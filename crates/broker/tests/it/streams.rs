@@ -170,6 +170,19 @@ fn permissions_are_asked_for_before_anything_is_said_of_a_stream() {
 }
 
 #[test]
+fn streams_of_a_deleted_vhost_do_not_exist() {
+    let broker = start(&Arc::new(MemoryDisk::default()));
+    let mut client = Client::connect(&broker);
+    client.ask(Op::Stream(StreamOp::Create { stream: "s".to_owned(), arguments: Vec::new() }));
+    block_on(broker.apply_definition(Command::DeleteVhost { vhost: "/".into() })).unwrap();
+    let metadata = StreamOp::Metadata { streams: ["s"].into_iter().collect() };
+    let told = "Event(\"Metadata { origin: MethodTag(7), streams: \
+                [(\\\"s\\\", Err(StreamDoesNotExist))], is_served: true }\")";
+    let answer = client.ask(Op::Stream(metadata));
+    assert!(answer.iter().any(|it| it == told), "{answer:?}");
+}
+
+#[test]
 fn super_streams_are_checked_before_anything_is_made() {
     let broker = start(&Arc::new(MemoryDisk::default()));
     let mut client = Client::connect(&broker);

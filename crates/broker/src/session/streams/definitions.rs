@@ -109,8 +109,7 @@ impl StreamRequests<'_> {
         let is_served = !connections.in_maintenance.load(Ordering::Relaxed);
         let mut states = Vec::new();
         for stream in streams.iter() {
-            let known = self.require_read_or_write(stream);
-            states.push((stream, known.and_then(|()| self.find_stream(stream)).map(drop)));
+            states.push((stream, self.check_metadata(stream)));
             if states.len() == SLICE {
                 self.tell(StreamEvent::MetadataPart { streams: &states, is_served });
                 states.clear();
@@ -118,6 +117,16 @@ impl StreamRequests<'_> {
             }
         }
         Ok(self.tell(StreamEvent::Metadata { origin, streams: &states, is_served }))
+    }
+
+    /// Whether a client may know of a stream that is there. The streams of a deleted virtual host are gone,
+    /// not refused: clients that hear so of a stream ask, and take a refusal for a stream that is there.
+    fn check_metadata(&self, stream: &str) -> Result<(), StreamRefusal> {
+        if self.client.access.own_vhost().is_none() {
+            return Err(StreamRefusal::StreamDoesNotExist);
+        }
+        self.require_read_or_write(stream)?;
+        self.find_stream(stream).map(drop)
     }
 
     pub(super) fn require_read_or_write(&self, stream: &str) -> Result<(), StreamRefusal> {

@@ -905,6 +905,8 @@ export const SCENARIOS = [
     await page.waitForFunction(() => /** @type {HTMLInputElement | null} */ (document.querySelector('dialog [name=name]'))?.value === 'half-filled');
     await page.click('dialog footer .primary');
     await page.waitForURL(/#\/queues\/shop\/half-filled$/);
+    // The page would ask for its queue once more, and print that it is gone.
+    await page.close();
     await node.ask('DELETE', '/queues/shop/half-filled');
   }],
   ['wide', { own: true, width: 1440 }, async (it) => {

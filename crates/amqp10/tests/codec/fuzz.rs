@@ -5,11 +5,14 @@ use proptest::prelude::*;
 use std::path::Path;
 
 use crate::generated::any_parts;
+use crate::values::any_value;
 
 #[path = "../../../../fuzz/checks/amqp10.rs"]
 mod checks;
 #[path = "../../../../fuzz/checks/inputs.rs"]
 mod inputs;
+#[path = "../../../../fuzz/checks/amqp10_oracle.rs"]
+mod oracle;
 
 use inputs::{any_input, corpus};
 
@@ -35,6 +38,8 @@ fn the_corpus_holds() {
     corpus("amqp10_frame").iter().for_each(|input| checks::frame(input));
     corpus("amqp10_value").iter().for_each(|input| checks::value(input));
     corpus("amqp10_sections").iter().for_each(|input| checks::sections(input));
+    corpus("amqp10_value").iter().for_each(|input| oracle::value(input));
+    corpus("amqp10_sections").iter().for_each(|input| oracle::sections(input));
 }
 
 /// Sessions of Qpid Proton, rhea and go-amqp as they were recorded: everything in them is known.
@@ -76,12 +81,22 @@ proptest! {
     #[test]
     fn changed_sections_hold(bytes in any_input(proptest::sample::select(corpus("amqp10_sections")))) {
         checks::sections(&bytes);
+        oracle::sections(&bytes);
+    }
+
+    #[test]
+    fn changed_values_hold(bytes in any_input(prop_oneof![
+        proptest::sample::select(corpus("amqp10_value")), any_value(),
+    ])) {
+        checks::value(&bytes);
+        oracle::value(&bytes);
     }
 
     #[test]
     fn random_frames_hold(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
         checks::frame(&bytes);
         checks::value(&bytes);
+        oracle::value(&bytes);
         checks::performative(&[&b"\x00\x53"[..], &bytes].concat());
     }
 }

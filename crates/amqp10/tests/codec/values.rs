@@ -266,7 +266,7 @@ fn properties_come_back() {
 }
 
 /// A value of any type, and of any nesting, as bytes.
-fn any_value() -> impl Strategy<Value = Vec<u8>> {
+pub(crate) fn any_value() -> impl Strategy<Value = Vec<u8>> {
     let leaf = prop_oneof![
         Just(encoded(ValueRef::Null)),
         any::<bool>().prop_map(|it| encoded(ValueRef::Bool(it))),

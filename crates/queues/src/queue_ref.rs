@@ -1,11 +1,11 @@
 //! A queue of any type. Each verb says what every type of queue must be able to do.
 
-use classic::{Consumer, Queue, Returning};
+use classic::{Consumer, Queue, Release, Returning};
 use confirm::{DurabilityToken, Publisher};
 use content::PagedQueue;
 use log::SegmentId;
 use meta::{ConfirmOn, QueueDef, QueueId, State};
-use queue::AckMode;
+use queue::{AckMode, Return};
 use queue_type::{
     AckTimeout, AfterDetach, Attach, AttachRefused, ChannelLimit, ConsumerView, DeleteConditions,
     Got, Holder, Owner, PendingConfirms, PickedMessage, Publishes, QueueRefused, QueueStat,
@@ -13,10 +13,32 @@ use queue_type::{
 };
 use quorum::{LogFigures, QuorumInspection, QuorumQueue, WaitingPublishers};
 use session::{ChannelId, CreditRequest, MessageChanges, Settle};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use stdx::{MonotonicMs, Now};
 use stream::Stream;
+
+/// Asks the queue, consumer or release of whatever type. Where a type has an answer of its own, the match is
+/// written out; there is never an arm for all others.
+macro_rules! each {
+    ($of:expr, $one:ident => $answer:expr) => {
+        match $of {
+            Self::Classic($one) => $answer,
+            Self::Quorum($one) => $answer,
+            Self::Stream($one) => $answer,
+        }
+    };
+}
+
+/// As `each!` for what only classic queues do, and an answer for the others.
+macro_rules! classic {
+    ($of:expr, $one:ident => $answer:expr, $other:expr) => {
+        match $of {
+            Self::Classic($one) => $answer,
+            Self::Quorum(_) | Self::Stream(_) => $other,
+        }
+    };
+}
 
 /// A queue of any type.
 #[derive(Clone, Debug)]
@@ -421,6 +443,75 @@ pub enum ReturningRef {
     },
     /// No guard is needed: a stream gets no messages back, and a quorum queue puts them first in line anyway.
     Nobody,
+}
+
+/// The consumers of one channel at one queue, whose messages come back together.
+#[derive(Debug)]
+pub enum ReleaseRef {
+    /// Consumers of a classic queue.
+    Classic(Release),
+    /// Consumers of a quorum queue.
+    Quorum(quorum::Release),
+    /// Consumers of a stream.
+    Stream(stream::Release),
+}
+
+impl ReleaseRef {
+    /// Collects consumers of one queue, with the positions that each keeps; `None` without consumers.
+    pub fn of<'l>(links: impl Iterator<Item = (&'l LinkRef, HashSet<u64>)>) -> Option<Self> {
+        let (mut classic, mut of_quorum, mut of_stream) = (Vec::new(), Vec::new(), Vec::new());
+        for (link, kept) in links {
+            match link {
+                LinkRef::Classic(consumer) => classic.push((consumer, kept)),
+                LinkRef::Quorum(consumer) => of_quorum.push((consumer, kept)),
+                LinkRef::Stream(consumer) => of_stream.push(Arc::clone(consumer)),
+            }
+        }
+        let classic = Release::of(classic.into_iter()).map(Self::Classic);
+        let classic =
+            classic.or_else(|| quorum::Release::of(of_quorum.into_iter()).map(Self::Quorum));
+        classic.or_else(|| stream::Release::of(of_stream).map(Self::Stream))
+    }
+
+    /// The number of consumers.
+    pub fn n_consumers(&self) -> usize {
+        each!(self, release => release.n_consumers())
+    }
+
+    /// Whether the queue's consumers hold more than `n` messages.
+    pub fn is_of_more_than(&self, n: usize) -> bool {
+        classic!(self, release => release.is_of_more_than(n), false)
+    }
+
+    /// Ends the deliveries of the last `n` consumers, and detaches those without unacked messages; `None`
+    /// when all consumers were retired.
+    pub fn retire(&mut self, n: usize) -> Option<AfterDetach> {
+        each!(self, release => release.retire(n))
+    }
+
+    /// Gives back up to `n` of the messages that the consumers do not keep; returns how many there were.
+    pub fn give_back(&mut self, n: usize, how: Return) -> usize {
+        classic!(self, release => release.give_back(n, how), 0)
+    }
+
+    /// Requeues everything that the consumers hold, except what each keeps; the consumers stay attached.
+    pub fn requeue_all(self) {
+        match self {
+            Self::Classic(release) => release.requeue_all(),
+            Self::Quorum(release) => release.requeue_all(),
+            Self::Stream(release) => release.settle_all(),
+        }
+    }
+
+    /// Detaches the consumers and gives back what they hold, before another consumer gets any of it.
+    /// COMPAT: to classic queues always as failed, whatever `how` says.
+    pub fn detach(self, how: Return) -> AfterDetach {
+        match self {
+            Self::Classic(release) => release.detach(),
+            Self::Quorum(release) => release.detach(how),
+            Self::Stream(release) => release.detach(),
+        }
+    }
 }
 
 /// A queue of any type that is asked for figures, and why its messages stay.

@@ -12,7 +12,7 @@ pub use published::{ByRoute, ExchangeCounts, Published, PublishedTo};
 use confirm::ConfirmQueue;
 use meta::{ConnectionId, QueueId, QueueKind};
 use queue_type::Counts;
-use session::{ChannelId, Error, ListedSession, ShortString};
+use session::{ChannelId, Error, ListedSession, ProtocolKind, ShortString};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -36,8 +36,8 @@ pub struct Identity {
     pub host: String,
     /// Local port.
     pub port: u16,
-    /// The protocol, for example `{0,9,1}`.
-    pub protocol: &'static str,
+    /// The protocol.
+    pub protocol: ProtocolKind,
     /// The client's way of logging in.
     pub login: Login,
     /// Limits agreed on with the client.
@@ -106,7 +106,7 @@ pub struct PeerCertificate {
 impl Identity {
     /// Whether the client uses the stream protocol.
     pub fn is_of_streams(&self) -> bool {
-        self.protocol == "stream"
+        !self.protocol.row().has_channels
     }
 
     /// Whether the client is of the same container and virtual host as another one.
@@ -117,7 +117,7 @@ impl Identity {
     /// Whether windows of the client's own protocol hold its publishers back during an alarm, so that it is
     /// read on.
     pub fn has_windows(&self) -> bool {
-        self.protocol == "{1,0}"
+        self.protocol.row().has_windows
     }
 }
 
@@ -288,7 +288,7 @@ impl ProtocolTotals {
 struct Ended {
     /// Publishes by virtual host.
     by_vhost: BTreeMap<String, (PublishTotals, Published)>,
-    by_protocol: BTreeMap<&'static str, ProtocolTotals>,
+    by_protocol: BTreeMap<ProtocolKind, ProtocolTotals>,
 }
 
 impl ChannelCounters {
@@ -464,7 +464,7 @@ impl Default for DiskTurns {
 #[derive(Debug, Default)]
 pub struct Connections {
     by_id: Mutex<BTreeMap<ConnectionId, Arc<Connection>>>,
-    n_by_protocol: Mutex<BTreeMap<&'static str, usize>>,
+    n_by_protocol: Mutex<BTreeMap<ProtocolKind, usize>>,
     last_id: AtomicU64,
     n_channels_opened: AtomicU64,
     /// Whether the node is in maintenance: no client is to use it until an operator says so.
@@ -552,9 +552,9 @@ impl Connections {
         totals
     }
 
-    /// Counts of what clients have done since the node started, by protocol as [`Identity`] names it.
+    /// Counts of what clients have done since the node started, by protocol.
     #[must_use]
-    pub fn by_protocol(&self) -> BTreeMap<&'static str, ProtocolTotals> {
+    pub fn by_protocol(&self) -> BTreeMap<ProtocolKind, ProtocolTotals> {
         let list = self.list();
         let ended = stdx::lock(&self.ended);
         let mut totals = ended.by_protocol.clone();
@@ -576,7 +576,7 @@ impl Connections {
             }
             add_bytes(&mut stdx::lock(&self.bytes_before), &gone);
             let mut n_by_protocol = stdx::lock(&self.n_by_protocol);
-            let n = n_by_protocol.get_mut(gone.identity.protocol);
+            let n = n_by_protocol.get_mut(&gone.identity.protocol);
             n.into_iter().for_each(|n| *n -= 1);
         }
     }
@@ -660,9 +660,9 @@ impl Connections {
         stdx::lock(&self.by_id).get(&id).cloned()
     }
 
-    /// The number of open connections of a protocol, as [`Identity`] names it.
-    pub fn n_of(&self, protocol: &str) -> usize {
-        stdx::lock(&self.n_by_protocol).get(protocol).copied().unwrap_or_default()
+    /// The number of open connections of a protocol.
+    pub fn n_of(&self, protocol: ProtocolKind) -> usize {
+        stdx::lock(&self.n_by_protocol).get(&protocol).copied().unwrap_or_default()
     }
 
     /// The number of open connections.

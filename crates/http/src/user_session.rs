@@ -11,8 +11,8 @@ use broker::{Identity, Login, Session};
 use message::OwnedMessage;
 use session::{
     ChannelId, Confirmation, Content, Control, Delivery, Error, Event, HeadPlace, LinkId,
-    MethodTag, Op, Outbox, Outcome, OwnedContent, Position, Publish, ReadInput, Request, Room,
-    Settle, Sink, Span, UnsettledSince,
+    MethodTag, Op, Outbox, Outcome, OwnedContent, Position, ProtocolKind, Publish, ReadInput,
+    Request, Room, Settle, Sink, Span, UnsettledSince,
 };
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -59,9 +59,6 @@ pub(crate) struct UserSession {
     inbox: Arc<Inbox>,
 }
 
-/// The protocol of a session, as lists of connections name it.
-pub(crate) const DIRECT: &str = "Direct 0-9-1";
-
 impl UserSession {
     pub(crate) async fn open(api: &Api, caller: &Caller, vhost: &str) -> Result<Self, Refusal> {
         if caller.is_local() {
@@ -73,7 +70,7 @@ impl UserSession {
             vhost: vhost.to_owned(),
             name: format!("HTTP API for {}", caller.peer.address.ip()),
             peer_host: caller.peer.address.ip().to_string(),
-            protocol: DIRECT,
+            protocol: ProtocolKind::Direct,
             login: Login { mechanism: "PLAIN", ..Login::default() },
             connected_at_ms: api.now().unix_ms.get(),
             ..Identity::default()

@@ -6,13 +6,10 @@ use broker::{Alarm, Connection, ProtocolTotals, PublishTotals, QueueTotals};
 use meta::QueueKind;
 use mgmt::{Management, memory_used_bytes};
 use queue_type::{Counts, QueueStat};
-use session::StreamCounts;
+use session::{ProtocolKind, StreamCounts};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::blob::BlobStats;
-
-/// The name of AMQP 1.0 in connections' listings.
-const AMQP10: &str = "{1,0}";
 
 /// Everything that is told of the node as a whole.
 #[derive(Debug, Default)]
@@ -39,10 +36,8 @@ pub(crate) struct Clients {
     pub(crate) n_channels: u64,
     pub(crate) n_channels_opened: u64,
     pub(crate) published: PublishTotals,
-    /// Clients of AMQP 0-9-1 and whoever publishes and fetches by the HTTP API, and those of AMQP 1.0.
-    pub(crate) protocols: [OfProtocol; 2],
-    /// Connections of the stream protocol.
-    pub(crate) n_stream_connections: u64,
+    /// The clients of each of [`ProtocolKind::COUNTED`].
+    pub(crate) protocols: [OfProtocol; ProtocolKind::COUNTED.len()],
     pub(crate) logins: BTreeMap<&'static str, Attempts>,
     pub(crate) held_bytes: u64,
     pub(crate) channels: Channels,
@@ -162,40 +157,34 @@ impl Clients {
         let connections = &source.management.broker.connections;
         let list = connections.list();
         let (n_connections_opened, n_channels_opened) = connections.n_opened();
-        let mut protocols = <[OfProtocol; 2]>::default();
-        let [amqp091, amqp10] = &mut protocols;
+        let mut protocols = <[OfProtocol; ProtocolKind::COUNTED.len()]>::default();
+        let mut published = PublishTotals::default();
         for (protocol, totals) in connections.by_protocol() {
-            let of_protocol = if protocol == AMQP10 { &mut *amqp10 } else { &mut *amqp091 };
-            of_protocol.totals.add(&totals);
+            published.add(&totals.published);
+            let of_protocol = protocols.get_mut(protocol.counted_at());
+            of_protocol.into_iter().for_each(|it| it.totals.add(&totals));
         }
         let [properties, sections] = source.management.client_totals.conversions.counts();
         let of_streams = source.management.broker.figures().converted_by_streams();
+        let [amqp091, amqp10, ..] = &mut protocols;
         [amqp091.n_converted, amqp10.n_converted] = of_streams;
         amqp091.n_converted += properties;
         amqp10.n_converted += sections;
-        let mut published = amqp091.totals.published;
-        published.add(&amqp10.totals.published);
         let (mut channels, mut bytes) = (Channels::default(), [0, 0]);
-        let mut n_stream_connections = 0;
         for one in &list {
             let n_consumers_before = channels.n_consumers;
             channels.add(one);
-            let of_protocol = match &one.identity {
-                identity if identity.is_of_streams() => {
-                    n_stream_connections += 1;
-                    continue;
-                }
-                identity if identity.protocol == AMQP10 => {
-                    amqp10.n_links += u64::from(one.n_publisher_links.load(Ordering::Relaxed));
-                    amqp10.n_links += channels.n_consumers - n_consumers_before;
-                    &mut *amqp10
-                }
-                _ => &mut *amqp091,
-            };
+            let protocol = one.identity.protocol;
+            let Some(of_protocol) = protocols.get_mut(protocol.counted_at()) else { continue };
+            let n_consumers = channels.n_consumers - n_consumers_before;
             of_protocol.n_connections += 1;
             of_protocol.n_channels += one.n_channels() as u64;
             of_protocol.n_publishers += u64::from(one.has_published());
-            of_protocol.n_consumers += channels.n_consumers - n_consumers_before;
+            of_protocol.n_consumers += n_consumers;
+            if protocol == ProtocolKind::Amqp10 {
+                let n_publisher_links = one.n_publisher_links.load(Ordering::Relaxed);
+                of_protocol.n_links += u64::from(n_publisher_links) + n_consumers;
+            }
         }
         for of_vhost in connections.traffic().into_values() {
             bytes.iter_mut().zip(of_vhost).for_each(|(sum, n)| *sum += n);
@@ -207,7 +196,6 @@ impl Clients {
             n_channels_opened,
             published,
             protocols,
-            n_stream_connections,
             logins: source.throttle.attempts(),
             held_bytes: list.iter().map(|one| one.held_bytes()).sum(),
             channels,

@@ -14,6 +14,7 @@ use queue::Reason;
 use queue::machine::DeadLetters;
 use queue_type::{Count, Counts, Deaths};
 use quorum::LogFigures;
+use session::ProtocolKind;
 use stdx::words;
 
 /// A figure of the node: its value may be unknown.
@@ -22,9 +23,9 @@ type Of = fn(&Snapshot) -> Option<u64>;
 /// Row of the node's figures: name, type, value, meaning.
 pub(crate) type Row = (&'static str, Kind, Of, &'static str);
 
-/// Row of figures that have a value for each of [`PROTOCOLS`].
+/// Row of figures that have a value for each of [`ProtocolKind::COUNTED`].
 pub(crate) type ProtocolRow =
-    (&'static str, Kind, fn(&Snapshot) -> [Option<u64>; PROTOCOLS.len()], &'static str);
+    (&'static str, Kind, fn(&Snapshot) -> [Option<u64>; N_PROTOCOLS], &'static str);
 
 /// Row of logins' figures: name, type, value, meaning.
 pub(crate) type LoginRow = (&'static str, Kind, fn(&Attempts) -> u64, &'static str);
@@ -193,8 +194,7 @@ const DELIVERED: &str = "global_messages_delivered_total";
 /// The meaning of [`STREAM_ERRORS`].
 pub(crate) const STREAM_ERROR: &str = "Errors sent to stream clients";
 
-/// The protocols, in the order of [`ProtocolRow`].
-const PROTOCOLS: [&str; 3] = ["amqp091", "amqp10", "stream"];
+const N_PROTOCOLS: usize = ProtocolKind::COUNTED.len();
 
 /// Messages that clients published, and who is connected, by protocol. COMPAT: of the stream protocol
 /// RabbitMQ counts neither what was routed nor what was not.
@@ -209,7 +209,7 @@ pub(crate) const BY_PROTOCOL: &[ProtocolRow] = rows! {
     Gauge global_consumers |it| each(it, |of| of.n_consumers, Some(it.queues.all.streams.n_subscriptions)) => "Consumers connected";
     Gauge leveret_channels |it| each(it, |of| of.n_channels, None) => "Channels or sessions currently open";
     Counter leveret_messages_converted_total |it| each(it, |of| of.n_converted, None) => "Messages that were converted to this protocol: from queues for consumers, into streams and out of them";
-    Gauge leveret_connections |it| each(it, |of| of.n_connections, Some(it.clients.n_stream_connections)) => "Connections currently open";
+    Gauge leveret_connections |it| it.clients.protocols.each_ref().map(|of| Some(of.n_connections)) => "Connections currently open";
 };
 
 /// The values of a row that channels count, and that of the stream protocol.
@@ -217,9 +217,18 @@ fn each(
     snapshot: &Snapshot,
     of: fn(&OfProtocol) -> u64,
     of_streams: Option<u64>,
-) -> [Option<u64>; PROTOCOLS.len()] {
-    let [amqp091, amqp10] = &snapshot.clients.protocols;
-    [Some(of(amqp091)), Some(of(amqp10)), of_streams]
+) -> [Option<u64>; N_PROTOCOLS] {
+    let mut values =
+        ProtocolKind::COUNTED.iter().zip(&snapshot.clients.protocols).map(|(protocol, clients)| {
+            if protocol.row().has_channels { Some(of(clients)) } else { of_streams }
+        });
+    std::array::from_fn(|_| values.next().flatten())
+}
+
+/// The names of the protocols whose clients have channels, and these clients.
+fn of_channels(snapshot: &Snapshot) -> impl Iterator<Item = (&'static str, &OfProtocol)> {
+    let all = ProtocolKind::COUNTED.iter().map(|it| it.row()).zip(&snapshot.clients.protocols);
+    all.filter(|(row, _)| row.has_channels).map(|(row, clients)| (row.counted_as, clients))
 }
 
 /// Errors told to clients of the stream protocol, by response code.
@@ -307,8 +316,9 @@ pub(crate) fn node(writer: &mut Writer<'_>, snapshot: &Snapshot, is_wanted: impl
     queues_together(writer, snapshot, &is_wanted);
     for (name, kind, of, help) in BY_PROTOCOL {
         let mut metric = writer.begin(name, *kind, help);
-        for (protocol, value) in PROTOCOLS.iter().zip(of(snapshot)) {
-            value.into_iter().for_each(|value| metric.value(&[("protocol", protocol)], value));
+        for (protocol, value) in ProtocolKind::COUNTED.iter().zip(of(snapshot)) {
+            let label = ("protocol", protocol.row().counted_as);
+            value.into_iter().for_each(|value| metric.value(&[label], value));
         }
     }
     queue_types(writer, snapshot);
@@ -387,9 +397,9 @@ pub(crate) const LOGIN_FAMILY: &str = "auth_attempt_metrics";
 fn queue_types(writer: &mut Writer<'_>, snapshot: &Snapshot) {
     for (name, kind, of, help) in BY_QUEUE_TYPE {
         let mut metric = writer.begin(name, *kind, help);
-        for (protocol, of_protocol) in PROTOCOLS.iter().zip(&snapshot.clients.protocols) {
+        for (protocol, of_protocol) in of_channels(snapshot) {
             for queue_kind in QueueKind::ALL {
-                let labels = [("protocol", *protocol), ("queue_type", queue_kind.module())];
+                let labels = [("protocol", protocol), ("queue_type", queue_kind.module())];
                 let counts = of_protocol.totals.delivered.get(&queue_kind).copied();
                 metric.value(&labels, of(&counts.unwrap_or_default()));
             }
@@ -404,7 +414,7 @@ fn queue_types(writer: &mut Writer<'_>, snapshot: &Snapshot) {
 fn distributions(writer: &mut Writer<'_>, snapshot: &Snapshot) {
     let (name, help) = MESSAGE_SIZE;
     let mut metric = writer.begin(name, Histogram, help);
-    for (protocol, of_protocol) in PROTOCOLS.iter().zip(&snapshot.clients.protocols) {
+    for (protocol, of_protocol) in of_channels(snapshot) {
         let sizes = &of_protocol.totals.published.sizes;
         metric.histogram(("protocol", protocol), &MESSAGE_SIZES, 1.0, sizes);
     }

@@ -35,12 +35,12 @@ pub struct NodeInfo {
 }
 
 /// An address that the node listens on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerInfo {
     /// RabbitMQ's name of the protocol, for example `amqp`.
     pub protocol: &'static str,
     /// RabbitMQ's description of the protocol, for example `AMQP 0-9-1`.
-    pub purpose: &'static str,
+    pub purpose: String,
     /// Address and port.
     pub address: SocketAddr,
 }

@@ -3,7 +3,7 @@
 
 use broker::Container;
 use edge::{AuthFailure, Progress, TaskOutbox, Tick};
-use session::{Error, Negotiated, Request, Table};
+use session::{Error, Negotiated, ProtocolKind, Request, Table};
 use std::sync::Arc;
 use stdx::Now;
 
@@ -30,6 +30,14 @@ pub enum Protocol {
 }
 
 impl Protocol {
+    pub(crate) const fn kind(&self) -> ProtocolKind {
+        match self {
+            Self::Amqp091(_) => ProtocolKind::Amqp091,
+            Self::Amqp10(_) => ProtocolKind::Amqp10,
+            Self::Stream(_) => ProtocolKind::Stream,
+        }
+    }
+
     /// The time a client has to open a virtual host.
     pub(crate) fn handshake_timeout_ms(&self) -> u64 {
         each!(self, settings => settings.handshake_timeout_ms)
@@ -80,39 +88,11 @@ pub(crate) enum Front {
 }
 
 impl Front {
-    /// The protocol's name in the log.
-    pub(crate) const fn name(&self) -> &'static str {
+    pub(crate) const fn kind(&self) -> ProtocolKind {
         match self {
-            Self::Amqp091(_) => "AMQP",
-            Self::Amqp10(_) => "AMQP 1.0",
-            Self::Stream(_) => "stream",
-        }
-    }
-
-    /// The protocol's name in listings.
-    pub(crate) const fn listed_as(&self) -> &'static str {
-        match self {
-            Self::Amqp091(_) => "{0,9,1}",
-            Self::Amqp10(_) => "{1,0}",
-            Self::Stream(_) => "stream",
-        }
-    }
-
-    /// The protocol's name in events.
-    pub(crate) const fn told_as(&self) -> &'static str {
-        match self {
-            Self::Amqp091(_) => "{'AMQP',\"0-9-1\"}",
-            Self::Amqp10(_) => "{1,0}",
-            Self::Stream(_) => "{stream,\"1.0\"}",
-        }
-    }
-
-    /// The protocol's name where logins are counted.
-    pub(crate) const fn counted_as(&self) -> &'static str {
-        match self {
-            Self::Amqp091(_) => "amqp091",
-            Self::Amqp10(_) => "amqp10",
-            Self::Stream(_) => "stream",
+            Self::Amqp091(_) => ProtocolKind::Amqp091,
+            Self::Amqp10(_) => ProtocolKind::Amqp10,
+            Self::Stream(_) => ProtocolKind::Stream,
         }
     }
 

@@ -40,29 +40,17 @@ pub struct Service {
 
 impl Service {
     /// RabbitMQ's word for its listeners.
-    pub const fn listener_name(&self) -> &'static str {
-        match (&self.protocol, &self.tls) {
-            (Protocol::Amqp091(_) | Protocol::Amqp10(_), None) => "amqp",
-            (Protocol::Amqp091(_) | Protocol::Amqp10(_), Some(_)) => "amqp/ssl",
-            (Protocol::Stream(_), None) => "stream",
-            (Protocol::Stream(_), Some(_)) => "stream/ssl",
-        }
+    pub fn listener_name(&self) -> &'static str {
+        let [plain, tls] = self.protocol.kind().row().listeners;
+        if self.tls.is_some() { tls } else { plain }
     }
 
     /// RabbitMQ's description of its listeners.
-    pub const fn purpose(&self) -> &'static str {
-        match (&self.protocol, &self.tls) {
-            (Protocol::Amqp091(_), None) if self.other.is_some() => "AMQP 0-9-1 and AMQP 1.0",
-            (Protocol::Amqp091(_), Some(_)) if self.other.is_some() => {
-                "AMQP 0-9-1 and AMQP 1.0 over TLS"
-            }
-            (Protocol::Amqp091(_), None) => "AMQP 0-9-1",
-            (Protocol::Amqp091(_), Some(_)) => "AMQP 0-9-1 over TLS",
-            (Protocol::Amqp10(_), None) => "AMQP 1.0",
-            (Protocol::Amqp10(_), Some(_)) => "AMQP 1.0 over TLS",
-            (Protocol::Stream(_), None) => "stream",
-            (Protocol::Stream(_), Some(_)) => "stream over TLS",
-        }
+    pub fn purpose(&self) -> String {
+        let protocols = [Some(&self.protocol), self.other.as_ref()].into_iter().flatten();
+        let purposes: Vec<_> = protocols.map(|it| it.kind().row().purpose).collect();
+        let over = if self.tls.is_some() { " over TLS" } else { "" };
+        format!("{}{over}", purposes.join(" and "))
     }
 }
 

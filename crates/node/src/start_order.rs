@@ -3,6 +3,7 @@
 
 mod components;
 mod http;
+mod listeners;
 mod management;
 
 use std::io::Write as _;
@@ -15,17 +16,16 @@ use admission::{Admission, Descriptors};
 use anyhow::Context as _;
 use broker::{Broker, FILE_KINDS};
 use ctl::environment;
-use front_amqp091::{Mechanism, OutboxBudget, Settings};
 use log::DataDir;
 use mgmt::{ListenerInfo, Resources as _};
-use net::{Clock, ListenAddress, Listener, Protocol, Server, ServerSettings, Service, Timers};
+use net::{Clock, Listener, Protocol, Server, ServerSettings, Service, Timers};
 use segments::{RealDisk, ReservedDisk};
 use session::ClientTotals;
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
 use crate::cli::ServerArgs;
-use crate::config::{self, Advertised, Config, ConfigError};
+use crate::config::{self, Config, ConfigError};
 use crate::definitions;
 use crate::descriptors;
 use crate::logging::{self, Log};
@@ -41,9 +41,6 @@ const RESOURCE_TICK: Duration = Duration::from_millis(100);
 const TICK_EVERY: u32 = 10;
 /// Time that clients have to take the close of a stopping node.
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(3);
-/// The listener of the stream protocol where nothing is said of one. Nobody has asked for it: with the port
-/// in use, as by another node on this machine, the node starts without.
-const STREAM_ADDRESS: ListenAddress = ListenAddress::Every(5552);
 /// Interval at which the files of certificates are looked at.
 const CERTIFICATES_TICK: Duration = Duration::from_secs(5);
 /// Time that tasks have to end once the node stops.
@@ -137,7 +134,7 @@ async fn serve(
     signals::handle_others(Arc::clone(&log), Arc::clone(&manager))?;
     let descriptors = Arc::new(Descriptors::new(descriptors::raise_limit()));
     let client_totals = ClientTotals::default();
-    let (listeners, tls) = listen(config, &client_totals)?;
+    let (listeners, tls) = listeners::listen(config, &client_totals)?;
     let http = http::Listeners::bind(config, tls.as_ref())?;
     let (failed, mut failures) = mpsc::unbounded_channel();
     let monitor =
@@ -321,80 +318,6 @@ fn server(
         server.throttle().track_sources();
     }
     server
-}
-
-/// Binds all listeners of clients; returns also the certificates that TLS listeners share, if there are any.
-fn listen(
-    config: &Config,
-    client_totals: &ClientTotals,
-) -> anyhow::Result<(Vec<Listener>, Option<Arc<tls::Context>>)> {
-    let listeners = &config.listeners;
-    let of_stream = listeners.stream.as_deref().unwrap_or_default();
-    let conversions = Arc::clone(&client_totals.conversions);
-    let budget = Arc::new(OutboxBudget::counting(conversions));
-    let settings = Settings { budget, ..components::front_settings(config) };
-    let services = |tls| services(config, &settings, &client_totals.streams, tls);
-    let [amqp091, stream] = services(None);
-    let mut wanted = vec![(listeners.tcp.as_slice(), amqp091), (of_stream, stream.clone())];
-    let has_tls = !listeners.ssl.is_empty() || !listeners.stream_ssl.is_empty();
-    let has_tls = has_tls || http::shares_certificates(config);
-    let tls = has_tls.then(|| tls_context(&listeners.tls.shared)).transpose()?;
-    if let Some(tls) = &tls {
-        let [amqp091, stream] = services(Some(tls));
-        wanted.extend([(listeners.ssl.as_slice(), amqp091), (&listeners.stream_ssl, stream)]);
-    }
-    let bind = |address, service: &Service| {
-        Listener::bind(address, listeners.backlog, service.clone())
-            .with_context(|| format!("cannot listen on {address}"))
-    };
-    let all = wanted
-        .iter()
-        .flat_map(|(addresses, service)| addresses.iter().map(move |address| (*address, service)));
-    let mut bound: Vec<Listener> =
-        all.map(|(address, service)| bind(address, service)).collect::<Result<_, _>>()?;
-    if listeners.stream.is_none() {
-        match Listener::bind(STREAM_ADDRESS, listeners.backlog, stream) {
-            Ok(listener) => bound.push(listener),
-            Err(error) => tracing::warn!(
-                "stream protocol is off: cannot listen on {STREAM_ADDRESS}: {error}; \
-                 set `stream.listeners.tcp` to another address or `none`"
-            ),
-        }
-    }
-    Ok((bound, tls))
-}
-
-/// The services of AMQP and the stream protocol, with TLS or without.
-fn services(
-    config: &Config,
-    settings: &Settings,
-    stream_totals: &Arc<session::StreamTotals>,
-    tls: Option<&Arc<tls::Context>>,
-) -> [Service; 2] {
-    let mut amqp091 = settings.clone();
-    let mut advertised = config.streams.advertised.clone();
-    if tls.is_some() {
-        let Advertised { host, port } = config.streams.advertised_tls.clone();
-        advertised = Advertised { host: host.or(advertised.host), port };
-    } else if !config.listeners.proxy_protocol {
-        // COMPAT: without TLS no client has a certificate to log in with.
-        amqp091.mechanisms.retain(|mechanism| *mechanism != Mechanism::External);
-    }
-    let mut stream = components::stream_settings(config, &amqp091, &advertised);
-    stream.totals = Arc::clone(stream_totals);
-    let amqp10 = Protocol::Amqp10(Arc::new(components::amqp10_settings(config, &amqp091)));
-    let protocols = [
-        (Protocol::Amqp091(Arc::new(amqp091)), Some(amqp10)),
-        (Protocol::Stream(Arc::new(stream)), None),
-    ];
-    protocols.map(|(protocol, other)| Service { protocol, other, tls: tls.cloned() })
-}
-
-fn tls_context(options: &tls::Options) -> anyhow::Result<Arc<tls::Context>> {
-    options.unknown().iter().for_each(|what| tracing::warn!("{what}"));
-    let context = tls::Context::new(options.clone())?;
-    context.current().warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-    Ok(Arc::new(context))
 }
 
 /// Prints a line that the node is ready, and at the first start how to connect; returns the line.

@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn names_the_web_ui_and_the_command_that_opens_it() {
         let address = "0.0.0.0:15671".parse().unwrap();
-        let ui = ListenerInfo { protocol: "https", purpose: "", address };
+        let ui = ListenerInfo { protocol: "https", purpose: String::new(), address };
         let text = lines(&Config::standard(), None, Some(&ui), Path::new("/d"));
         let lines: Vec<&str> = text.lines().skip(1).take(2).collect();
         let url = "https://127.0.0.1:15671/";

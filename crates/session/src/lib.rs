@@ -11,6 +11,7 @@ mod link;
 mod listed;
 mod management;
 mod outbox;
+mod protocol;
 mod request;
 mod stream;
 mod stream_counts;
@@ -30,6 +31,7 @@ pub use outbox::{
     Confirmation, ConsumerCredit, DELIVERY_BYTES, Delivery, Outbox, PROPERTIES_BYTES_ALWAYS_TAKEN,
     RefusedBy, Room, Sink, UnsettledSince,
 };
+pub use protocol::{ProtocolKind, ProtocolRow};
 pub use request::{
     Attachment, Content, Control, CreditRequest, ExchangeBinding, ExchangeDeclaration, Flag,
     HeadPlace, LinkSource, MessageChanges, Modification, Op, Outcome, OwnedContent, Publish,

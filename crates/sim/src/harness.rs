@@ -3,12 +3,12 @@
 //! what must hold in it.
 
 use crate::client::Read;
-use crate::node::{Node, NodeOptions, PLAIN, SingleClient, block_on, open_session, set_policy};
+use crate::node::{Node, NodeOptions, SingleClient, block_on, open_session, set_policy};
 use crate::trace::Trace;
 use broker::{Clock, Departed, Departure, QueueRef, Session, Stop};
 use log::Durability;
 use meta::Command;
-use session::Outcome;
+use session::{Outcome, ProtocolKind};
 use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
@@ -145,7 +145,7 @@ impl Harness {
         let recorder = Recorder::new(client, &self.transcript, Space::Deliveries(limit));
         let broker = &self.node.as_ref().expect("the node runs").broker;
         let outbox = Arc::<Recorder>::clone(&recorder);
-        let session = expect_ok(open_session(broker, outbox, PLAIN));
+        let session = expect_ok(open_session(broker, outbox, ProtocolKind::Amqp091));
         Connected { client, recorder, session, limit }
     }
 

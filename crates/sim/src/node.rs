@@ -8,7 +8,7 @@ use broker::{
 use log::{Durability, WalOptions};
 use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec, QueueVersion};
 use segments::Disk;
-use session::{Attachment, Op, Outbox, Table};
+use session::{Attachment, Op, Outbox, ProtocolKind, Table};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -215,13 +215,10 @@ pub(crate) fn some_durability(random: &mut Random) -> Durability {
     if random.percent(15) { Durability::Write } else { Durability::Sync }
 }
 
-/// AMQP 0-9-1, as a connection's identity names it.
-pub(crate) const PLAIN: &str = "{0,9,1}";
-
 pub(crate) fn open_session(
     broker: &Arc<Broker>,
     outbox: Arc<dyn Outbox>,
-    protocol: &'static str,
+    protocol: ProtocolKind,
 ) -> Result<Session, String> {
     let identity = Identity {
         user: "guest".to_owned(),
@@ -258,7 +255,8 @@ impl SingleClient {
     pub(crate) fn new(node: Node) -> Result<Self, String> {
         let transcript = Transcript::default();
         let recorder = Recorder::new(0, &transcript, Space::Deliveries(usize::MAX));
-        let session = open_session(&node.broker, Arc::<Recorder>::clone(&recorder), PLAIN)?;
+        let session =
+            open_session(&node.broker, Arc::<Recorder>::clone(&recorder), ProtocolKind::Amqp091)?;
         let mut client = Self { node, session, recorder, transcript };
         client.ask(Op::OpenChannel)?;
         Ok(client)

@@ -97,7 +97,7 @@ impl<'b> Events<'b> {
             .number("port", *port)
             .text("user", user)
             .text("vhost", vhost)
-            .text("protocol", identity.protocol)
+            .text("protocol", identity.protocol.row().listed_as)
             .text("auth_mechanism", identity.login.mechanism)
             .number("timeout", identity.negotiated.heartbeat_s)
             .number("frame_max", identity.negotiated.frame_max)

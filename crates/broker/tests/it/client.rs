@@ -219,7 +219,10 @@ impl Client {
 
     /// A client of AMQP 1.0.
     pub(crate) fn connect_with_links(broker: &Arc<Broker>) -> Self {
-        Self::connect_by(broker, Identity { protocol: "{1,0}", ..Identity::default() })
+        Self::connect_by(
+            broker,
+            Identity { protocol: session::ProtocolKind::Amqp10, ..Identity::default() },
+        )
     }
 
     fn connect_by(broker: &Arc<Broker>, identity: Identity) -> Self {

@@ -156,12 +156,12 @@ fn node_info(data_dir: &FilePath) -> NodeInfo {
         listeners: vec![
             ListenerInfo {
                 protocol: "amqp",
-                purpose: "AMQP 0-9-1",
+                purpose: "AMQP 0-9-1".to_owned(),
                 address: "127.0.0.1:5672".parse().unwrap(),
             },
             ListenerInfo {
                 protocol: "amqp",
-                purpose: "AMQP 0-9-1",
+                purpose: "AMQP 0-9-1".to_owned(),
                 address: "[::]:5672".parse().unwrap(),
             },
         ],
@@ -267,7 +267,6 @@ impl Node {
             name: format!("127.0.0.1:{port} -> 127.0.0.1:5672"),
             peer_host: "127.0.0.1".to_owned(),
             peer_port: port,
-            protocol: "{0,9,1}",
             ..Identity::default()
         };
         Session::open(Arc::clone(&self.management.broker), identity, Arc::new(NullOutbox)).unwrap()

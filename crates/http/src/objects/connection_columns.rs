@@ -6,12 +6,12 @@ use crate::columns::{Column, LIST, OR_NULL, columns, find, shown, some};
 use crate::list::Row;
 use crate::stats::Ranges;
 use crate::typed_table::typed_table;
-use crate::user_session::DIRECT;
 use api::ConnectionColumn;
 use broker::{Connection, Identity, PeerCertificate, TlsPeer};
 use meta::definitions::table_to_json;
 use mgmt::connection_pid;
 use serde_json::{Value, json};
+use session::ProtocolKind;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -50,8 +50,8 @@ const COLUMNS: &[Column<Read>] = columns! { ConnectionColumn:
     pid [] |it| some(connection_pid(it.node(), it.connection.id));
     port [LIST] |it| Some(json!(it.identity().port));
     // COMPAT: it is spelled otherwise for tools.
-    protocol [LIST] |it| match it.identity().protocol { "{0,9,1}" => some("AMQP 0-9-1"), "{1,0}" => some("AMQP 1-0"), other => some(other) },
-        tool |it| some(it.identity().protocol);
+    protocol [LIST] |it| some(it.identity().protocol.row().shown_as),
+        tool |it| some(it.identity().protocol.row().listed_as);
     recv_cnt [LIST] |it| some(it.connection.received.n_calls.load(Ordering::Relaxed));
     recv_oct [LIST] |it| some(it.connection.received.bytes.load(Ordering::Relaxed));
     recv_oct_details [LIST NOT_OF_TOOL] |it| it.details(false);
@@ -68,7 +68,7 @@ const COLUMNS: &[Column<Read>] = columns! { ConnectionColumn:
     state [LIST] |it| some(if it.connection.blocked.load(Ordering::Relaxed) { "blocked" } else { "running" });
     subscriptions [OR_NULL] |_| None, tool |it| some(it.typed?);
     timeout [LIST] |it| Some(json!(it.identity().negotiated.heartbeat_s));
-    r#type [LIST NOT_OF_TOOL] |it| some(if it.identity().protocol == DIRECT { "direct" } else { "network" });
+    r#type [LIST NOT_OF_TOOL] |it| some(if it.identity().protocol == ProtocolKind::Direct { "direct" } else { "network" });
     user [LIST] |it| Some(json!(it.identity().user));
     user_provided_name [LIST NOT_OF_TOOL] |it| given_name(it.identity());
     user_who_performed_action [LIST NOT_OF_TOOL] |it| Some(json!(it.identity().user));

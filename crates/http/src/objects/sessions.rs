@@ -6,12 +6,12 @@ use crate::call::{Call, Outcome};
 use crate::refusal::Refusal;
 use broker::Connection;
 use serde_json::{Map, Value, json};
-use session::{ListedLink, ListedSession};
+use session::{ListedLink, ListedSession, ProtocolKind};
 
 /// The sessions of a connection. COMPAT: connections of AMQP 0-9-1 have none.
 pub(crate) fn of_connection(call: &Call) -> Outcome {
     let row = found(call)?;
-    if row.connection.identity.protocol != "{1,0}" {
+    if row.connection.identity.protocol != ProtocolKind::Amqp10 {
         return Err(Refusal::bad_request("connection does not use AMQP 1.0"));
     }
     call.list(row.connection.sessions().iter().map(session).collect())

@@ -77,7 +77,7 @@ struct Closing<'a>(&'a Task);
 impl fmt::Display for Closing<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(task) = self;
-        write!(f, "closing {} connection ({}", task.front.name(), task.name)?;
+        write!(f, "closing {} connection ({}", task.front.kind().row().logged_as, task.name)?;
         if let Some(stats) = &task.client.stats {
             let identity = &stats.identity;
             write!(f, ", vhost: '{}', user: '{}'", identity.vhost, identity.user)?;

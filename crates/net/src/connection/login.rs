@@ -83,14 +83,14 @@ impl Task {
     pub(super) async fn authenticate(&mut self, login: Login) -> Result<(), Disconnect> {
         let result = self.check(&login).await?;
         self.server.strangers.throttle.count(Attempt {
-            protocol: self.front.counted_as(),
+            protocol: self.front.kind().row().counted_as,
             peer: self.name.client_ip(),
             user: login.user.as_bytes(),
             is_accepted: result.is_ok(),
         });
         let refused = result.as_ref().err().map(ToString::to_string);
         let connection = self.name.to_string();
-        let (events, protocol) = (self.server.broker.events(), self.front.told_as());
+        let (events, protocol) = (self.server.broker.events(), self.front.kind().row().told_as);
         events.login(&login.user, &connection, protocol, refused.as_deref());
         let result = match (result, &mut self.client.session) {
             (Ok(_), Some(session)) => session.renew_login().map_err(AuthFailure::Error),
@@ -216,7 +216,7 @@ impl Task {
             peer_port: peer.port(),
             host: local.ip().to_string(),
             port: local.port(),
-            protocol: self.front.listed_as(),
+            protocol: self.front.kind(),
             login: broker::Login {
                 container: self.front.container().map(Box::new),
                 mechanism: logged_in.mechanism,
@@ -238,9 +238,8 @@ fn check_limits(server: &Server, front: &Front) -> Result<(), Error> {
     let is_reached = |limit: u64, n: usize| u64::try_from(n).is_ok_and(|n| n >= limit);
     let of_node = server.settings.max_connections;
     let of_node = of_node.filter(|limit| is_reached(*limit, connections.len()));
-    let of_protocol = front
-        .max_connections()
-        .filter(|limit| is_reached(*limit, connections.n_of(front.listed_as())));
+    let of_protocol =
+        front.max_connections().filter(|limit| is_reached(*limit, connections.n_of(front.kind())));
     let Some(limit) = of_node.or(of_protocol) else { return Ok(()) };
     let text = format!("connection refused: node connection limit ({limit}) is reached");
     Err(Error::new(ErrorKind::LimitReached, text))

@@ -48,8 +48,8 @@ async fn the_header_chooses_the_protocol() {
     let mut peer = Peer::open(site.address, GUEST, "/");
     let protocols: Vec<_> =
         site.broker.connections.list().iter().map(|it| it.identity.protocol).collect();
-    assert!(protocols.contains(&"{1,0}"), "{protocols:?}");
-    assert_eq!(site.broker.connections.n_of("{1,0}"), 1);
+    assert!(protocols.contains(&session::ProtocolKind::Amqp10), "{protocols:?}");
+    assert_eq!(site.broker.connections.n_of(session::ProtocolKind::Amqp10), 1);
     peer.says(&Performative::Close(amqp10::Close { error: None }));
     assert_eq!(peer.hears(), "close");
     let mut refused = Peer::open(site.address, GUEST, "nowhere");
@@ -123,7 +123,8 @@ async fn clients_are_listed_and_counted_by_protocol() {
     // What is counted stays so when the client is gone.
     for is_open in [true, false] {
         let totals = connections.by_protocol();
-        let (new, old) = (&totals["{1,0}"], &totals["{0,9,1}"]);
+        let (new, old) =
+            (&totals[&session::ProtocolKind::Amqp10], &totals[&session::ProtocolKind::Amqp091]);
         let published = [new, old].map(|it| (it.published.n_published, it.published.n_answered));
         assert_eq!(published, [(3, 3), (0, 0)], "open: {is_open}");
         let of = |totals: &broker::ProtocolTotals, count| {

@@ -1,6 +1,6 @@
 //! From configuration to a broker: the data, what a first start creates, who may log in.
 
-use crate::config::{Advertised, Config, Durability, Otel, Validator};
+use crate::config::{Config, Durability, Otel, Validator};
 use crate::logging;
 use crate::logging::{Log, LogExchange};
 use crate::resources::ResourceMonitor;
@@ -12,7 +12,6 @@ use broker::{
     StorageOptions, StreamDurability, StreamOptions, UndoOptions,
 };
 use ctl::environment;
-use front_amqp091::{Mechanism, Settings};
 use log::{DataDir, NodeId, WalOptions};
 use meta::{Command, NodeLimits, PasswordHash, Pattern, VhostDefaults, VhostMetadata};
 use mgmt::{PasswordRule, Resources as _};
@@ -259,85 +258,4 @@ pub(crate) fn password_rule(config: &Config) -> anyhow::Result<PasswordRule> {
         Validator::MinLength => PasswordRule::MinLength(passwords.min_length),
         Validator::Pattern => PasswordRule::Matches(Pattern::new(&passwords.pattern)?),
     })
-}
-
-/// The mechanisms that clients are offered, whatever their protocol.
-fn mechanisms(config: &Config) -> Vec<Mechanism> {
-    let known = config.access.auth_mechanisms.iter().filter_map(|name| Mechanism::from_name(name));
-    let offered = |mechanism: &Mechanism| {
-        *mechanism != Mechanism::Anonymous || config.access.anonymous_user.is_some()
-    };
-    known.filter(offered).collect()
-}
-
-/// Settings of the stream protocol's front; connections share the memory of `others`.
-pub(crate) fn stream_settings(
-    config: &Config,
-    others: &Settings,
-    advertised: &Advertised,
-) -> front_stream::Settings {
-    let streams = &config.streams;
-    // COMPAT: the host as the node's name has it.
-    let host = || {
-        let node = environment::node_name(&environment::of_process);
-        node.split_once('@').map_or_else(|| node.clone(), |(_, host)| host.to_owned())
-    };
-    front_stream::Settings {
-        cluster_name: others.cluster_name.clone(),
-        mechanisms: others.mechanisms.clone(),
-        frame_max: streams.frame_max,
-        initial_frame_max: streams.initial_frame_max,
-        heartbeat_s: streams.heartbeat_s,
-        advertised_host: advertised.host.clone().unwrap_or_else(host),
-        advertised_port: advertised.port,
-        max_connections: streams.max_connections,
-        handshake_timeout_ms: others.handshake_timeout_ms,
-        budget: Arc::clone(&others.budget),
-        ..front_stream::Settings::default()
-    }
-}
-
-/// Settings of the AMQP 1.0 front, on the ports of AMQP 0-9-1.
-pub(crate) fn amqp10_settings(
-    config: &Config,
-    others: &Settings,
-) -> front_amqp10::ConnectionSettings {
-    let limits = &config.connection;
-    front_amqp10::ConnectionSettings {
-        node_name: others.cluster_name.clone(),
-        mechanisms: others.mechanisms.clone(),
-        capabilities: vec![
-            front_amqp10::LINK_PAIR,
-            front_amqp10::ANONYMOUS_RELAY,
-            front_amqp10::SHARED_SUBSCRIPTIONS,
-            front_amqp10::SOLE_CONNECTION,
-        ],
-        default_vhost: config.definitions.first_start.vhost.clone(),
-        permits_address_v1: config.limits.permits.get("amqp_address_v1") == Some(&true),
-        frame_bytes_max: if limits.frame_max == 0 { u32::MAX } else { limits.frame_max },
-        message_bytes_max: limits.max_message_size,
-        silence_ms_max: u32::from(limits.heartbeat_s) * 1_000,
-        sessions_max: limits.sessions_max,
-        links_per_session_max: limits.links_max,
-        handshake_timeout_ms: others.handshake_timeout_ms,
-        budget: Arc::clone(&others.budget),
-    }
-}
-
-/// Settings of the AMQP 0-9-1 front.
-pub(crate) fn front_settings(config: &Config) -> Settings {
-    let limits = &config.connection;
-    let settings = Settings::default();
-    Settings {
-        cluster_name: environment::node_name(&environment::of_process),
-        mechanisms: mechanisms(config),
-        channel_max: limits.channel_max,
-        frame_max: limits.frame_max,
-        initial_frame_max: limits.initial_frame_max,
-        heartbeat_s: limits.heartbeat_s,
-        message_bytes_max: limits.max_message_size,
-        immediate: limits.immediate,
-        handshake_timeout_ms: limits.handshake_timeout_ms.unwrap_or(u64::MAX),
-        ..settings
-    }
 }

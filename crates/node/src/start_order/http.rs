@@ -59,7 +59,7 @@ impl Listeners {
                 let tls = match planned.certificates {
                     Certificates::None => None,
                     Certificates::Shared => Some(shared.cloned().context("no certificates")?),
-                    Certificates::Own(options) => Some(super::tls_context(options)?),
+                    Certificates::Own(options) => Some(super::listeners::tls_context(options)?),
                 };
                 if let (Some(tls), Certificates::Own(_)) = (&tls, planned.certificates) {
                     bound.own_tls.push(Arc::clone(tls));
@@ -78,7 +78,7 @@ impl Listeners {
                 let [plain, encrypted] = kind.names;
                 let protocol = if tls.is_some() { encrypted } else { plain };
                 let address = socket.local_addr().ok()?;
-                Some(ListenerInfo { protocol, purpose: kind.purpose, address })
+                Some(ListenerInfo { protocol, purpose: kind.purpose.to_owned(), address })
             };
             listeners.iter().filter_map(info).collect::<Vec<_>>()
         };

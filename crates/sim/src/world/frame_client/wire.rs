@@ -7,7 +7,7 @@ use crate::node::open_session;
 use broker::Session;
 use edge::{Step, TaskOutbox as _, WriteBatch};
 use front_amqp10::{ClientConnection, ClientOutbox, ConnectionSettings};
-use session::{Outbox, ReadInput, Settle};
+use session::{Outbox, ProtocolKind, ReadInput, Settle};
 use std::io::IoSlice;
 use std::pin::pin;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl Wire {
                 Step::Open { .. } => {
                     let outbox: Arc<dyn Outbox> = Arc::<ClientOutbox>::clone(&self.outbox);
                     let node = harness.node.as_ref().expect("the node runs");
-                    self.session = open_session(&node.broker, outbox, "{1,0}").ok();
+                    self.session = open_session(&node.broker, outbox, ProtocolKind::Amqp10).ok();
                     self.front.opened(self.now, Ok(()));
                 }
                 Step::Again => {}

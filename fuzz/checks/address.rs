@@ -2,8 +2,7 @@
 //! which needs no fuzzer.
 
 use amqp10::{
-    LinkTarget, MapRef, SourceTerminus, Symbol, Symbols, TargetTerminus, TerminusDurability,
-    ValueRef, percent_decoded, put_percent_encoded,
+    LinkTarget, SourceTerminus, TargetTerminus, ValueRef, percent_decoded, put_percent_encoded,
 };
 use front_amqp10::{SourceAddress, TargetAddress};
 
@@ -44,11 +43,6 @@ fn source(address: &str) -> SourceTerminus<'_> {
 fn target(address: &str) -> LinkTarget<'_> {
     LinkTarget::Terminus(TargetTerminus {
         address: Some(ValueRef::Str(address)),
-        durable: TerminusDurability::None,
-        expiry_policy: Symbol("session-end"),
-        timeout: 0,
-        dynamic: false,
-        dynamic_node_properties: MapRef::EMPTY,
-        capabilities: Symbols::NONE,
+        ..TargetTerminus::default()
     })
 }

@@ -187,6 +187,13 @@ macro_rules! composites {
             }
         }
 
+        impl $(<$lt>)? Default for $name $(<$lt>)? {
+            /// The composite of which only the fields that must be there are to be filled in.
+            fn default() -> Self {
+                Self { $($field: crate::composite::composites!(@or_default $($default)?),)* }
+            }
+        }
+
         impl<$a> crate::field::FieldValue<$a> for $name $(<$lt>)? {
             fn read(
                 cursor: &mut crate::reader::ValueCursor<$a>,
@@ -210,6 +217,8 @@ macro_rules! composites {
     )*};
     (@default) => { None };
     (@default $default:expr) => { Some($default) };
+    (@or_default) => { Default::default() };
+    (@or_default $default:expr) => { $default };
 }
 
 /// Any of several composites, by their descriptors, as an enum.

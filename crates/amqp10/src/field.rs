@@ -153,7 +153,7 @@ impl<'a> FieldValue<'a> for DeliveryTag<'a> {
 }
 
 /// A word from a set that both peers know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Symbol<'a>(pub &'a str);
 
 impl<'a> FieldValue<'a> for Symbol<'a> {
@@ -220,6 +220,12 @@ impl<'a> Symbols<'a> {
     }
 }
 
+impl Default for Symbols<'_> {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
 impl PartialEq for Symbols<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())
@@ -255,7 +261,7 @@ fn symbol_of(value: ValueRef<'_>) -> Option<&str> {
 macro_rules! choices {
     ($($(#[$doc:meta])* $name:ident: $type:ty { $($(#[$of_value:meta])* $value:ident = $code:literal,)* })*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub enum $name { $($(#[$of_value])* $value,)* }
 
         impl<'a> FieldValue<'a> for $name {
@@ -281,6 +287,7 @@ choices! {
     /// The side of a link that its peer is.
     Role: bool {
         /// The side that sends messages.
+        #[default]
         Sender = false,
         /// The side that receives messages.
         Receiver = true,
@@ -288,6 +295,7 @@ choices! {
     /// The deliveries that the sender settles by sending them.
     SenderSettleMode: u8 {
         /// None.
+        #[default]
         Unsettled = 0,
         /// All.
         Settled = 1,
@@ -297,6 +305,7 @@ choices! {
     /// The moment when the receiver settles.
     ReceiverSettleMode: u8 {
         /// The receiver settles of itself.
+        #[default]
         First = 0,
         /// The receiver settles after the sender has.
         Second = 1,
@@ -304,6 +313,7 @@ choices! {
     /// The state of a terminus that outlives its link.
     TerminusDurability: u32 {
         /// None.
+        #[default]
         None = 0,
         /// Its existence and configuration.
         Configuration = 1,
@@ -313,6 +323,7 @@ choices! {
     /// The outcome of a login.
     SaslCode: u8 {
         /// The login succeeded.
+        #[default]
         Ok = 0,
         /// The credentials were refused.
         Auth = 1,

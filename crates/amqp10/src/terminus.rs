@@ -70,21 +70,3 @@ impl<'a> FieldValue<'a> for LinkTarget<'a> {
         self.encode(out);
     }
 }
-
-impl Default for SourceTerminus<'_> {
-    fn default() -> Self {
-        Self {
-            address: None,
-            durable: TerminusDurability::None,
-            expiry_policy: SESSION_END,
-            timeout: 0,
-            dynamic: false,
-            dynamic_node_properties: MapRef::EMPTY,
-            distribution_mode: None,
-            filter: None,
-            default_outcome: None,
-            outcomes: Symbols::NONE,
-            capabilities: Symbols::NONE,
-        }
-    }
-}

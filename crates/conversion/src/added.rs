@@ -2,7 +2,7 @@
 
 use crate::annotations::{CC, DEATHS, EXCHANGE, ROUTING_KEY, text};
 use crate::values::put_entry;
-use amqp10::{MapRef, ValueRef};
+use amqp10::MapRef;
 use amqp091::table::put_name;
 use amqp091::{PropertiesRef, TableRef};
 use message::{Body, BodyForm, MessageRef};
@@ -11,19 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Annotations that are the broker's own, which consumers do not change.
 const RESERVED: [&str; 5] = [EXCHANGE, ROUTING_KEY, CC, DEATHS, "x-death"];
 
-fn map_of(encoded: &[u8]) -> MapRef<'_> {
-    match ValueRef::decode(encoded) {
-        Ok((ValueRef::Map(map), _)) => map,
-        _ => MapRef::EMPTY,
-    }
-}
-
 /// Merges annotations into those that were kept before: a later value of a key replaces an earlier one. Those
 /// that are the broker's own are left out.
 #[must_use]
 pub fn merge_annotations(kept: &[u8], added: &[u8]) -> Vec<u8> {
     let mut merged = BTreeMap::new();
-    for (key, value) in map_of(kept).iter().chain(map_of(added).iter()) {
+    for (key, value) in MapRef::decode(kept).iter().chain(MapRef::decode(added).iter()) {
         if let Some(name) = text(key).filter(|name| !RESERVED.contains(name)) {
             merged.insert(name, value);
         }
@@ -46,7 +39,7 @@ pub fn annotate<'a>(
     out: &'a mut Vec<u8>,
 ) -> MessageRef<'a> {
     out.clear();
-    let added = map_of(added);
+    let added = MapRef::decode(added);
     let names: BTreeSet<&[u8]> =
         added.iter().filter_map(|(key, _)| Some(text(key)?.as_bytes())).collect();
     match message.form {

@@ -7,8 +7,7 @@ use crate::outgoing::OutgoingLink;
 use crate::requests::{AttachAsked, AttachedLink};
 use amqp10::{
     AmqpError, Attach, Condition, DeliveryState, Detach, Flow, MapRef, Performative,
-    ReceiverSettleMode, Role, SenderSettleMode, SerialNumber, SourceTerminus, Symbol, Symbols,
-    ValueRef,
+    ReceiverSettleMode, Role, SenderSettleMode, SerialNumber, Symbol, Symbols,
 };
 
 /// The outcomes that messages may have.
@@ -190,15 +189,9 @@ fn answering<'a>(asked: &Attach<'a>) -> Attach<'a> {
         role: if is_sender { Role::Sender } else { Role::Receiver },
         snd_settle_mode: asked.snd_settle_mode,
         rcv_settle_mode: asked.rcv_settle_mode,
-        source: None::<SourceTerminus<'a>>,
-        target: None,
-        unsettled: MapRef::EMPTY,
-        incomplete_unsettled: false,
         initial_delivery_count: is_sender.then(SerialNumber::default),
-        max_message_size: None,
-        offered_capabilities: Symbols::NONE,
-        desired_capabilities: Symbols::NONE,
         properties: asked.properties,
+        ..Attach::default()
     }
 }
 
@@ -207,10 +200,7 @@ pub(crate) fn error_of(fault: &ProtocolFault) -> AmqpError<'_> {
     AmqpError {
         condition: Symbol(fault.condition.as_str()),
         description: Some(&*fault.text).filter(|text| !text.is_empty()),
-        info: match ValueRef::decode(&fault.info) {
-            Ok((ValueRef::Map(info), _)) => info,
-            _ => MapRef::EMPTY,
-        },
+        info: MapRef::decode(&fault.info),
     }
 }
 

@@ -106,22 +106,15 @@ pub(crate) fn put_open(
             items.put_symbol(OPEN_FAILED, ValueRef::Bool(true));
         }
     });
-    let properties = match ValueRef::decode(&properties) {
-        Ok((ValueRef::Map(map), _)) => map,
-        _ => MapRef::EMPTY,
-    };
     let open = Open {
         container_id: cluster_name,
-        hostname: None,
         max_frame_size: settings.frame_bytes_max,
         channel_max,
         // Half of the silence that is borne, so that a client may be late.
         idle_time_out: Some(settings.silence_ms_max / 2).filter(|ms| *ms > 0),
-        outgoing_locales: Symbols::NONE,
-        incoming_locales: Symbols::NONE,
         offered_capabilities: Symbols::Listed(&settings.capabilities),
-        desired_capabilities: Symbols::NONE,
-        properties,
+        properties: MapRef::decode(&properties),
+        ..Open::default()
     };
     Performative::Open(Box::new(open)).encode_frame(0, out);
 }

@@ -122,10 +122,7 @@ pub(crate) fn put_refused(channel: u16, id: SerialNumber, by: RefusedBy<'_>, out
     let error = AmqpError {
         condition: Symbol(condition.as_str()),
         description: Some(&description),
-        info: match ValueRef::decode(&info) {
-            Ok((ValueRef::Map(map), _)) => map,
-            _ => MapRef::EMPTY,
-        },
+        info: MapRef::decode(&info),
     };
     put_rejected(channel, id, error, out);
 }

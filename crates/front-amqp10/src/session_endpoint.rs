@@ -24,7 +24,7 @@ use crate::transactions::SessionTransactions;
 use crate::unanswered::UnansweredPublishes;
 use crate::windows::SessionWindows;
 use amqp10::{
-    Attach, Begin, Condition, Detach, Flow, MapRef, Performative, SerialNumber, Transfer, ValueRef,
+    Attach, Begin, Condition, Detach, Flow, MapRef, Performative, SerialNumber, Transfer,
 };
 pub(crate) use coordinating::discharged;
 use listing::LinkNames;
@@ -490,10 +490,7 @@ fn management_call(
 fn activity(is_active: bool) -> MapRef<'static> {
     const ACTIVE: &[u8] = b"\xc1\x13\x02\xa3\x0frabbitmq:active\x41";
     const WAITING: &[u8] = b"\xc1\x13\x02\xa3\x0frabbitmq:active\x42";
-    match ValueRef::decode(if is_active { ACTIVE } else { WAITING }) {
-        Ok((ValueRef::Map(map), _)) => map,
-        _ => MapRef::EMPTY,
-    }
+    MapRef::decode(if is_active { ACTIVE } else { WAITING })
 }
 
 fn unattached(handle: u32) -> ProtocolFault {

@@ -157,10 +157,7 @@ pub(crate) fn source_of<'a>(
             NO_LOCAL.put(ValueRef::List(ListRef::EMPTY), items);
         }
     });
-    let filter = match ValueRef::decode(filters) {
-        Ok((ValueRef::Map(filter), _)) if !filter.is_empty() => Some(filter),
-        _ => None,
-    };
+    let filter = Some(MapRef::decode(filters)).filter(|filter| !filter.is_empty());
     let is_durable = kind.is_durable();
     SourceTerminus {
         address: topic.as_str().map(ValueRef::Str),

@@ -164,16 +164,14 @@ impl SessionWindows {
 
     /// The server's begin in answer to that of a client on `channel`.
     #[must_use]
-    pub const fn begin(&self, channel: u16, handle_max: u32) -> Begin<'static> {
+    pub fn begin(&self, channel: u16, handle_max: u32) -> Begin<'static> {
         Begin {
             remote_channel: Some(channel),
             next_outgoing_id: self.next_outgoing_id,
             incoming_window: self.incoming_window,
             outgoing_window: OUTGOING_WINDOW,
             handle_max,
-            offered_capabilities: amqp10::Symbols::NONE,
-            desired_capabilities: amqp10::Symbols::NONE,
-            properties: amqp10::MapRef::EMPTY,
+            ..Begin::default()
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use amqp10::{
     Attach, Begin, Coordinator, CoordinatorRequest, Declare, DeliveryOutcome, DeliveryState,
-    DeliveryTag, Discharge, LinkTarget, MapRef, Open, PassingState, Properties, ReceiverSettleMode,
-    Role, SaslInit, SaslPerformative, Section, SenderSettleMode, SerialNumber, SourceTerminus,
-    Symbol, Symbols, TargetTerminus, TerminusDurability, TransactionalState, Transfer, ValueRef,
+    DeliveryTag, Discharge, LinkTarget, Open, PassingState, Properties, Role, SaslInit,
+    SaslPerformative, Section, SerialNumber, SourceTerminus, Symbol, Symbols, TargetTerminus,
+    TransactionalState, Transfer, ValueRef,
 };
 
 /// The frame that begins a login.
@@ -17,52 +17,17 @@ pub fn init(mechanism: &str, response: &[u8]) -> Vec<u8> {
 }
 
 /// An open without limits of the client's own.
-pub const fn open() -> Open<'static> {
-    Open {
-        container_id: "client",
-        hostname: None,
-        max_frame_size: u32::MAX,
-        channel_max: u16::MAX,
-        idle_time_out: None,
-        outgoing_locales: Symbols::NONE,
-        incoming_locales: Symbols::NONE,
-        offered_capabilities: Symbols::NONE,
-        desired_capabilities: Symbols::NONE,
-        properties: MapRef::EMPTY,
-    }
+pub fn open() -> Open<'static> {
+    Open { container_id: "client", ..Open::default() }
 }
 
 /// A begin with windows of 1,000 transfers.
-pub const fn begin() -> Begin<'static> {
-    Begin {
-        remote_channel: None,
-        next_outgoing_id: SerialNumber::new(0),
-        incoming_window: 1000,
-        outgoing_window: 1000,
-        handle_max: u32::MAX,
-        offered_capabilities: Symbols::NONE,
-        desired_capabilities: Symbols::NONE,
-        properties: MapRef::EMPTY,
-    }
+pub fn begin() -> Begin<'static> {
+    Begin { incoming_window: 1000, outgoing_window: 1000, ..Begin::default() }
 }
 
-const fn attach(handle: u32, role: Role) -> Attach<'static> {
-    Attach {
-        name: "link",
-        handle,
-        role,
-        snd_settle_mode: SenderSettleMode::Mixed,
-        rcv_settle_mode: ReceiverSettleMode::First,
-        source: None,
-        target: None,
-        unsettled: MapRef::EMPTY,
-        incomplete_unsettled: false,
-        initial_delivery_count: None,
-        max_message_size: None,
-        offered_capabilities: Symbols::NONE,
-        desired_capabilities: Symbols::NONE,
-        properties: MapRef::EMPTY,
-    }
+fn attach(handle: u32, role: Role) -> Attach<'static> {
+    Attach { name: "link", handle, role, ..Attach::default() }
 }
 
 /// The attach of a link on which the client publishes to this address.
@@ -72,15 +37,8 @@ pub fn publisher(handle: u32, address: &str) -> Attach<'_> {
 
 /// The attach of a link on which the client publishes to an address, or to those that its messages name.
 pub fn publisher_to(handle: u32, address: Option<&str>) -> Attach<'_> {
-    let target = TargetTerminus {
-        address: address.map(ValueRef::Str),
-        durable: TerminusDurability::None,
-        expiry_policy: Symbol("session-end"),
-        timeout: 0,
-        dynamic: false,
-        dynamic_node_properties: MapRef::EMPTY,
-        capabilities: Symbols::NONE,
-    };
+    let target =
+        TargetTerminus { address: address.map(ValueRef::Str), ..TargetTerminus::default() };
     Attach {
         source: Some(SourceTerminus::default()),
         target: Some(LinkTarget::Terminus(target)),

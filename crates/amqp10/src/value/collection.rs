@@ -55,6 +55,12 @@ impl<'a> MapRef<'a> {
     /// The map without entries.
     pub const EMPTY: MapRef<'static> = MapRef(ListRef::EMPTY);
 
+    /// The map that encoded bytes begin with; without entries if they begin with anything else.
+    pub fn decode(encoded: &'a [u8]) -> Self {
+        let Ok((ValueRef::Map(map), _)) = ValueRef::decode(encoded) else { return MapRef::EMPTY };
+        map
+    }
+
     pub(crate) fn read(reader: &mut ValueCursor<'a>, width: Width) -> Result<Self, DecodeError> {
         let items = ListRef::read(reader, width)?;
         if items.n_items % 2 == 0 { Ok(Self(items)) } else { Err(DecodeError::Count) }

@@ -1,5 +1,5 @@
 use super::*;
-use amqp10::{MapRef, Symbol, Symbols, TargetTerminus, TerminusDurability};
+use amqp10::TargetTerminus;
 use proptest::prelude::*;
 
 fn source(address: &str) -> Result<SourceAddress<'_>, ProtocolFault> {
@@ -18,12 +18,7 @@ fn target(address: Option<&str>) -> Result<TargetAddress<'_>, ProtocolFault> {
 fn target_of(address: Option<&str>, version_1: bool) -> Result<TargetAddress<'_>, ProtocolFault> {
     let target = LinkTarget::Terminus(TargetTerminus {
         address: address.map(ValueRef::Str),
-        durable: TerminusDurability::None,
-        expiry_policy: Symbol("session-end"),
-        timeout: 0,
-        dynamic: false,
-        dynamic_node_properties: MapRef::EMPTY,
-        capabilities: Symbols::NONE,
+        ..TargetTerminus::default()
     });
     TargetAddress::of_target(&target, version_1)
 }

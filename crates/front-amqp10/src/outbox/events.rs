@@ -14,8 +14,7 @@ use crate::subscriptions::source_of;
 use crate::topics::TEMPORARY_TOPIC;
 use crate::transactions::{discharged_by, session_of};
 use amqp10::{
-    Condition, LinkTarget, MapRef, SourceTerminus, Symbol, Symbols, TargetTerminus,
-    TerminusDurability, ValueRef,
+    Condition, LinkTarget, MapRef, SourceTerminus, Symbol, Symbols, TargetTerminus, ValueRef,
 };
 use session::{
     ChannelId, Error, ErrorKind, Event, LinkEvent, LinkId, MethodTag, ShortString, Subscription,
@@ -155,12 +154,10 @@ impl LockedServer {
         };
         let target = LinkTarget::Terminus(TargetTerminus {
             address: Some(ValueRef::Str(&address)),
-            durable: TerminusDurability::None,
             expiry_policy: Symbol("link-detach"),
-            timeout: 0,
             dynamic: true,
-            dynamic_node_properties: MapRef::EMPTY,
             capabilities: Symbols::One(capability),
+            ..TargetTerminus::default()
         });
         let attached = AttachedLink { link, source: None, target: Some(target), filters: None };
         self.server.attached(key, Ok(attached), &mut self.follow_up);
@@ -180,10 +177,7 @@ impl LockedServer {
     }
 
     fn attached(&mut self, key: LinkHandle, link: LinkId, filters: Option<&[u8]>) {
-        let filters = filters.map(|filters| match ValueRef::decode(filters) {
-            Ok((ValueRef::Map(filters), _)) => filters,
-            _ => MapRef::EMPTY,
-        });
+        let filters = filters.map(MapRef::decode);
         let attached = AttachedLink { link, source: None, target: None, filters };
         self.server.attached(key, Ok(attached), &mut self.follow_up);
     }

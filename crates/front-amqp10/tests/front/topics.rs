@@ -2,8 +2,8 @@
 
 use crate::harness::{M, Talk, key, whole};
 use amqp10::{
-    Attach, Detach, LinkTarget, MapRef, Performative, Section, Symbols, TargetTerminus,
-    TerminusDurability, Transfer, ValueRef, put_message_annotations,
+    Attach, Detach, LinkTarget, Performative, Section, Symbols, TargetTerminus, Transfer, ValueRef,
+    put_message_annotations,
 };
 use front_amqp10::AttachedLink;
 use session::{ChannelId, Confirmation, LinkId};
@@ -118,13 +118,10 @@ fn a_topic_that_was_made_for_a_link_ends_with_it() {
     let mut talk = Talk::begun();
     talk.attaches = false;
     let target = TargetTerminus {
-        address: None,
-        durable: TerminusDurability::None,
         expiry_policy: amqp10::Symbol("link-detach"),
-        timeout: 0,
         dynamic: true,
-        dynamic_node_properties: MapRef::EMPTY,
         capabilities: Symbols::One("temporary-topic"),
+        ..TargetTerminus::default()
     };
     let asked = Some(LinkTarget::Terminus(target));
     talk.says(&Performative::Attach(Box::new(Attach { target: asked, ..publisher(0, "") })));

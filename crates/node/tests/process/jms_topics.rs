@@ -2,9 +2,9 @@
 
 use super::support::node::Node;
 use amqp10::{
-    Attach, Detach, Header, LinkTarget, MapRef, Open, Performative, Role, Section,
-    SenderSettleMode, SourceTerminus, Symbol, Symbols, TargetTerminus, TerminusDurability,
-    ValueRef, put_application_properties, put_described, put_map,
+    Attach, Detach, Header, LinkTarget, Open, Performative, Role, Section, SenderSettleMode,
+    SourceTerminus, Symbol, Symbols, TargetTerminus, TerminusDurability, ValueRef,
+    put_application_properties, put_described, put_map,
 };
 use testing::amqp10_client::{self, consumer, publisher};
 use testing::amqp10_peer::Peer;
@@ -61,12 +61,8 @@ fn publishes(node: &Node, numbers: &[u32]) {
     let mut peer = connect(node);
     let target = TargetTerminus {
         address: Some(ValueRef::Str("news")),
-        durable: TerminusDurability::None,
-        expiry_policy: Symbol("session-end"),
-        timeout: 0,
-        dynamic: false,
-        dynamic_node_properties: MapRef::EMPTY,
         capabilities: TOPIC,
+        ..TargetTerminus::default()
     };
     let target = Some(LinkTarget::Terminus(target));
     peer.says(&Performative::Attach(Box::new(Attach { target, ..publisher(0, "") })));

@@ -3,7 +3,7 @@
 
 use amqp10::{
     Attach, Begin, FrameType, MapRef, Open, PROTOCOL_HEADER_BYTES, Performative, ProtocolLayer,
-    Role, SaslCode, SaslInit, SaslPerformative, SerialNumber, Symbol, Symbols, decode_frame,
+    Role, SaslCode, SaslInit, SaslPerformative, SerialNumber, Symbol, decode_frame,
 };
 use anyhow::{Context as _, bail, ensure};
 
@@ -84,23 +84,14 @@ impl Client {
             hostname: Some(&format!("vhost:{}", uri.vhost)),
             max_frame_size: self.frame_max,
             channel_max: 0,
-            idle_time_out: None,
-            outgoing_locales: Symbols::NONE,
-            incoming_locales: Symbols::NONE,
-            offered_capabilities: Symbols::NONE,
-            desired_capabilities: Symbols::NONE,
-            properties: MapRef::EMPTY,
+            ..Open::default()
         };
         Performative::Open(Box::new(open)).encode_frame(0, &mut out);
         let begin = Begin {
-            remote_channel: None,
-            next_outgoing_id: SerialNumber::default(),
             incoming_window: INCOMING_WINDOW,
             outgoing_window: u32::MAX,
             handle_max: 0,
-            offered_capabilities: Symbols::NONE,
-            desired_capabilities: Symbols::NONE,
-            properties: MapRef::EMPTY,
+            ..Begin::default()
         };
         Performative::Begin(Box::new(begin)).encode_frame(0, &mut out);
         self.transport.send_all(&out)?;

@@ -1,9 +1,8 @@
 //! The links of a run: where they lead, what they ask for, and how they are attached.
 
 use amqp10::{
-    Attach, DeliveryState, LinkTarget, MapRef, Performative, ReceiverSettleMode, Role,
-    SenderSettleMode, SerialNumber, SourceTerminus, Symbol, Symbols, TargetTerminus,
-    TerminusDurability, ValueRef, put_described, put_map,
+    Attach, DeliveryState, LinkTarget, MapRef, Performative, Role, SenderSettleMode, SerialNumber,
+    SourceTerminus, TargetTerminus, ValueRef, put_described, put_map,
 };
 use amqp091::Value;
 
@@ -125,12 +124,12 @@ impl Sources {
         });
         let source = SourceTerminus {
             address: Some(ValueRef::Str(address)),
-            filter: Some(map_of(&filters)),
+            filter: Some(MapRef::decode(&filters)),
             ..SourceTerminus::default()
         };
         let attach = Attach {
             initial_delivery_count: None,
-            properties: map_of(&properties),
+            properties: MapRef::decode(&properties),
             ..attach(Role::Receiver, is_settled, source, None)
         };
         Performative::Attach(Box::new(attach)).encode_frame(0, out);
@@ -157,15 +156,7 @@ fn attach<'a>(
     source: SourceTerminus<'a>,
     target: Option<&'a str>,
 ) -> Attach<'a> {
-    let target = TargetTerminus {
-        address: target.map(ValueRef::Str),
-        durable: TerminusDurability::None,
-        expiry_policy: Symbol("session-end"),
-        timeout: 0,
-        dynamic: false,
-        dynamic_node_properties: MapRef::EMPTY,
-        capabilities: Symbols::NONE,
-    };
+    let target = TargetTerminus { address: target.map(ValueRef::Str), ..TargetTerminus::default() };
     Attach {
         name: "leveret-perf",
         handle: HANDLE,
@@ -174,23 +165,9 @@ fn attach<'a>(
             true => SenderSettleMode::Settled,
             false => SenderSettleMode::Unsettled,
         },
-        rcv_settle_mode: ReceiverSettleMode::First,
         source: Some(source),
         target: Some(LinkTarget::Terminus(target)),
-        unsettled: MapRef::EMPTY,
-        incomplete_unsettled: false,
         initial_delivery_count: Some(SerialNumber::default()),
-        max_message_size: None,
-        offered_capabilities: Symbols::NONE,
-        desired_capabilities: Symbols::NONE,
-        properties: MapRef::EMPTY,
-    }
-}
-
-/// The map that these bytes are.
-fn map_of(bytes: &[u8]) -> MapRef<'_> {
-    match ValueRef::decode(bytes) {
-        Ok((ValueRef::Map(map), _)) => map,
-        Ok(_) | Err(_) => MapRef::EMPTY,
+        ..Attach::default()
     }
 }

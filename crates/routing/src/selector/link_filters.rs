@@ -56,10 +56,8 @@ impl LinkFilters {
     /// nothing is in place.
     #[must_use]
     pub fn decode(asked: &[u8]) -> Self {
-        match ValueRef::decode(asked) {
-            Ok((ValueRef::Map(map), _)) if asked.len() <= FILTERS_BYTES_MAX => Self::of(map),
-            _ => Self::of(MapRef::EMPTY),
-        }
+        let is_small = asked.len() <= FILTERS_BYTES_MAX;
+        Self::of(if is_small { MapRef::decode(asked) } else { MapRef::EMPTY })
     }
 
     /// Reads the filters that a client asks for. COMPAT: of those that exclude each other the last one holds.

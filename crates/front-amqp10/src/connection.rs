@@ -187,21 +187,10 @@ impl ServerConnection {
     /// Closes the connection for a fault of its client.
     fn fail(&mut self, reading: &mut InputReading<'_>, fault: &ProtocolFault) {
         let Self { life, sessions, .. } = self;
-        match life.phase {
-            ConnectionPhase::Running => {
-                sessions.fail(life, 0, fault, reading.requests);
-            }
-            // Where the next frame begins does not matter any more.
-            ConnectionPhase::Closing => {}
-            ConnectionPhase::SaslHeader
-            | ConnectionPhase::Sasl
-            | ConnectionPhase::Authenticating
-            | ConnectionPhase::AmqpHeader
-            | ConnectionPhase::Open
-            | ConnectionPhase::Opening
-            | ConnectionPhase::Refused
-            | ConnectionPhase::ClosingForClient
-            | ConnectionPhase::Ended => life.turn_away(fault.text.to_string()),
+        if life.phase == ConnectionPhase::Running {
+            sessions.fail(life, 0, fault, reading.requests);
+        } else if life.phase != ConnectionPhase::Closing {
+            life.turn_away(fault.text.to_string());
         }
     }
 

@@ -38,19 +38,18 @@ pub(crate) enum LinkState {
     Detached,
 }
 
-/// Gives back the memory of deliveries that have not arrived as a whole.
-pub(crate) fn forget_partials(links: &mut [LinkState], unfinished_bytes: &mut usize) {
-    for state in links {
-        match state {
-            LinkState::Incoming(link) | LinkState::Coordinator(link) => {
-                link.forget_partial(unfinished_bytes);
-            }
-            LinkState::Requests(link) => link.incoming.forget_partial(unfinished_bytes),
-            LinkState::Free
-            | LinkState::Attaching(_)
-            | LinkState::Outgoing(_)
-            | LinkState::Responses(_)
-            | LinkState::Detached => {}
+impl LinkState {
+    /// The link as one on which something comes, whatever it is for.
+    #[inline]
+    pub(crate) fn incoming(&mut self) -> Option<&mut IncomingLink> {
+        match self {
+            Self::Incoming(link) | Self::Coordinator(link) => Some(link),
+            Self::Requests(link) => Some(&mut link.incoming),
+            Self::Free
+            | Self::Attaching(_)
+            | Self::Outgoing(_)
+            | Self::Responses(_)
+            | Self::Detached => None,
         }
     }
 }

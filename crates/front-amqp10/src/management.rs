@@ -61,16 +61,11 @@ impl ManagementRequest {
 fn properties_and_body(sections: &[u8]) -> Result<(Properties<'_>, Body<'_>), DecodeError> {
     let (mut properties, mut body) = (Properties::default(), Body::Value(ValueRef::Null));
     for section in Sections::new(sections) {
-        match section? {
-            Section::Properties(found) => properties = found,
-            Section::Value(found) => body = Body::Value(found),
-            Section::Header(_)
-            | Section::DeliveryAnnotations(_)
-            | Section::MessageAnnotations(_)
-            | Section::ApplicationProperties(_)
-            | Section::Data(_)
-            | Section::Sequence(_)
-            | Section::Footer(_) => {}
+        let section = section?;
+        if let Section::Properties(found) = section {
+            properties = found;
+        } else if let Section::Value(found) = section {
+            body = Body::Value(found);
         }
     }
     Ok((properties, body))

@@ -189,18 +189,7 @@ impl SessionEndpoint {
 
     fn renew_credit(&mut self, io: &mut SessionIo<'_>, handle: u32) {
         let Self { links, windows, channel, .. } = self;
-        let link = match slot_mut(links, handle) {
-            Some(LinkState::Incoming(link) | LinkState::Coordinator(link)) => &mut **link,
-            Some(LinkState::Requests(link)) => &mut link.incoming,
-            Some(
-                LinkState::Free
-                | LinkState::Attaching(_)
-                | LinkState::Outgoing(_)
-                | LinkState::Responses(_)
-                | LinkState::Detached,
-            )
-            | None => return,
-        };
+        let Some(link) = slot_mut(links, handle).and_then(LinkState::incoming) else { return };
         if let Some(credit) = link.renew_credit(io.n_reads) {
             windows.make_room(credit);
             let flow = link.flow(handle, windows.flow());
@@ -234,15 +223,15 @@ impl SessionEndpoint {
     fn forget_link(&mut self, io: &mut SessionIo<'_>, handle: u32) -> Option<LinkId> {
         self.names.forget(handle);
         let channel = ChannelId(self.channel);
-        let state = self.link_mut(handle)?;
-        match std::mem::take(state) {
-            LinkState::Free | LinkState::Attaching(_) | LinkState::Detached => None,
-            LinkState::Requests(mut link) => {
-                link.incoming.forget_partial(io.limits.unfinished_bytes);
-                None
-            }
-            LinkState::Coordinator(mut link) => {
-                link.forget_partial(io.limits.unfinished_bytes);
+        let mut state = std::mem::take(self.link_mut(handle)?);
+        let incoming = state.incoming();
+        incoming.into_iter().for_each(|link| link.forget_partial(io.limits.unfinished_bytes));
+        match state {
+            LinkState::Free
+            | LinkState::Attaching(_)
+            | LinkState::Requests(_)
+            | LinkState::Detached => None,
+            LinkState::Coordinator(_) => {
                 coordinating::end_coordinator(self, io);
                 None
             }
@@ -254,10 +243,7 @@ impl SessionEndpoint {
                 io.requests.push(LinkRequest::EndResponses(LinkHandle { channel, handle }));
                 None
             }
-            LinkState::Incoming(mut link) => {
-                link.forget_partial(io.limits.unfinished_bytes);
-                Some(link.link)
-            }
+            LinkState::Incoming(link) => Some(link.link),
             LinkState::Outgoing(link) => {
                 self.waiting.forget_link(handle);
                 self.unsettled.settle_all(|unsettled| unsettled.handle == handle, |_| {});
@@ -287,11 +273,13 @@ impl SessionEndpoint {
                 None
             }
             // The publisher tells what it has available.
-            Some(LinkState::Incoming(link) | LinkState::Coordinator(link)) => {
-                flow.echo.then(|| link.flow(handle, of_session))
-            }
-            Some(LinkState::Requests(link)) => {
-                flow.echo.then(|| link.incoming.flow(handle, of_session))
+            Some(
+                state @ (LinkState::Incoming(_)
+                | LinkState::Coordinator(_)
+                | LinkState::Requests(_)),
+            ) => {
+                let link = state.incoming().filter(|_| flow.echo);
+                link.map(|link| link.flow(handle, of_session))
             }
             Some(LinkState::Responses(link)) => link.flow(flow, of_session),
             Some(LinkState::Outgoing(outgoing)) => {

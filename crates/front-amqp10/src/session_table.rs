@@ -3,7 +3,7 @@
 use crate::fault::{FaultScope, ProtocolFault};
 use crate::incoming::{IncomingLimits, Payload};
 use crate::life::ConnectionLife;
-use crate::links::{error_of, forget_partials};
+use crate::links::{LinkState, error_of};
 use crate::requests::LinkRequest;
 use crate::session_endpoint::{SessionEndpoint, SessionIo, listed, publish_targets};
 use amqp10::{Begin, Condition, End, Performative};
@@ -163,7 +163,8 @@ impl SessionTable {
         let slot = self.slots.get_mut(usize::from(channel)).map(std::mem::take);
         let Some(SessionSlot::Running(mut session)) = slot else { return };
         session.tell_outcomes(&mut life.out);
-        forget_partials(&mut session.links, &mut self.unfinished_bytes);
+        let incoming = session.links.iter_mut().filter_map(LinkState::incoming);
+        incoming.for_each(|link| link.forget_partial(&mut self.unfinished_bytes));
         let end = End { error: fault.map(error_of) };
         Performative::End(end).encode_frame(channel, &mut life.out);
         let transactions = session.transactions.filter(|it| it.handle.is_some());

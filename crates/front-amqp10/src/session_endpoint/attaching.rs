@@ -43,21 +43,11 @@ impl SessionEndpoint {
             self.links.resize_with(index + 1, LinkState::default);
         }
         let key = LinkHandle { channel: ChannelId(self.channel), handle };
-        match self.link_mut(handle) {
-            Some(LinkState::Free | LinkState::Detached) | None => {}
-            Some(
-                LinkState::Attaching(_)
-                | LinkState::Incoming(_)
-                | LinkState::Outgoing(_)
-                | LinkState::Coordinator(_)
-                | LinkState::Requests(_)
-                | LinkState::Responses(_),
-            ) => {
-                return Err(ProtocolFault::session(
-                    Condition::HandleInUse,
-                    format!("handle {handle} is already associated with a link"),
-                ));
-            }
+        if !matches!(self.link_mut(handle), None | Some(LinkState::Free | LinkState::Detached)) {
+            return Err(ProtocolFault::session(
+                Condition::HandleInUse,
+                format!("handle {handle} is already associated with a link"),
+            ));
         }
         if let Err(fault) = check_attach(attach) {
             self.refuse(io, attach, &fault);

@@ -154,15 +154,8 @@ pub(crate) fn listed(session: &SessionEndpoint) -> ListedSession {
 
 /// The channel of a session, and the targets of its links on which the client publishes.
 pub(crate) fn publish_targets(session: &SessionEndpoint) -> (ChannelId, Vec<PublishTarget>) {
-    let targets = session.links.iter().filter_map(|state| match state {
-        LinkState::Incoming(link) => link.target.clone(),
-        LinkState::Free
-        | LinkState::Attaching(_)
-        | LinkState::Outgoing(_)
-        | LinkState::Coordinator(_)
-        | LinkState::Requests(_)
-        | LinkState::Responses(_)
-        | LinkState::Detached => None,
+    let targets = session.links.iter().filter_map(|state| {
+        if let LinkState::Incoming(link) = state { link.target.clone() } else { None }
     });
     (ChannelId(session.channel), targets.collect())
 }

@@ -31,6 +31,7 @@ use content::{Journal, PagerHost};
 use control::log_records;
 use control::{ControlParts, ControlPlane, Definitions, View};
 use exchanges::{Exchanges, NewlyDelaying};
+use log::NodeIdentity;
 use meta::{Command, Done, MetaError, QueueDef, QueueId, QueueVersion};
 use std::sync::Arc;
 use stdx::Now;
@@ -43,6 +44,7 @@ use undo::Undo;
 pub(crate) struct Start {
     pub(crate) options: BrokerOptions,
     pub(crate) was_new: bool,
+    pub(crate) identity: NodeIdentity,
 }
 
 /// The broker of one node.
@@ -91,13 +93,14 @@ impl Broker {
             default_version: options.storage.default_version,
         };
         let control_plane = ControlPlane::new(parts, definitions);
+        let connections = Connections::numbered_from(start.identity.number_base());
         let broker = Arc::new(Self {
             classic,
             timers,
             start,
             control_plane: Arc::new(control_plane),
             exchanges,
-            connections: Connections::default(),
+            connections,
             alarms: Alarms::default(),
             holdings: Holdings::default(),
             replies: Replies::default(),
@@ -113,6 +116,11 @@ impl Broker {
     /// Whether the data directory was empty: the caller creates the default virtual host and user.
     pub const fn is_new(&self) -> bool {
         self.start.was_new
+    }
+
+    /// The node, in its present life.
+    pub const fn identity(&self) -> &NodeIdentity {
+        &self.start.identity
     }
 
     pub(crate) const fn interceptors(&self) -> Interceptors {

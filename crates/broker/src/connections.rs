@@ -465,7 +465,9 @@ impl Default for DiskTurns {
 pub struct Connections {
     by_id: Mutex<BTreeMap<ConnectionId, Arc<Connection>>>,
     n_by_protocol: Mutex<BTreeMap<ProtocolKind, usize>>,
-    last_id: AtomicU64,
+    /// The number in front of that of the first connection.
+    number_base: u64,
+    n_opened: AtomicU64,
     n_channels_opened: AtomicU64,
     /// Whether the node is in maintenance: no client is to use it until an operator says so.
     pub in_maintenance: AtomicBool,
@@ -478,20 +480,36 @@ pub struct Connections {
 }
 
 impl Connections {
+    /// No connections; their ids are above `number_base`, in 32 bits.
+    pub(crate) fn numbered_from(number_base: u64) -> Self {
+        Self { number_base, ..Self::default() }
+    }
+
+    /// An id that none of these connections has, and none that the node has had for four thousand million.
+    fn next_id(&self, taken: &BTreeMap<ConnectionId, Arc<Connection>>) -> ConnectionId {
+        loop {
+            let n = self.n_opened.fetch_add(1, Ordering::Relaxed) + 1;
+            let id = ConnectionId(self.number_base | n & u64::from(u32::MAX));
+            if !taken.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
     /// Waits for a turn to block the thread for the disk; the turn lasts until the permit is dropped.
     pub(crate) async fn disk_turn(&self) -> Option<SemaphorePermit<'_>> {
         self.disk_turns.0.acquire().await.ok()
     }
 
-    /// Adds a connection, with an id that no other connection has had since the node started; none if it is
-    /// to be the only one of its container, and another one is there.
+    /// Adds a connection, with an id that tells the node and its start too; none if it is to be the only one
+    /// of its container, and another one is there.
     pub(crate) fn open(&self, identity: Identity) -> Option<Arc<Connection>> {
         let mut by_id = stdx::lock(&self.by_id);
         let is_sole = identity.login.container.as_ref().is_some_and(|it| it.is_sole);
         if is_sole && by_id.values().any(|it| it.identity.is_beside(&identity)) {
             return None;
         }
-        let id = ConnectionId(self.last_id.fetch_add(1, Ordering::Relaxed) + 1);
+        let id = self.next_id(&by_id);
         let connection = Arc::new(Connection {
             id,
             identity,
@@ -528,7 +546,7 @@ impl Connections {
 
     /// Connections opened since the node started, and channels.
     pub fn n_opened(&self) -> (u64, u64) {
-        (self.last_id.load(Ordering::Relaxed), self.n_channels_opened.load(Ordering::Relaxed))
+        (self.n_opened.load(Ordering::Relaxed), self.n_channels_opened.load(Ordering::Relaxed))
     }
 
     pub(crate) fn note_channel_opened(&self) {

@@ -5,13 +5,12 @@ use crate::options::BrokerOptions;
 use crate::rules::{self, QueueTimersStepper};
 use crate::timers::QueueTimers;
 use classic::{ClassicParts, ClassicV1Stepper, WorkerHost};
-use content::StorageOptions;
 use content::pager::PagerStepper;
 use control::{DEFINITIONS_FILE, log_records};
-use log::{Lsn, Wal, WalOptions};
+use log::{Lsn, NodeIdentity, Wal, WalOptions};
 use meta::{QueueId, QueueVersion};
 use recovery::{Found, OpenError, Replay};
-use segments::{Disk, IoContext};
+use segments::{Disk, FileError, IoContext};
 use std::sync::{Arc, Weak};
 use stream::StreamService;
 
@@ -46,7 +45,7 @@ impl Broker {
         settings: BrokerOptions,
     ) -> Result<(Arc<Self>, Steppers), OpenError> {
         let Found { replay, log } = Found::read(&disk, &options)?;
-        let before = prepare(&disk, &settings.storage, &mut options);
+        let before = prepare(&disk, &settings, &mut options)?;
         let (wal, mut log) = Wal::start_stepped(log, Arc::clone(&disk), options)?;
         let (broker, started) = finish(replay, before, wal, &disk, settings)?;
         if let Some(started) = started {
@@ -71,7 +70,7 @@ pub fn start(
     settings: BrokerOptions,
 ) -> Result<Arc<Broker>, OpenError> {
     found.tell_of_tail();
-    let before = prepare(&disk, &settings.storage, &mut options);
+    let before = prepare(&disk, &settings, &mut options)?;
     let wal = Wal::start(found.log, Arc::clone(&disk), options)?;
     let (broker, awaited) = finish(found.replay, before, wal, &disk, settings)?;
     if let Some(awaited) = awaited {
@@ -120,25 +119,33 @@ fn worker_host(broker: &Arc<Broker>) -> Weak<dyn WorkerHost> {
 struct Prepared {
     parts: ClassicParts,
     timers: Arc<QueueTimers>,
+    identity: NodeIdentity,
 }
 
-fn prepare(disk: &Arc<dyn Disk>, options: &StorageOptions, of_log: &mut WalOptions) -> Prepared {
-    let parts = ClassicParts::new(disk, options, of_log);
+/// Begins the node's life, and makes the parts that the log needs.
+fn prepare(
+    disk: &Arc<dyn Disk>,
+    options: &BrokerOptions,
+    of_log: &mut WalOptions,
+) -> Result<Prepared, FileError> {
+    let identity = NodeIdentity::begin(disk.as_ref(), of_log.given.cluster, &options.limits.node)?;
+    let parts = ClassicParts::new(disk, &options.storage, of_log);
     let timers = QueueTimers::new(&parts.failure);
     of_log.before_commit = Some(Box::new(parts.before_commit()));
-    Prepared { parts, timers }
+    Ok(Prepared { parts, timers, identity })
 }
 
 /// Assembles the broker. Also returns up to where the log must be durable before any message is delivered: it
 /// says then that the last stop's cursors are void, and which version queues' files have.
 fn finish(
-    replay: Replay,
-    Prepared { parts, timers }: Prepared,
+    mut replay: Replay,
+    Prepared { parts, timers, identity }: Prepared,
     wal: Wal,
     disk: &Arc<dyn Disk>,
     settings: BrokerOptions,
 ) -> Result<(Arc<Broker>, Option<Lsn>), OpenError> {
-    let start = Start { was_new: replay.is_new(), options: settings };
+    meta::begin_term(&mut replay.meta, identity.boot);
+    let start = Start { was_new: replay.is_new(), options: settings, identity };
     let has_cursors = replay.has_cursors();
     // A process that was killed may have renamed the definitions without having come to this.
     disk.sync_dir("").context("sync the directory of", DEFINITIONS_FILE)?;

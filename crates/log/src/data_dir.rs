@@ -1,7 +1,7 @@
 //! The data directory: one node at a time, and a format version to refuse what is not ours.
 //!
 //! `leveret.lock` is empty and locked while a node runs. `leveret-format` is one line of text:
-//! `leveret 9`. The number rises whenever an older program could not read what a newer one writes:
+//! `leveret 10`. The number rises whenever an older program could not read what a newer one writes:
 //!
 //! | version | since then |
 //! |---|---|
@@ -14,6 +14,7 @@
 //! | 7 | journals of queues of version 1 name bodies that lie in the body store |
 //! | 8 | it is noted what streams have on disk |
 //! | 9 | messages keep the body of other protocols, in a form that stands with their annotations |
+//! | 10 | the node notes who it is and how often it has started |
 
 use std::io;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ pub const LOCK_FILE: &str = "leveret.lock";
 /// The file that says which version of the layout the directory has.
 pub const FORMAT_FILE: &str = "leveret-format";
 /// The layout this program writes, and the newest it reads.
-pub const FORMAT_VERSION: u32 = 9;
+pub const FORMAT_VERSION: u32 = 10;
 
 const FORMAT_NAME: &str = "leveret";
 
@@ -148,12 +149,14 @@ mod tests {
         assert!(matches!(opened, Err(LogError::Foreign { .. })), "{opened:?}");
         assert_eq!(disk.list("").unwrap(), ["photo.jpg"]);
 
-        for (text, newer) in [("leveret 10\n", true), ("rabbit 1\n", false), ("leveret x", false)] {
+        for (text, newer) in [("leveret 11\n", true), ("rabbit 1\n", false), ("leveret x", false)] {
             let disk = MemoryDisk::new();
             put(&disk, FORMAT_FILE, text.as_bytes());
             let opened = DataDir::open(Arc::new(disk));
-            let is_newer =
-                matches!(opened, Err(LogError::File(FileError::Newer { found: 10, known: 9, .. })));
+            let is_newer = matches!(
+                opened,
+                Err(LogError::File(FileError::Newer { found: 11, known: 10, .. }))
+            );
             let is_foreign = matches!(opened, Err(LogError::Foreign { .. }));
             assert_eq!((is_newer, is_foreign), (newer, !newer), "{opened:?}");
         }
@@ -172,7 +175,7 @@ mod tests {
             opened.mark().unwrap();
             drop(opened);
             let disk = disk.survive(CrashOutcome::Everything);
-            assert_eq!(read_file(&disk, FORMAT_FILE).unwrap().unwrap(), b"leveret 9\n");
+            assert_eq!(read_file(&disk, FORMAT_FILE).unwrap().unwrap(), b"leveret 10\n");
             assert_eq!(read_file(&disk, "kept").unwrap().unwrap(), b"x");
         }
     }

@@ -5,13 +5,15 @@
 mod block;
 mod data_dir;
 mod error;
+mod identity;
 mod position;
 mod wal;
 
 pub use block::{BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES};
 pub use data_dir::{DataDir, FORMAT_FILE, FORMAT_VERSION, LOCK_FILE, may_be_new, version_in};
 pub use error::LogError;
-pub use position::{EntryAddress, NodeId, Owner, SegmentId};
+pub use identity::{NODE_FILE, NodeIdentity};
+pub use position::{ClusterId, EntryAddress, NodeId, NodeNumber, Owner, SegmentId};
 pub use segments::{Lsn, Stamp, Stamper};
 pub use wal::{
     Appended, Batch, BeforeCommit, CommitListener, Durability, Entry, Identities, LOG_FILE,

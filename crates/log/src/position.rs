@@ -14,6 +14,25 @@ impl std::fmt::Display for NodeId {
     }
 }
 
+/// A cluster, by a random number that its first node has made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClusterId(pub u128);
+
+impl ClusterId {
+    pub(crate) const fn of_halves([low, high]: [u64; 2]) -> Self {
+        Self((high as u128) << 64 | low as u128)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "each half is what fits")]
+    pub(crate) const fn halves(self) -> [u64; 2] {
+        [self.0 as u64, (self.0 >> 64) as u64]
+    }
+}
+
+/// The number of a node in its cluster, never given to another one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeNumber(pub u16);
+
 /// The place of an entry in the segment files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryAddress {

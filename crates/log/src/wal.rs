@@ -24,7 +24,7 @@ use std::time::Duration;
 use stdx::{Histogram, HistogramCounts};
 
 use crate::error::{LogError, Result};
-use crate::position::{EntryAddress, NodeId, Owner, SegmentId};
+use crate::position::{ClusterId, EntryAddress, NodeId, Owner, SegmentId};
 use segments::{Disk, FileError, Lsn, Stamp, Stamper};
 
 mod buffer;
@@ -153,6 +153,8 @@ pub struct Identities {
     pub salt: u64,
     /// The node's number.
     pub node: NodeId,
+    /// The cluster that a new node is the first one of.
+    pub cluster: ClusterId,
 }
 
 impl Identities {
@@ -161,7 +163,11 @@ impl Identities {
         // The standard hasher's keys come from the operating system's random source.
         let random = |what| RandomState::new().hash_one(what);
         // 0 is no node's.
-        Self { salt: random("leveret wal salt"), node: NodeId(random("leveret node") | 1) }
+        Self {
+            salt: random("leveret wal salt"),
+            node: NodeId(random("leveret node") | 1),
+            cluster: ClusterId::of_halves(["leveret cluster", "leveret cluster too"].map(random)),
+        }
     }
 }
 

@@ -82,7 +82,7 @@ pub use routing::{
 pub use setting::argument::{MILLISECONDS_MAX, age_ms};
 pub use sharding::{Sharded, Sharding, shard_name};
 pub use state::{
-    Resharding, RestoreError, SnapshotOf, State, shards, stream_settings, take_queue_id,
+    Resharding, RestoreError, SnapshotOf, State, begin_term, shards, stream_settings, take_queue_id,
 };
 pub use stream_settings::{StreamSettings, stream_arguments};
 pub use super_stream::{

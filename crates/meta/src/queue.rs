@@ -8,9 +8,11 @@ use crate::queue_name::{DELAYED_PREFIX, is_internal_name};
 use crate::queue_type::{ConnectionId, QueueKind};
 use crate::resource::Resource;
 
-/// Ids from here on belong to queues that do not survive a restart. They count on their own, so that
-/// the ids of durable queues come out the same when only durable commands are replayed.
+/// Ids from here on belong to queues that do not survive a restart: behind this bit the term in which they
+/// were given, in 31 bits, and 32 bits that count. They count on their own, so that the ids of durable queues
+/// come out the same when only durable commands are replayed.
 const TRANSIENT: u64 = 1 << 63;
+const TERM_SHIFT: u32 = 32;
 
 /// A queue that exists.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,6 +101,11 @@ impl QueueIds {
 
     pub(crate) const fn next_transient(&self) -> u64 {
         self.next_transient
+    }
+
+    /// Gives transient queues ids of this term from now on.
+    pub(crate) fn begin_term(&mut self, term: u32) {
+        self.restore(0, TRANSIENT | u64::from(term) << TERM_SHIFT);
     }
 
     /// Takes note of ids that were given out up to these.

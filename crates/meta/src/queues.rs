@@ -69,6 +69,10 @@ impl Queues {
         self.ids.restore(next_durable, next_transient);
     }
 
+    pub(crate) fn begin_term(&mut self, term: u32) {
+        self.ids.begin_term(term);
+    }
+
     /// The id of a queue that is declared, or is there again with the id `known`.
     pub(crate) fn take_id(&mut self, durable: bool, known: Option<QueueId>) -> QueueId {
         let id = known.unwrap_or_else(|| self.ids.next(durable));

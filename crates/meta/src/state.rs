@@ -260,6 +260,11 @@ pub fn take_queue_id(state: &mut State) -> QueueId {
     state.resources.take_queue_id()
 }
 
+/// Begins a term: transient queues get ids that those of earlier terms had not.
+pub fn begin_term(state: &mut State, term: u32) {
+    state.resources.queues.begin_term(term);
+}
+
 /// The settings of a stream: its arguments, and the policies in force.
 #[must_use]
 pub fn stream_settings(state: &State, stream: &QueueDef) -> StreamSettings {

@@ -12,7 +12,9 @@ use content::records::QueueEntry;
 use control::DEFINITIONS_FILE;
 use control::log_records::definitions::DefinitionEntry;
 use control::log_records::{self, Entry};
-use log::{LOG_FILE, LogError, Lsn, Salvaged, Stamp, Wal, WalFound, WalOptions};
+use log::{
+    LOG_FILE, LogError, Lsn, NODE_FILE, NodeIdentity, Salvaged, Stamp, Wal, WalFound, WalOptions,
+};
 use meta::{Command, QueueDef, QueueId, QueueKind, QueueVersion, SnapshotOf, State};
 use queue_index::{JOURNALS_FILE, JournalTable, named_bodies};
 use routing::Name;
@@ -56,6 +58,15 @@ impl Repair {
 /// The disk's, and data of a newer version.
 pub fn repair(disk: &Arc<dyn Disk>, anew: Option<Arc<dyn Disk>>) -> Result<Repair, OpenError> {
     let mut repair = Repair::default();
+    if let Err(error) = NodeIdentity::read(disk.as_ref()).map_err(OpenError::from) {
+        if !error.is_damage() {
+            return Err(error);
+        }
+        repair.refusal = Some(error.to_string());
+        repair.damage.push(error.to_string());
+        repair.lost.push("the node's identity: the next start makes another one".to_owned());
+        repair.set_aside.push(NODE_FILE.to_owned());
+    }
     match Found::read(disk, &WalOptions::default()) {
         Ok(found) => {
             repair_streams(disk.as_ref(), anew.as_deref(), found.definitions(), &mut repair)?;

@@ -69,7 +69,7 @@ impl Node {
             lazy_sync: Duration::MAX,
             sync_here_max: Duration::MAX,
             unsynced_bytes_max: 64 << 10,
-            given: log::Identities { salt: 7, node: log::NodeId(7) },
+            given: log::Identities { salt: 7, node: log::NodeId(7), cluster: log::ClusterId(7) },
             on_failure: Some(Box::new(move |_| seen.store(true, Ordering::SeqCst))),
             ..WalOptions::default()
         };

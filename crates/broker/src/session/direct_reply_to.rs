@@ -61,9 +61,9 @@ impl Client {
         consumer_tag: ShortString,
         credit_mode: CreditMode,
     ) -> ShortString {
-        let names = &self.access.broker.names;
+        let (names, identity) = (&self.access.broker.names, self.access.broker.identity());
         // COMPAT: some clients take addresses apart: there is one dot.
-        let token = format!("{}.{}", names.name(""), names.name(""));
+        let token = format!("{}-{}.{}", identity.number.0, names.name(""), names.name(""));
         let (tally, outbox) = (self.tally(id, None), Arc::clone(&self.turn.outbox));
         let room = DeliveryRoom::new(credit_mode);
         let target = ReplyTarget { link, outbox, tally, room, full: false };

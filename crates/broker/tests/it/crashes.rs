@@ -2,6 +2,7 @@
 
 use crate::client::{Client, Kind, short, start};
 use session::{Op, Outcome, Value};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use testing::{CrashOutcome, Fault, MemoryDisk};
 
@@ -27,6 +28,34 @@ fn what_was_delivered_before_a_crash_comes_back_marked_also_after_a_clean_stop()
     let broker = start(&disk);
     let mut client = Client::connect(&broker);
     assert_eq!(client.consume("q", false), ["consuming", "deliver a again"]);
+}
+
+/// Names that a life of the node gives are its own: clients and operators may know those of earlier lives.
+#[test]
+fn ids_and_tokens_of_each_life_are_new() {
+    let disk = Arc::new(MemoryDisk::new());
+    let mut given = BTreeSet::new();
+    for boot in 1..4 {
+        let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
+        // Starts before this one, of which nothing but the number is left.
+        (1..boot).for_each(|_| drop(start(&disk)));
+        let broker = start(&disk);
+        let (mut asker, mut other) = (Client::connect(&broker), Client::connect(&broker));
+        asker.consume("amq.rabbitmq.reply-to", true);
+        other.declare("transient", false);
+        other.consume("transient", true);
+        asker.request("transient", "question");
+        other.heard();
+        let token = other.last_reply_to();
+        assert!(token.starts_with("amq.rabbitmq.reply-to.1-"), "{token}");
+        let ids: Vec<u64> = broker.connections.list().iter().map(|it| it.id.0).collect();
+        assert_eq!(ids, [1, 2].map(|n| 1 << 48 | boot << 32 | n));
+        let id = broker.queue("/", "transient").unwrap().id().0;
+        assert_eq!(id, 1 << 63 | boot << 32);
+        assert!(given.insert(token), "boot {boot}");
+        asker.disconnect();
+        other.disconnect();
+    }
 }
 
 #[test]

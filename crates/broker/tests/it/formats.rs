@@ -5,7 +5,7 @@
 
 use crate::client::{Client, start};
 use broker::{Broker, BrokerOptions, OpenError, Steppers};
-use log::{DataDir, Identities, NodeId, WalOptions};
+use log::{ClusterId, DataDir, Identities, NodeId, WalOptions};
 use segments::{Disk, OpenMode};
 use std::path::Path;
 use std::sync::Arc;
@@ -22,8 +22,10 @@ fn sample(name: &str) -> Arc<MemoryDisk> {
 fn start_first(disk: &Arc<MemoryDisk>) -> Result<(Arc<Broker>, Steppers), OpenError> {
     let data_dir = DataDir::open(disk.clone())?;
     data_dir.mark()?;
-    let options =
-        WalOptions { given: Identities { salt: 1, node: NodeId(2) }, ..WalOptions::default() };
+    let options = WalOptions {
+        given: Identities { salt: 1, node: NodeId(2), cluster: ClusterId(3) },
+        ..WalOptions::default()
+    };
     Broker::open_stepped(disk.clone(), options, BrokerOptions::default())
 }
 

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use log::{Identities, LOG_FILE, LogError, Lsn, NodeId, Owner, Wal, WalFound, WalOptions};
+use log::{
+    ClusterId, Identities, LOG_FILE, LogError, Lsn, NodeId, Owner, Wal, WalFound, WalOptions,
+};
 use segments::{Disk, FileError, OpenMode};
 use testing::{CrashOutcome, MemoryDisk};
 
 const OWNER: Owner = Owner(3);
 
 fn options(salt: u64) -> WalOptions {
-    let given = Identities { salt, node: NodeId(1) };
+    let given = Identities { salt, node: NodeId(1), cluster: ClusterId(1) };
     WalOptions { segment_bytes: 4096, given, ..WalOptions::default() }
 }
 
@@ -162,8 +164,10 @@ fn a_log_of_an_earlier_program_is_told_of_from_its_first_start_on() {
 
 /// Starts as node `given` where no other is told; which it was then.
 fn start_as(disk: &MemoryDisk, given: u64) -> Result<NodeId, LogError> {
-    let options =
-        || WalOptions { given: Identities { salt: 1, node: NodeId(given) }, ..options(1) };
+    let options = || WalOptions {
+        given: Identities { salt: 1, node: NodeId(given), cluster: ClusterId(1) },
+        ..options(1)
+    };
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     let found = WalFound::read(&disk, &options(), &mut |_| Ok(()))?;
     let node = found.node;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use log::{
-    CommitListener, Durability, ENTRY_HEADER_BYTES, EntryAddress, Identities, LogError, Lsn,
-    NodeId, Owner, SegmentState, Stepper, Wal, WalOptions,
+    ClusterId, CommitListener, Durability, ENTRY_HEADER_BYTES, EntryAddress, Identities, LogError,
+    Lsn, NodeId, Owner, SegmentState, Stepper, Wal, WalOptions,
 };
 use proptest::prelude::*;
 use segments::{Disk, FileError};
@@ -59,7 +59,7 @@ fn options(durability: Durability) -> WalOptions {
         segment_bytes: 1024,
         eager_sync_bytes: 700,
         durability,
-        given: Identities { salt: 77, node: NodeId(1) },
+        given: Identities { salt: 77, node: NodeId(1), cluster: ClusterId(1) },
         ..WalOptions::default()
     }
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
 use log::{
-    Appended, CommitListener, Durability, EntryAddress, Identities, LogError, Lsn, NodeId, Owner,
-    SegmentId, SegmentState, Stepper, Wal, WalOptions,
+    Appended, ClusterId, CommitListener, Durability, EntryAddress, Identities, LogError, Lsn,
+    NodeId, Owner, SegmentId, SegmentState, Stepper, Wal, WalOptions,
 };
 use segments::{Disk, FileError, OpenMode};
 use testing::{CrashOutcome, Fault, MemoryDisk};
@@ -17,7 +17,7 @@ const OWNER: Owner = Owner(3);
 type Seen = (SegmentId, Lsn, u8, Vec<u8>);
 
 fn options() -> WalOptions {
-    let given = Identities { salt: 1, node: NodeId(1) };
+    let given = Identities { salt: 1, node: NodeId(1), cluster: ClusterId(1) };
     WalOptions { segment_bytes: 4096, given, ..WalOptions::default() }
 }
 

@@ -8,11 +8,11 @@ use crate::wall;
 use anyhow::Context as _;
 use auth::{AnonymousLogin, Authenticator, Rules};
 use broker::{
-    Broker, BrokerOptions, Found, Interceptors, Limits, Overwrite, PagerOptions, ReadAhead,
-    StorageOptions, StreamDurability, StreamOptions, UndoOptions,
+    Broker, BrokerOptions, Found, Interceptors, Limits, OpenError, Overwrite, PagerOptions,
+    ReadAhead, StorageOptions, StreamDurability, StreamOptions, UndoOptions,
 };
 use ctl::environment;
-use log::{DataDir, NodeId, WalOptions};
+use log::{DataDir, NodeId, NodeIdentity, WalOptions};
 use meta::{Command, NodeLimits, PasswordHash, Pattern, VhostDefaults, VhostMetadata};
 use mgmt::{PasswordRule, Resources as _};
 use segments::ReservedDisk;
@@ -57,11 +57,7 @@ pub(crate) fn open_broker(
         ..StorageOptions::default()
     };
     let disk = data_dir.disk();
-    let found = Found::read(&disk, &options).map_err(|error| {
-        let is_damage = error.is_damage();
-        let error = anyhow::Error::new(error).context(CANNOT_START);
-        if is_damage { error.context(SEE_REPAIR) } else { error }
-    })?;
+    let found = Found::read(&disk, &options).map_err(explained)?;
     tracing::info!(target: logging::NOT_TO_CONSOLE, "data directory of node {}", found.node());
     data_dir.mark().context(CANNOT_START)?;
     // The reserve is filled only once it is clear that this node writes here.
@@ -79,7 +75,21 @@ pub(crate) fn open_broker(
         },
     };
     let node = found.node();
-    Ok((broker::start(found, disk, options, settings).context(CANNOT_START)?, node))
+    let started = broker::start(found, disk, options, settings).map_err(explained);
+    let broker = started?;
+    let NodeIdentity { cluster, number, boot, .. } = broker.identity();
+    tracing::info!(
+        target: logging::NOT_TO_CONSOLE,
+        "start {boot} of node {} in cluster {:032x}", number.0, cluster.0
+    );
+    Ok((broker, node))
+}
+
+/// The error of a start, with the way out if there may be one.
+fn explained(error: OpenError) -> anyhow::Error {
+    let is_damage = error.is_damage();
+    let error = anyhow::Error::new(error).context(CANNOT_START);
+    if is_damage { error.context(SEE_REPAIR) } else { error }
 }
 
 /// COMPAT: the time that consumers of quorum queues have where nobody says another.

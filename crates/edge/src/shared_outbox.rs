@@ -28,10 +28,14 @@ pub trait OutboxState: Sink + Debug + Send {
     fn trim(&mut self);
 
     /// The positions of [`Outbox::unsettled`].
-    fn unsettled(&mut self, links: &[LinkId]) -> Vec<(LinkId, Position)>;
+    fn unsettled(&mut self, _links: &[LinkId]) -> Vec<(LinkId, Position)> {
+        Vec::new()
+    }
 
     /// The numbers of [`Outbox::unsettled_since`].
-    fn unsettled_since(&mut self, link: LinkId) -> Option<UnsettledSince>;
+    fn unsettled_since(&mut self, _link: LinkId) -> Option<UnsettledSince> {
+        None
+    }
 
     /// The session of [`Outbox::session_from`].
     fn session_from(&self, _channel: ChannelId) -> Option<ListedSession> {

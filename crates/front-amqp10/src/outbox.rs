@@ -16,7 +16,7 @@ use edge::{
 use responses::PendingResponses;
 use session::{
     ChannelId, Confirmation, ConsumerCredit, ConvertedTo, Delivery, Event, LinkId, ListedSession,
-    Position, Room, Sink, UnsettledSince,
+    Position, Room, Sink,
 };
 use std::sync::Arc;
 
@@ -68,15 +68,6 @@ impl OutboxState for LockedServer {
     fn trim(&mut self) {
         self.out.trim();
         self.server.life.out.shrink_to_fit();
-    }
-
-    /// Returns no positions: queues have a record of what links hold.
-    fn unsettled(&mut self, _links: &[LinkId]) -> Vec<(LinkId, Position)> {
-        Vec::new()
-    }
-
-    fn unsettled_since(&mut self, _link: LinkId) -> Option<UnsettledSince> {
-        None
     }
 
     fn session_from(&self, channel: ChannelId) -> Option<ListedSession> {

@@ -13,8 +13,8 @@ use deliver::Links;
 use edge::{CloseMode, Closing, OutboxBudget, OutboxState, Outgoing, SharedOutbox, WriteBatch};
 use events::MetadataParts;
 use session::{
-    ChannelId, ChunkDelivery, Confirmation, Delivery, Event, LinkId, Position, PublisherId, Room,
-    Sink, StreamCounter, StreamRefusal, UnsettledSince,
+    ChannelId, ChunkDelivery, Confirmation, Delivery, Event, LinkId, PublisherId, Room, Sink,
+    StreamCounter, StreamRefusal,
 };
 use std::sync::Arc;
 use streamproto::command::{Close, Heartbeat};
@@ -83,15 +83,6 @@ impl OutboxState for Locked {
     fn trim(&mut self) {
         self.out.trim();
         self.answers.trim();
-    }
-
-    /// Returns no positions: chunks are not settled.
-    fn unsettled(&mut self, _links: &[LinkId]) -> Vec<(LinkId, Position)> {
-        Vec::new()
-    }
-
-    fn unsettled_since(&mut self, _link: LinkId) -> Option<UnsettledSince> {
-        None
     }
 }
 

@@ -20,11 +20,15 @@ pub trait Outbox: Send + Sync {
     /// under a queue's lock, only for queues that keep no record of the unacked messages of consumers
     /// (`ack-direct`). Positions that were named for an [`Op::ReleaseUnsettled`](crate::Op::ReleaseUnsettled)
     /// are not named again.
-    fn unsettled(&self, links: &[LinkId]) -> Vec<(LinkId, Position)>;
+    fn unsettled(&self, _links: &[LinkId]) -> Vec<(LinkId, Position)> {
+        Vec::new()
+    }
 
     /// How far back deliveries on this link go that the client has not settled; none if there are none.
     /// Asked as [`Outbox::unsettled`], and changes nothing.
-    fn unsettled_since(&self, link: LinkId) -> Option<UnsettledSince>;
+    fn unsettled_since(&self, _link: LinkId) -> Option<UnsettledSince> {
+        None
+    }
 
     /// The first session of the client on this channel or a higher one; none of clients whose protocol has
     /// no sessions.

@@ -16,8 +16,7 @@ use mgmt::{
 use segments::FileTraffic;
 use serde_json::{Value, json};
 use session::{
-    Attachment, ChannelId, Control, LinkId, MethodTag, Op, Outbox, Position, Request, ShortString,
-    Sink, Table, UnsettledSince,
+    Attachment, ChannelId, Control, MethodTag, Op, Outbox, Request, ShortString, Sink, Table,
 };
 use std::collections::BTreeMap;
 use std::path::Path as FilePath;
@@ -38,14 +37,6 @@ struct NullOutbox;
 
 impl Outbox for NullOutbox {
     fn batch(&self, _: &mut dyn FnMut(&mut dyn Sink)) -> Option<Waker> {
-        None
-    }
-
-    fn unsettled(&self, _: &[LinkId]) -> Vec<(LinkId, Position)> {
-        Vec::new()
-    }
-
-    fn unsettled_since(&self, _: LinkId) -> Option<UnsettledSince> {
         None
     }
 }

@@ -119,15 +119,9 @@ impl WireError {
 
     /// The method to name in the close, if one is at fault.
     pub const fn method(&self) -> Option<MethodId> {
-        match self {
-            Self::UnknownMethod(method) | Self::Method { method, .. } => Some(*method),
-            Self::FrameTooLarge { .. }
-            | Self::FrameEnd { .. }
-            | Self::UnknownFrame { .. }
-            | Self::ShortPayload
-            | Self::ContentClass(_)
-            | Self::ContentWeight
-            | Self::Properties(_) => None,
-        }
+        let (Self::UnknownMethod(method) | Self::Method { method, .. }) = self else {
+            return None;
+        };
+        Some(*method)
     }
 }

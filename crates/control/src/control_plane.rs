@@ -315,13 +315,9 @@ impl ControlPlane {
     fn log(&self, definitions: &mut Definitions, made: &Made<'_>) -> Vec<QueueRef> {
         let new: Vec<(&Arc<QueueDef>, QueueVersion)> = made
             .iter()
-            .filter_map(|(_, outcome)| match &outcome.done {
-                Done::QueueCreated(def) => Some((def, self.new_version(&definitions.meta, def))),
-                Done::Nothing
-                | Done::Changed
-                | Done::ExchangeCreated(_)
-                | Done::ExchangeExists(_)
-                | Done::QueueExists(_) => None,
+            .filter_map(|(_, outcome)| {
+                let Done::QueueCreated(def) = &outcome.done else { return None };
+                Some((def, self.new_version(&definitions.meta, def)))
             })
             .collect();
         let commands = made.iter().flat_map(|(_, outcome)| &outcome.log);
@@ -385,12 +381,8 @@ impl ControlPlane {
         for queue in new_queues {
             definitions.queues.insert(queue.id(), queue);
         }
-        let removed_queue = |removed: &Removed| match removed {
-            Removed::Queue(def) => Some(def.id),
-            Removed::Binding { .. }
-            | Removed::Exchange { .. }
-            | Removed::Vhost(_)
-            | Removed::User(_) => None,
+        let removed_queue = |removed: &Removed| {
+            if let Removed::Queue(def) = removed { Some(def.id) } else { None }
         };
         let removed = made.iter().flat_map(|(_, outcome)| &outcome.removed);
         let ids = removed.filter_map(removed_queue);

@@ -56,14 +56,7 @@ pub(crate) enum Invalid {
 
 impl Invalid {
     pub(crate) const fn code(&self) -> u8 {
-        match self {
-            Self::BadArgument(_) => code::DATA,
-            Self::TooFew
-            | Self::TooMany
-            | Self::BadColumns(_)
-            | Self::BadOptions(_)
-            | Self::Other(_) => code::USAGE,
-        }
+        if let Self::BadArgument(_) = self { code::DATA } else { code::USAGE }
     }
 }
 

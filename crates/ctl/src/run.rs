@@ -86,15 +86,8 @@ fn or_empty(
 }
 
 fn style(invocation: &Invocation) -> Style<'_> {
-    let by_default = match invocation.verb.action {
-        Action::List(_, listing) => listing.headers,
-        Action::Do(_)
-        | Action::Say(..)
-        | Action::Ask(..)
-        | Action::Tell(..)
-        | Action::Offline(_)
-        | Action::Follow(_) => true,
-    };
+    let action = &invocation.verb.action;
+    let by_default = if let Action::List(_, listing) = action { listing.headers } else { true };
     let asked_for = invocation.flag("table-headers");
     Style {
         format: invocation.format,

@@ -311,13 +311,7 @@ impl SessionEndpoint {
                 *state = LinkState::Free;
                 return;
             }
-            Some(
-                LinkState::Incoming(_)
-                | LinkState::Outgoing(_)
-                | LinkState::Coordinator(_)
-                | LinkState::Requests(_)
-                | LinkState::Responses(_),
-            ) => {}
+            Some(_) => {}
         }
         if let Some(link) = self.forget_link(io, handle) {
             let is_closed = detach.closed;
@@ -357,15 +351,7 @@ impl SessionEndpoint {
                 }
                 DeliveryHead { handle, id: self.unsettled.next_settled(), tag: None }
             }
-            Some(
-                LinkState::Free
-                | LinkState::Attaching(_)
-                | LinkState::Incoming(_)
-                | LinkState::Coordinator(_)
-                | LinkState::Requests(_)
-                | LinkState::Detached,
-            )
-            | None => return Ok(()),
+            Some(_) | None => return Ok(()),
         };
         let delivery = OutgoingDelivery { head, content, message_bytes_max };
         self.waiting.deliver(&sender, &mut self.windows, delivery, io.out)

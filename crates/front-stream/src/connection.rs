@@ -326,36 +326,25 @@ impl<'a> Reading<'a> {
 
     /// Bytes that are no command, or none that may come now.
     fn fault(&mut self, error: &WireError) -> Option<Step> {
-        match self.life.phase {
-            Phase::Running => {
-                let kind = match error {
-                    WireError::FrameTooLarge { .. }
-                    | WireError::Command { error: FieldError::TooMany { .. }, .. } => {
-                        ErrorKind::FrameError
-                    }
-                    WireError::ShortFrame
-                    | WireError::UnknownCommand(_)
-                    | WireError::Command { .. } => ErrorKind::CommandInvalid,
-                };
-                let error = Error::new(kind, error.to_string());
-                self.control(Key::Close, 0, Op::FailConnection(error));
-                self.life.closing(self.now);
-            }
-            // Where the next frame begins does not matter any more.
-            Phase::Closing | Phase::Refused => {}
-            Phase::PeerProperties
-            | Phase::SaslHandshake
-            | Phase::Authenticate
-            | Phase::Authenticating
-            | Phase::Tune
-            | Phase::Open
-            | Phase::Opening
-            | Phase::Renewing
-            | Phase::Ended => self.life.turn_away(match self.input {
+        if self.life.phase == Phase::Running {
+            let kind = match error {
+                WireError::FrameTooLarge { .. }
+                | WireError::Command { error: FieldError::TooMany { .. }, .. } => {
+                    ErrorKind::FrameError
+                }
+                WireError::ShortFrame
+                | WireError::UnknownCommand(_)
+                | WireError::Command { .. } => ErrorKind::CommandInvalid,
+            };
+            let error = Error::new(kind, error.to_string());
+            self.control(Key::Close, 0, Op::FailConnection(error));
+            self.life.closing(self.now);
+        } else if !matches!(self.life.phase, Phase::Closing | Phase::Refused) {
+            self.life.turn_away(match self.input {
                 [0x16, 3, ..] => "TLS on a port without TLS".to_owned(),
                 [b'A', b'M', b'Q', b'P', ..] => "AMQP on a stream port".to_owned(),
                 _ => error.to_string(),
-            }),
+            });
         }
         None
     }

@@ -23,6 +23,7 @@ pub(crate) const fn refusal_code(why: StreamRefusal) -> ResponseCode {
 ///
 /// COMPAT: RabbitMQ says a close for bytes that are no commands alone. However else it ends a connection, it
 /// closes the socket, and clients' libraries know what to do then; of a close of the server's some do not.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others end without a word")]
 pub(crate) const fn close_code(kind: ErrorKind) -> Option<ResponseCode> {
     match kind {
         ErrorKind::FrameError => Some(ResponseCode::FRAME_TOO_LARGE),
@@ -30,26 +31,7 @@ pub(crate) const fn close_code(kind: ErrorKind) -> Option<ResponseCode> {
         | ErrorKind::CommandInvalid
         | ErrorKind::ChannelError
         | ErrorKind::UnexpectedFrame => Some(ResponseCode::UNKNOWN_FRAME),
-        ErrorKind::AccessRefused
-        | ErrorKind::ExclusiveUse
-        | ErrorKind::NotAllowed
-        | ErrorKind::VhostNotFound
-        | ErrorKind::VhostRefused
-        | ErrorKind::LimitReached
-        | ErrorKind::InternalExchange
-        | ErrorKind::UnknownType
-        | ErrorKind::ForeignUserId
-        | ErrorKind::QueueLimit
-        | ErrorKind::InvalidPath
-        | ErrorKind::PreconditionFailed
-        | ErrorKind::ResourceLocked
-        | ErrorKind::ResourceError
-        | ErrorKind::ConnectionForced
-        | ErrorKind::ContentTooLarge
-        | ErrorKind::NotFound
-        | ErrorKind::NotImplementedByMode
-        | ErrorKind::NotImplemented
-        | ErrorKind::InternalError => None,
+        _ => None,
     }
 }
 

@@ -145,6 +145,7 @@ impl Refusal {
         }
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "everything else is the request's fault")]
     fn as_told(refused: ApiError) -> Self {
         match refused.kind {
             ErrorCode::NoSuchUser
@@ -161,19 +162,7 @@ impl Refusal {
             ErrorCode::Refused | ErrorCode::LoginRefused => Self::not_authorised(refused.text),
             ErrorCode::Ended => Self::unavailable(refused.text),
             ErrorCode::Internal => Self::internal(),
-            ErrorCode::BadRequest
-            | ErrorCode::OtherNode
-            | ErrorCode::UserExists
-            | ErrorCode::NotEmpty
-            | ErrorCode::InUse
-            | ErrorCode::Locked
-            | ErrorCode::Unsupported
-            | ErrorCode::Limit
-            | ErrorCode::LastMember
-            | ErrorCode::NotReplicated
-            | ErrorCode::NodeNotRunning
-            | ErrorCode::TargetNotFound
-            | ErrorCode::Invalid => Self::bad_request(refused.text),
+            _ => Self::bad_request(refused.text),
         }
     }
 }

@@ -211,35 +211,16 @@ impl Command {
     /// Whether repeating the command could make definitions longer without end: commands that delete, limit
     /// or replace cannot.
     pub const fn adds(&self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::CreateVhost { .. }
-            | Self::CreateUser { .. }
-            | Self::SetParameter { .. }
-            | Self::SetGlobalParameter { .. }
-            | Self::DeclareExchange(_)
-            | Self::DeclareQueue(_)
-            | Self::Bind(_) => true,
-            Self::UpdateVhost { .. }
-            | Self::DeleteVhost { .. }
-            | Self::SetVhostLimits { .. }
-            | Self::SetPassword { .. }
-            | Self::SetUserTags { .. }
-            | Self::SetUserLimits { .. }
-            | Self::DeleteUser { .. }
-            | Self::SetPermissions { .. }
-            | Self::ClearPermissions { .. }
-            | Self::SetTopicPermissions { .. }
-            | Self::ClearTopicPermissions { .. }
-            | Self::SetPolicy { .. }
-            | Self::ClearPolicy { .. }
-            | Self::ClearParameter { .. }
-            | Self::ClearGlobalParameter { .. }
-            | Self::DeleteExchange { .. }
-            | Self::DeleteQueue { .. }
-            | Self::DeleteQueueById { .. }
-            | Self::DeleteExclusiveQueues { .. }
-            | Self::Unbind(_) => false,
-        }
+                | Self::CreateUser { .. }
+                | Self::SetParameter { .. }
+                | Self::SetGlobalParameter { .. }
+                | Self::DeclareExchange(_)
+                | Self::DeclareQueue(_)
+                | Self::Bind(_)
+        )
     }
 }
 

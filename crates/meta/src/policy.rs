@@ -64,20 +64,14 @@ impl PolicySpec {
     }
 
     fn settings(&self) -> Result<Map<String, Value>, MetaError> {
-        match self.definition.value() {
-            Value::Object(settings) if settings.is_empty() => {
-                Err(MetaError::Invalid("no policy provided".to_owned()))
-            }
-            Value::Object(settings) => Ok(settings),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::String(_)
-            | Value::Array(_) => Err(MetaError::Invalid(format!(
-                "definition must be a dictionary: {}",
-                self.definition
-            ))),
+        let Value::Object(settings) = self.definition.value() else {
+            let text = format!("definition must be a dictionary: {}", self.definition);
+            return Err(MetaError::Invalid(text));
+        };
+        if settings.is_empty() {
+            return Err(MetaError::Invalid("no policy provided".to_owned()));
         }
+        Ok(settings)
     }
 }
 

@@ -362,6 +362,7 @@ impl<'t> SyntaxCursor<'t> {
     }
 
     /// `(?(condition)yes|no)`, behind its second bracket: `condition yes`, or `no` without the condition.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others are no conditions")]
     fn conditional(&mut self) -> Result<Node, Refused> {
         let no_condition = "a condition is a group, or looks ahead or behind";
         if self.is_condition {
@@ -383,16 +384,7 @@ impl<'t> SyntaxCursor<'t> {
                 Node::Lookaround(Lookaround { negated: !look.negated, ..*look }, inner.clone())
             }
             Node::IsSet(group, _) => Node::IsSet(*group, false),
-            Node::Empty
-            | Node::Char(..)
-            | Node::Class(_)
-            | Node::Assert(_)
-            | Node::Capture(..)
-            | Node::Concat(_)
-            | Node::Alternate(_)
-            | Node::Repeat(..)
-            | Node::Atomic(_)
-            | Node::BackReference(..) => return Err(no_condition.to_owned()),
+            _ => return Err(no_condition.to_owned()),
         };
         let inner = self.inner()?;
         let mut branches =

@@ -16,25 +16,10 @@ pub fn term(value: &Value) -> String {
 /// A value as the text between quotes in "received '...'": bytes as they are, else a term.
 #[must_use]
 pub fn plain(value: &Value) -> String {
-    match value {
-        Value::LongString(bytes) | Value::Bytes(bytes) => {
-            String::from_utf8_lossy(bytes).into_owned()
-        }
-        Value::Bool(_)
-        | Value::I8(_)
-        | Value::U8(_)
-        | Value::I16(_)
-        | Value::U16(_)
-        | Value::I32(_)
-        | Value::U32(_)
-        | Value::I64(_)
-        | Value::F32(_)
-        | Value::F64(_)
-        | Value::Decimal(_)
-        | Value::Array(_)
-        | Value::Timestamp(_)
-        | Value::Table(_)
-        | Value::Void => term(value),
+    if let Value::LongString(bytes) | Value::Bytes(bytes) = value {
+        String::from_utf8_lossy(bytes).into_owned()
+    } else {
+        term(value)
     }
 }
 

@@ -228,15 +228,7 @@ fn and<'a>(left: Operand<'_>, right: Operand<'_>) -> Operand<'a> {
 }
 
 const fn not<'a>(value: Operand<'_>) -> Operand<'a> {
-    match value {
-        Operand::Bool(value) => Operand::Bool(!value),
-        Operand::Unknown
-        | Operand::Integer(_)
-        | Operand::Float(_)
-        | Operand::Text(_)
-        | Operand::Uuid(_)
-        | Operand::Opaque => Operand::Unknown,
-    }
+    if let Operand::Bool(value) = value { Operand::Bool(!value) } else { Operand::Unknown }
 }
 
 /// COMPAT: values of different types are unequal; which of them is greater nobody can say.

@@ -68,33 +68,20 @@ pub enum ErrorKind {
 impl ErrorKind {
     /// Whether the whole connection is lost, not only the channel.
     pub const fn closes_connection(self) -> bool {
-        match self {
+        !matches!(
+            self,
             Self::ContentTooLarge
-            | Self::AccessRefused
-            | Self::ExclusiveUse
-            | Self::NotFound
-            | Self::NotImplementedByMode
-            | Self::ResourceLocked
-            | Self::PreconditionFailed
-            | Self::UnknownType
-            | Self::InternalExchange
-            | Self::ForeignUserId
-            | Self::QueueLimit => false,
-            Self::ConnectionForced
-            | Self::InvalidPath
-            | Self::FrameError
-            | Self::SyntaxError
-            | Self::CommandInvalid
-            | Self::ChannelError
-            | Self::UnexpectedFrame
-            | Self::ResourceError
-            | Self::NotAllowed
-            | Self::VhostNotFound
-            | Self::VhostRefused
-            | Self::LimitReached
-            | Self::NotImplemented
-            | Self::InternalError => true,
-        }
+                | Self::AccessRefused
+                | Self::ExclusiveUse
+                | Self::NotFound
+                | Self::NotImplementedByMode
+                | Self::ResourceLocked
+                | Self::PreconditionFailed
+                | Self::UnknownType
+                | Self::InternalExchange
+                | Self::ForeignUserId
+                | Self::QueueLimit
+        )
     }
 }
 

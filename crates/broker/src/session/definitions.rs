@@ -262,16 +262,8 @@ impl DefinitionRequests<'_> {
         for _ in 0..DECLARE_TRIES_MAX {
             let done = self.0.access.change(&command).await?;
             self.0.access.refresh();
-            let found = match &done {
-                Done::QueueCreated(def) | Done::QueueExists(def) => {
-                    self.0.access.view.queue_by_id(def.id)
-                }
-                Done::Nothing
-                | Done::Changed
-                | Done::ExchangeCreated(_)
-                | Done::ExchangeExists(_) => None,
-            };
-            let Some(queue) = found else { break };
+            let (Done::QueueCreated(def) | Done::QueueExists(def)) = &done else { break };
+            let Some(queue) = self.0.access.view.queue_by_id(def.id) else { break };
             queue.loaded().await;
             queue.touch();
             let is_new = matches!(done, Done::QueueCreated(_));

@@ -19,14 +19,7 @@ impl Source for ReadSource<'_> {
     fn message(&self, index: u32) -> MessageRef<'_> {
         match self.requests.get(index as usize) {
             Some(Request::Publish(publish)) => message_of(publish, self.input),
-            Some(
-                Request::Settle(_)
-                | Request::Append(_)
-                | Request::Credit(_)
-                | Request::Flow(_)
-                | Request::Control(_),
-            )
-            | None => unreachable!("only publishes are gathered"),
+            Some(_) | None => unreachable!("only publishes are gathered"),
         }
     }
 

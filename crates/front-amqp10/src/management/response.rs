@@ -117,6 +117,7 @@ impl PendingResponse {
     ///
     /// # Errors
     /// The end of the session, where the user lacks a permission. COMPAT: as with RabbitMQ.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "everything else is the request's fault")]
     pub fn refusal(&self, error: Error) -> Result<RefusedRequest, ProtocolFault> {
         let status = match error.kind {
             // COMPAT: RabbitMQ answers 403 where the virtual host has its queues.
@@ -125,25 +126,7 @@ impl PendingResponse {
             ErrorKind::NotFound => self.of_not_found,
             ErrorKind::PreconditionFailed => self.of_precondition,
             ErrorKind::InternalError | ErrorKind::ResourceError => ManagementStatus::Unavailable,
-            ErrorKind::ContentTooLarge
-            | ErrorKind::ExclusiveUse
-            | ErrorKind::UnknownType
-            | ErrorKind::NotImplementedByMode
-            | ErrorKind::ResourceLocked
-            | ErrorKind::ConnectionForced
-            | ErrorKind::InvalidPath
-            | ErrorKind::FrameError
-            | ErrorKind::SyntaxError
-            | ErrorKind::CommandInvalid
-            | ErrorKind::ChannelError
-            | ErrorKind::UnexpectedFrame
-            | ErrorKind::NotAllowed
-            | ErrorKind::VhostNotFound
-            | ErrorKind::VhostRefused
-            | ErrorKind::LimitReached
-            | ErrorKind::InternalExchange
-            | ErrorKind::ForeignUserId
-            | ErrorKind::NotImplemented => ManagementStatus::BadRequest,
+            _ => ManagementStatus::BadRequest,
         };
         Ok(RefusedRequest { status, text: error.text.into_owned() })
     }

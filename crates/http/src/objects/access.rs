@@ -41,15 +41,8 @@ pub(crate) async fn authenticate(call: &Call) -> Outcome {
 }
 
 fn login_refused(refused: &Refused) -> ApiError {
-    let kind = match refused {
-        Refused::InvalidCredentials(_) => ErrorCode::Refused,
-        Refused::BlankPassword(_)
-        | Refused::NotLoopback(_)
-        | Refused::TooManyFailures(_)
-        | Refused::Malformed
-        | Refused::NoName(_)
-        | Refused::AnonymousForbidden => ErrorCode::LoginRefused,
-    };
+    let is_wrong = matches!(refused, Refused::InvalidCredentials(_));
+    let kind = if is_wrong { ErrorCode::Refused } else { ErrorCode::LoginRefused };
     ApiError { kind, text: refused.to_string() }
 }
 

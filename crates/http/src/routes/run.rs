@@ -76,15 +76,9 @@ impl Route {
                 let place = (cost == Cost::Job && is_later)
                     .then(|| api.turns.search(&call.asker()))
                     .transpose()?;
-                let turn = match cost {
-                    Cost::Read => Some(api.turns.reads.begin(&call.asker()).await?),
-                    Cost::Constant
-                    | Cost::Long
-                    | Cost::Sliced
-                    | Cost::Job
-                    | Cost::Upload
-                    | Cost::Live => None,
-                };
+                let reads = cost == Cost::Read;
+                let turn =
+                    if reads { Some(api.turns.reads.begin(&call.asker()).await?) } else { None };
                 on_its_own(async move {
                     let _held = (place, turn);
                     self.changed(&call).await

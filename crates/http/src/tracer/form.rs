@@ -131,6 +131,7 @@ fn time(unix_ms: u64) -> String {
 }
 
 /// A value as a term of Erlang.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others are integers")]
 fn term(value: &Value) -> String {
     let list = |items: Vec<String>| format!("[{}]", items.join(","));
     match value {
@@ -150,13 +151,7 @@ fn term(value: &Value) -> String {
         Value::Timestamp(seconds) => seconds.to_string(),
         Value::Decimal(decimal) => format!("{{{},{}}}", decimal.scale, decimal.value),
         Value::F32(_) | Value::F64(_) => format!("{:?}", value.as_f64().unwrap_or_default()),
-        Value::I8(_)
-        | Value::U8(_)
-        | Value::I16(_)
-        | Value::U16(_)
-        | Value::I32(_)
-        | Value::U32(_)
-        | Value::I64(_) => value.as_i64().unwrap_or_default().to_string(),
+        _ => value.as_i64().unwrap_or_default().to_string(),
     }
 }
 

@@ -45,14 +45,9 @@ impl StreamRequests<'_> {
         });
         let done = self.client.access.change(&command).await;
         self.client.access.refresh();
-        match done.map_err(|error| self.refused("create a stream", &error))? {
-            Done::QueueCreated(_) => Ok(()),
-            Done::QueueExists(_)
-            | Done::Nothing
-            | Done::Changed
-            | Done::ExchangeCreated(_)
-            | Done::ExchangeExists(_) => Err(StreamRefusal::StreamAlreadyExists),
-        }
+        let done = done.map_err(|error| self.refused("create a stream", &error))?;
+        let is_new = matches!(done, Done::QueueCreated(_));
+        if is_new { Ok(()) } else { Err(StreamRefusal::StreamAlreadyExists) }
     }
 
     pub(super) async fn delete(

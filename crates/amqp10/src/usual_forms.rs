@@ -60,10 +60,7 @@ impl WholeTransfer {
         self.transfer(self.tag.map(u32::to_be_bytes).as_ref()).encode(out);
     }
 
-    #[expect(
-        clippy::inline_always,
-        reason = "a struct that is copied whole just after it was filled in stalls"
-    )]
+    #[expect(clippy::inline_always, reason = "a struct copied whole just as it is filled stalls")]
     #[inline(always)]
     fn transfer<'t>(&self, tag: Option<&'t [u8; 4]>) -> Transfer<'t> {
         Transfer {
@@ -128,10 +125,7 @@ pub(crate) fn read_usual(body: &[u8]) -> Option<(Performative<'_>, &[u8])> {
 
 /// The transfer that a frame's body begins with, and the payload behind it, as [`Performative::decode`] reads
 /// them; none if they are not in the form that nearly all peers write.
-#[expect(
-    clippy::inline_always,
-    reason = "a struct that is copied whole just after it was filled in stalls"
-)]
+#[expect(clippy::inline_always, reason = "a struct copied whole just as it is filled stalls")]
 #[inline(always)]
 #[must_use]
 pub fn usual_transfer(body: &[u8]) -> Option<(Transfer<'_>, &[u8])> {
@@ -139,10 +133,7 @@ pub fn usual_transfer(body: &[u8]) -> Option<(Transfer<'_>, &[u8])> {
     Some((read_transfer((code == TRANSFER).then_some(n_fields)?, fields)?, payload))
 }
 
-#[expect(
-    clippy::inline_always,
-    reason = "a struct that is copied whole just after it was filled in stalls"
-)]
+#[expect(clippy::inline_always, reason = "a struct copied whole just as it is filled stalls")]
 #[inline(always)]
 fn read_transfer(n_fields: u8, fields: &[u8]) -> Option<Transfer<'_>> {
     let (handle, fields) = number(fields)?;

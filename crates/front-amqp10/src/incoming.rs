@@ -163,10 +163,7 @@ impl IncomingLink {
     }
 
     /// Takes a transfer; returns the message if this was all of it or the last part.
-    #[expect(
-        clippy::inline_always,
-        reason = "a struct that is copied whole just after it was filled in stalls"
-    )]
+    #[expect(clippy::inline_always, reason = "a struct copied whole just as it is filled stalls")]
     #[inline(always)]
     pub(crate) fn receive(
         &mut self,

@@ -70,10 +70,7 @@ struct ReadHead {
 }
 
 impl ReadHead {
-    #[expect(
-        clippy::inline_always,
-        reason = "a struct that is copied whole just after it was filled in stalls"
-    )]
+    #[expect(clippy::inline_always, reason = "a struct copied whole just as it is filled stalls")]
     #[inline(always)]
     fn publish(self, channel: ChannelId, content: Content) -> MessagePublish {
         let Self { target: TargetSpans { exchange, routing_key, names_topic }, properties, .. } =
@@ -122,10 +119,7 @@ impl PublishedHeads {
 
     /// The publish of a message that a client has sent on a link, whose last payload this is: to the link's
     /// node, or to the one that the message names.
-    #[expect(
-        clippy::inline_always,
-        reason = "a struct that is copied whole just after it was filled in stalls"
-    )]
+    #[expect(clippy::inline_always, reason = "a struct copied whole just as it is filled stalls")]
     #[inline(always)]
     pub(crate) fn publish(
         &mut self,
@@ -241,10 +235,7 @@ fn key_of(subject: Option<&str>) -> Result<&[u8], ProtocolFault> {
 }
 
 /// The content of a publish: what was received, without what lies before the body that is kept.
-#[expect(
-    clippy::inline_always,
-    reason = "a struct that is copied whole just after it was filled in stalls"
-)]
+#[expect(clippy::inline_always, reason = "a struct copied whole just as it is filled stalls")]
 #[inline(always)]
 fn content_of(payload: Payload<'_>, gathered: Option<Bytes>, body: ReceivedBody) -> Content {
     let owned = |body| Content::Owned(Box::new(OwnedContent { head: Bytes::new(), body }));

@@ -129,15 +129,12 @@ impl From<ApiError> for Refusal {
 }
 
 impl Refusal {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "everything else is the request's fault")]
     fn of(error: &MetaError) -> Self {
         if let MetaError::VhostProtected(_) = error {
             let status = StatusCode::PRECONDITION_FAILED;
             return Self::of_status(status, "precondition_failed", error.to_string());
         }
-        #[expect(
-            clippy::wildcard_enum_match_arm,
-            reason = "everything else is the request's fault"
-        )]
         match error.kind() {
             MetaErrorKind::NotFound => Self::not_found(),
             MetaErrorKind::AccessRefused => Self::not_authorised(error.to_string()),
@@ -169,12 +166,9 @@ impl Refusal {
 
 impl From<Error> for Refusal {
     /// The close that a channel or connection of AMQP 0-9-1 would see.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "everything else is the request's fault")]
     fn from(error: Error) -> Self {
         let text = error.text.into_owned();
-        #[expect(
-            clippy::wildcard_enum_match_arm,
-            reason = "everything else is the request's fault"
-        )]
         match error.kind {
             ErrorKind::NotFound => Self::lacks(text),
             ErrorKind::AccessRefused

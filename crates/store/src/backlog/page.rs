@@ -216,10 +216,7 @@ impl Page {
     }
 
     /// The message at `position`, if it is live and whole.
-    #[expect(
-        clippy::inline_always,
-        reason = "a struct that is copied whole just after it was filled in stalls"
-    )]
+    #[expect(clippy::inline_always, reason = "a struct copied whole just as it is filled stalls")]
     #[inline(always)]
     pub(super) fn get(&self, position: u64) -> Option<MessageRef<'_>> {
         let entry = self.entries.get(self.index_of(position)?)?;
@@ -234,10 +231,7 @@ impl Page {
         entry.is_some_and(|entry| self.body(*entry).is_none())
     }
 
-    #[expect(
-        clippy::inline_always,
-        reason = "a struct that is copied whole just after it was filled in stalls"
-    )]
+    #[expect(clippy::inline_always, reason = "a struct copied whole just as it is filled stalls")]
     #[inline(always)]
     pub(super) fn message(&self, entry: PageEntry) -> Option<MessageRef<'_>> {
         let head = self.head(entry)?;

@@ -135,11 +135,7 @@ pub struct AnonymousLogin {
     pub password: String,
 }
 
-impl std::fmt::Debug for AnonymousLogin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AnonymousLogin").field("user", &self.user).finish_non_exhaustive()
-    }
-}
+stdx::debug_of!(|it: AnonymousLogin| user = it.user);
 
 /// The backends, in the order they are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

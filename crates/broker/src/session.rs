@@ -85,11 +85,7 @@ pub struct Session {
     ended: bool,
 }
 
-impl std::fmt::Debug for Session {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session").field("connection", &self.connection().id).finish_non_exhaustive()
-    }
-}
+stdx::debug_of!(|it: Session| connection = it.connection().id);
 
 impl Session {
     /// Opens a session for an authenticated client.

@@ -234,11 +234,7 @@ struct MultiSync {
     runs: Vec<Run>,
 }
 
-impl Debug for ConfirmQueue {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ConfirmQueue").field("state", &self.state).finish_non_exhaustive()
-    }
-}
+stdx::debug_of!(|it: ConfirmQueue| state = it.state);
 
 impl ConfirmQueue {
     /// Makes the queue of a connection's confirms, which are told to `outbox`.

@@ -4,7 +4,6 @@
 use confirm::{DurableJournal, JournalSynced};
 use message_store::BodyStore;
 use queue_index::V1Queue;
-use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
@@ -47,11 +46,7 @@ struct Waiting {
     has_failed: bool,
 }
 
-impl Debug for Waiting {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Waiting").field("n", &self.by_note.len()).finish_non_exhaustive()
-    }
-}
+stdx::debug_of!(|it: Waiting| n = it.by_note.len());
 
 impl Journal {
     /// Makes the journal of a queue with these files.

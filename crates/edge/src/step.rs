@@ -68,14 +68,7 @@ impl Proof {
     }
 }
 
-impl std::fmt::Debug for Login {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Login")
-            .field("mechanism", &self.mechanism)
-            .field("user", &self.user)
-            .finish_non_exhaustive()
-    }
-}
+stdx::debug_of!(|it: Login| mechanism = it.mechanism, user = it.user);
 
 /// The reason why a login fails.
 #[derive(Clone, Debug, PartialEq, Eq)]

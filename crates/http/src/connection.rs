@@ -21,7 +21,6 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
-use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -69,11 +68,7 @@ pub struct Entrance {
     pub admission: Arc<Admission>,
 }
 
-impl fmt::Debug for Entrance {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entrance").field("listeners", &self.listeners).finish_non_exhaustive()
-    }
-}
+stdx::debug_of!(|it: Entrance| listeners = it.listeners);
 
 /// A socket that is listened on.
 #[derive(Debug)]

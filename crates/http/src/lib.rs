@@ -84,11 +84,7 @@ pub struct Api {
     tags: RandomState,
 }
 
-impl std::fmt::Debug for Api {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Api").field("settings", &self.settings).finish_non_exhaustive()
-    }
-}
+stdx::debug_of!(|it: Api| settings = it.settings);
 
 impl Api {
     /// The API of a node. `throttle` is that of its other listeners.

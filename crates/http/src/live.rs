@@ -18,7 +18,6 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -61,11 +60,7 @@ pub(crate) struct Live {
     looks: Arc<FairTurns>,
 }
 
-impl fmt::Debug for Live {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Live").finish_non_exhaustive()
-    }
-}
+stdx::debug_of!(|_it: Live|);
 
 impl Default for Live {
     fn default() -> Self {

@@ -13,7 +13,6 @@
 //! - The first failed write or sync ends the log: nothing is reported durable after it.
 
 use std::borrow::Cow;
-use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -197,11 +196,7 @@ impl WalOptions {
     }
 }
 
-impl Debug for WalOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("WalOptions").field("dir", &self.dir).finish_non_exhaustive()
-    }
-}
+stdx::debug_of!(|it: WalOptions| dir = it.dir);
 
 /// The use of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -346,11 +341,7 @@ pub struct Wal {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Debug for Wal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Wal").field("stats", &self.stats()).finish_non_exhaustive()
-    }
-}
+stdx::debug_of!(|it: Wal| stats = it.stats());
 
 impl Wal {
     /// Opens the log: [`WalFound::read`], then [`Wal::start`].

@@ -193,11 +193,7 @@ impl Log {
     }
 }
 
-impl std::fmt::Debug for Log {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Log").field("files", &self.files).finish_non_exhaustive()
-    }
-}
+stdx::debug_of!(|it: Log| files = it.files);
 
 impl mgmt::Log for Log {
     fn set_level(&self, level: &str) -> bool {

@@ -4,6 +4,7 @@
 //! Start reading at [`Now`] and [`record`].
 
 mod clock;
+mod debug_of;
 mod duration;
 mod edit_distance;
 mod histogram;

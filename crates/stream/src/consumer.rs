@@ -17,7 +17,6 @@ use routing::LinkFilters;
 use session::{
     ChannelId, ConsumerCredit, ConvertedTo, CreditRequest, Event, Settle, ShortString, Table,
 };
-use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
@@ -62,11 +61,7 @@ impl State {
     }
 }
 
-impl fmt::Debug for Consumer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Consumer").field("key", &self.follower.key).finish_non_exhaustive()
-    }
-}
+stdx::debug_of!(|it: Consumer| key = it.follower.key);
 
 impl Stream {
     /// Attaches a consumer; the outbox is told before its first delivery.

@@ -23,11 +23,7 @@ pub struct StreamPublisher {
     place: PublisherPlace,
 }
 
-impl std::fmt::Debug for StreamPublisher {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StreamPublisher").field("id", &self.registered.id).finish_non_exhaustive()
-    }
-}
+stdx::debug_of!(|it: StreamPublisher| id = it.registered.id);
 
 /// The ids of what was appended, in runs.
 #[derive(Default)]

@@ -6,7 +6,7 @@ use meta::ConnectionId;
 use queue_type::{ConsumerView, Count, Counts, Owner, Wakes};
 use session::{Event, LinkId, Outbox, PublisherId, StreamEvent};
 use std::collections::BTreeMap;
-use std::fmt::{self, Debug};
+use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
@@ -72,11 +72,7 @@ struct State {
     has_ended: bool,
 }
 
-impl Debug for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("State").field("all", &self.all).finish_non_exhaustive()
-    }
-}
+stdx::debug_of!(|it: State| all = it.all);
 
 impl Readers {
     /// A key for a new consumer.

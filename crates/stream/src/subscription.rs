@@ -18,7 +18,6 @@ use session::{
     CHUNK_HEADER_BYTES, ChunkData, ChunkDelivery, ChunkSelection, Event, LinkId, Outbox,
     Properties, Room, StreamEvent, StreamOffset, StreamRefusal, SubscriptionId,
 };
-use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use streamproto::ChunkHeader;
@@ -88,11 +87,7 @@ impl State {
     }
 }
 
-impl fmt::Debug for Subscription {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscription").field("key", &self.follower.key).finish_non_exhaustive()
-    }
-}
+stdx::debug_of!(|it: Subscription| key = it.follower.key);
 
 impl Stream {
     /// Begins to give whole chunks to a client. It is given the first by [`Subscription::begin`].

@@ -20,11 +20,7 @@ pub struct Session {
     is_failed: bool,
 }
 
-impl std::fmt::Debug for Session {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session").field("is_ended", &self.is_ended).finish_non_exhaustive()
-    }
-}
+stdx::debug_of!(|it: Session| is_ended = it.is_ended);
 
 /// The outcome of a look at bytes of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,6 @@ use queue_type::Given;
 use queue_type::Owner;
 use session::{ChannelId, Outcome, Settle};
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -89,11 +88,7 @@ pub struct Spans {
     n_dropped: AtomicU64,
 }
 
-impl fmt::Debug for Spans {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Spans").field("n_dropped", &self.n_dropped).finish_non_exhaustive()
-    }
-}
+stdx::debug_of!(|it: Spans| n_dropped = it.n_dropped);
 
 impl Spans {
     /// Starts without spans; their ids are made from numbers that rise from `random`.

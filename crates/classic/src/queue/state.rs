@@ -42,11 +42,7 @@ pub(crate) struct QueueState {
     pub(super) ages: UnackedAges,
 }
 
-impl std::fmt::Debug for QueueState {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("QueueState").field("fifo", &self.fifo).finish_non_exhaustive()
-    }
-}
+stdx::debug_of!(|it: QueueState| fifo = it.fifo);
 
 impl QueueState {
     pub(super) fn new(

@@ -329,11 +329,7 @@ fn sweep(storage: &Storage, wanted: &HashSet<u64>) -> Result<(), StoreError> {
 /// Does the work of the thread on demand.
 pub struct ClassicV1Stepper(Worker);
 
-impl std::fmt::Debug for ClassicV1Stepper {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClassicV1Stepper").finish_non_exhaustive()
-    }
-}
+stdx::debug_of!(|_it: ClassicV1Stepper|);
 
 impl ClassicV1Stepper {
     pub(crate) fn new(services: &Arc<Services>, node: Weak<dyn WorkerHost>) -> Self {

@@ -280,11 +280,7 @@ pub struct Stepper {
     committer: Arc<Mutex<Committer>>,
 }
 
-impl std::fmt::Debug for Stepper {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Stepper").finish_non_exhaustive()
-    }
-}
+stdx::debug_of!(|_it: Stepper|);
 
 impl Stepper {
     pub(super) const fn new(shared: Arc<SharedWal>, committer: Arc<Mutex<Committer>>) -> Self {

@@ -48,11 +48,7 @@ pub(crate) struct Terms {
     pub(crate) epoch: u64,
 }
 
-impl std::fmt::Debug for QueueState {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("QueueState").field("machine", &self.machine).finish_non_exhaustive()
-    }
-}
+stdx::debug_of!(|it: QueueState| machine = it.machine);
 
 impl QueueState {
     /// The state of a new queue.

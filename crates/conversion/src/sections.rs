@@ -9,7 +9,6 @@ use amqp091::content::PropertiesWriter;
 use amqp091::spec::DELIVERY_MODE_PERSISTENT;
 use amqp091::{PropertiesRef, TableRef};
 use message::{MessageRef, View};
-use std::fmt;
 
 /// Annotations that become headers of the index under the same names: queues and exchanges look at them.
 const INDEXED: [&str; 4] =
@@ -48,34 +47,21 @@ pub enum ReceivedBody {
 }
 
 /// The reason why a message is not taken. COMPAT: RabbitMQ's texts, with words for its terms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReceiveError {
     /// The sections cannot be decoded, or are out of order.
+    #[error("failed to parse message: {0}")]
     Malformed(DecodeError),
     /// The message has no body.
+    #[error("failed to parse message: it has no body")]
     NoBody,
     /// A message annotation has a name that is reserved.
+    #[error("failed to parse message: the key of a message annotation does not begin with 'x-'")]
     ReservedAnnotation,
     /// The annotation that names further routing keys does not hold any.
+    #[error("bad value for 'x-cc' message-annotation: not a list of routing keys")]
     Copies,
 }
-
-impl fmt::Display for ReceiveError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed(error) => write!(f, "failed to parse message: {error}"),
-            Self::NoBody => f.write_str("failed to parse message: it has no body"),
-            Self::ReservedAnnotation => f.write_str(
-                "failed to parse message: the key of a message annotation does not begin with 'x-'",
-            ),
-            Self::Copies => {
-                f.write_str("bad value for 'x-cc' message-annotation: not a list of routing keys")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ReceiveError {}
 
 /// Takes a message as it was received: appends its index to `index`, which are properties of AMQP 0-9-1.
 ///

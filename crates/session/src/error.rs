@@ -1,7 +1,8 @@
 use std::borrow::Cow;
 
 /// The error of a refused request. The front turns the kind into its protocol's code.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
 pub struct Error {
     /// The kind of error; decides the code and whether only the channel is lost.
     pub kind: ErrorKind,
@@ -91,11 +92,3 @@ impl Error {
         Self { kind, text: text.into() }
     }
 }
-
-impl std::fmt::Display for Error {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for Error {}

@@ -1,7 +1,5 @@
 //! Filters of operators: selectors with more words, over all that a message is.
 
-use std::fmt::{Display, Formatter};
-
 use message::MessageRef;
 
 use super::sql::{self, Extent};
@@ -15,7 +13,8 @@ const BODY_BYTES_MAX: usize = 1024 * 1024;
 const STEPS_MAX: usize = 18 * 1024 * 1024;
 
 /// The error of a text that is no filter.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("column {column}: {reason}")]
 pub struct FilterError {
     /// The place where the text cannot be read on: the number of a character, from 1.
     pub column: usize,
@@ -29,14 +28,6 @@ impl FilterError {
         Self { column: before.chars().count() + 1, reason: refused.reason }
     }
 }
-
-impl Display for FilterError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        write!(f, "column {}: {}", self.column, self.reason)
-    }
-}
-
-impl std::error::Error for FilterError {}
 
 /// A message that a filter is to match.
 #[derive(Clone, Copy, Debug)]

@@ -28,16 +28,28 @@ impl<'a> MessageHead<'a> {
             application_properties: MapRef::EMPTY,
         };
         let mut cursor = ValueCursor(message);
-        while let Some((section, value)) = read_section(&mut cursor) {
-            match (section, value) {
-                (0x70, ValueRef::List(list)) => head.header = list,
-                (0x73, ValueRef::List(list)) => head.properties = list,
-                (0x74, ValueRef::Map(map)) => head.application_properties = map,
-                (0x71 | 0x72, _) => {}
-                _ => break,
+        loop {
+            match read_usual(&mut cursor) {
+                Some((0x70, items)) => head.header = items,
+                Some((0x73, items)) => head.properties = items,
+                Some((0x74, items)) => head.application_properties = MapRef(items),
+                Some(_) => {}
+                None if is_at_body(cursor) || !head.read_other(&mut cursor) => return head,
+                None => {}
             }
         }
-        head
+    }
+
+    /// Reads a section in any form; returns whether another may follow.
+    fn read_other(&mut self, cursor: &mut ValueCursor<'a>) -> bool {
+        match read_section(cursor) {
+            Some((0x70, ValueRef::List(list))) => self.header = list,
+            Some((0x73, ValueRef::List(list))) => self.properties = list,
+            Some((0x74, ValueRef::Map(map))) => self.application_properties = map,
+            Some((0x71 | 0x72, _)) => {}
+            _ => return false,
+        }
+        true
     }
 }
 
@@ -47,11 +59,16 @@ pub fn head_bytes(message: &[u8]) -> usize {
     let mut cursor = ValueCursor(message);
     loop {
         let n_left = cursor.0.len();
-        let is_body = matches!(cursor.0, [code::DESCRIBED, code::U64_SMALL, 0x75..=0x78, ..]);
-        if is_body || !matches!(read_section(&mut cursor), Some((0x70..=0x74, _))) {
+        if is_at_body(cursor) || !matches!(read_section(&mut cursor), Some((0x70..=0x74, _))) {
             return message.len() - n_left;
         }
     }
+}
+
+/// Whether a body or what is behind it comes next, in the form that nearly all peers write.
+#[inline]
+const fn is_at_body(cursor: ValueCursor<'_>) -> bool {
+    matches!(cursor.0, [code::DESCRIBED, code::U64_SMALL, 0x75..=0x78, ..])
 }
 
 /// The bytes of the header and the annotations in front of a message whose sections are of their types and in
@@ -77,9 +94,37 @@ pub fn annotated_bytes(message: &[u8]) -> Option<usize> {
     Some(n_bytes)
 }
 
+/// The code and the items of the next section, which is in front of a body and in the form that nearly all
+/// peers write.
+#[expect(
+    clippy::inline_always,
+    reason = "a struct that is copied whole just after it was filled in stalls"
+)]
+#[inline(always)]
+fn read_usual<'a>(cursor: &mut ValueCursor<'a>) -> Option<(u8, ListRef<'a>)> {
+    let [code::DESCRIBED, code::U64_SMALL, section @ 0x70..=0x74, kind, size, n_items, rest @ ..] =
+        cursor.0
+    else {
+        return None;
+    };
+    let (is_map, n_items) = (matches!(section, 0x71 | 0x72 | 0x74), usize::from(*n_items));
+    let (items, rest) = rest.split_at_checked(usize::from(*size).checked_sub(1)?)?;
+    let is_of_kind = if is_map { *kind == code::MAP8 } else { *kind == code::LIST8 };
+    if !is_of_kind || n_items > items.len() || (is_map && n_items % 2 != 0) {
+        return None;
+    }
+    *cursor = ValueCursor(rest);
+    Some((*section, ListRef { n_items, items }))
+}
+
 /// The next section.
+#[inline]
 fn read_section<'a>(cursor: &mut ValueCursor<'a>) -> Option<(u64, ValueRef<'a>)> {
-    // The form that nearly all peers write.
+    if let Some((section, items)) = read_usual(cursor) {
+        let is_map = matches!(section, 0x71 | 0x72 | 0x74);
+        let value = if is_map { ValueRef::Map(MapRef(items)) } else { ValueRef::List(items) };
+        return Some((u64::from(section), value));
+    }
     if let [code::DESCRIBED, code::U64_SMALL, section @ 0x70..=0x78, value @ ..] = cursor.0 {
         *cursor = ValueCursor(value);
         let value = ValueRef::read(cursor, DEPTH_MAX).ok()?;

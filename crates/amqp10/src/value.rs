@@ -120,6 +120,7 @@ impl<'a> ValueRef<'a> {
     }
 
     /// Reads a value, and of what is in it only how long it is.
+    #[inline]
     pub(crate) fn read(reader: &mut ValueCursor<'a>, levels: usize) -> Result<Self, DecodeError> {
         match reader.u8()? {
             code::DESCRIBED => DescribedRef::read(reader, levels).map(Self::Described),
@@ -128,6 +129,7 @@ impl<'a> ValueRef<'a> {
     }
 
     /// Reads a value whose constructor was read before.
+    #[inline]
     pub(crate) fn read_as(code: u8, reader: &mut ValueCursor<'a>) -> Result<Self, DecodeError> {
         match code >> 4 {
             0x4..=0x9 => Self::read_fixed(code, reader),

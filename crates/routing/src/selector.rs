@@ -150,10 +150,18 @@ impl Expression {
         is_true && !steps.ran_out()
     }
 
+    #[inline]
     fn value<'a>(&'a self, subject: &'a Subject<'_>, steps: &mut Steps) -> Operand<'a> {
         if steps.take(1).is_none() {
             return Operand::Unknown;
         }
+        if let Self::Literal(literal) = self {
+            return literal.operand();
+        }
+        self.compute(subject, steps)
+    }
+
+    fn compute<'a>(&'a self, subject: &'a Subject<'_>, steps: &mut Steps) -> Operand<'a> {
         match self {
             Self::Literal(literal) => literal.operand(),
             Self::Header(name) => subject.header(name, steps),

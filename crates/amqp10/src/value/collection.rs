@@ -20,6 +20,7 @@ impl<'a> ListRef<'a> {
     /// The list without items.
     pub const EMPTY: ListRef<'static> = ListRef { n_items: 0, items: &[] };
 
+    #[inline]
     pub(crate) fn read(reader: &mut ValueCursor<'a>, width: Width) -> Result<Self, DecodeError> {
         let mut content = ValueCursor(reader.counted(width)?);
         let n_items = content.length(width)?;
@@ -61,6 +62,7 @@ impl<'a> MapRef<'a> {
         map
     }
 
+    #[inline]
     pub(crate) fn read(reader: &mut ValueCursor<'a>, width: Width) -> Result<Self, DecodeError> {
         let items = ListRef::read(reader, width)?;
         if items.n_items % 2 == 0 { Ok(Self(items)) } else { Err(DecodeError::Count) }
@@ -93,8 +95,13 @@ impl<'a> MapRef<'a> {
 impl<'a> MapRef<'a> {
     /// The first value under a string or symbol of these bytes, in a map that need not be valid: an item that
     /// cannot be read ends the search.
+    #[inline]
     #[must_use]
     pub fn find(&self, key: &[u8]) -> Option<ValueRef<'a>> {
+        ValueRef::read(&mut self.value_of(key)?, DEPTH_MAX).ok()
+    }
+
+    fn value_of(&self, key: &[u8]) -> Option<ValueCursor<'a>> {
         let mut reader = ValueCursor(self.0.items);
         for _ in 0..self.len() {
             let is_it = if let Some(found) = short_text(&mut reader) {
@@ -104,9 +111,9 @@ impl<'a> MapRef<'a> {
                 matches!(found, ValueRef::Str(found) | ValueRef::Symbol(found) if found.as_bytes() == key)
             };
             if is_it {
-                return ValueRef::read(&mut reader, DEPTH_MAX).ok();
+                return Some(reader);
             }
-            if short_text(&mut reader).is_none() {
+            if !skip_plain(&mut reader).ok()? {
                 ValueRef::read(&mut reader, DEPTH_MAX).ok()?;
             }
         }
@@ -115,6 +122,7 @@ impl<'a> MapRef<'a> {
 }
 
 /// Takes the bytes of a short string or symbol; `None`, and nothing taken, if the next item is another.
+#[inline]
 fn short_text<'a>(reader: &mut ValueCursor<'a>) -> Option<&'a [u8]> {
     let [code::STR8 | code::SYMBOL8, n, rest @ ..] = reader.0 else { return None };
     let (text, rest) = rest.split_at_checked(usize::from(*n))?;

@@ -61,15 +61,11 @@ impl SectionField {
 /// The sections of a message that filters look at.
 #[derive(Debug)]
 pub(super) struct MessageSections<'m> {
-    head: MessageHead<'m>,
-    now: UnixMs,
+    pub(super) head: &'m MessageHead<'m>,
+    pub(super) now: UnixMs,
 }
 
 impl<'m> MessageSections<'m> {
-    pub(super) fn read(message: &'m [u8], now: UnixMs) -> Self {
-        Self { head: MessageHead::read(message), now }
-    }
-
     pub(super) fn application_property(&self, name: &[u8], steps: &mut Steps) -> Operand<'m> {
         let application = self.head.application_properties;
         if steps.take(application.len()).is_none() {
@@ -108,26 +104,31 @@ pub(super) fn jms_property<'m>(sections: &'m [u8], name: &[u8]) -> Option<Operan
 }
 
 /// COMPAT: values that are not simple are as if they were not there.
+#[inline]
 pub(super) fn operand(value: ValueRef<'_>) -> Operand<'_> {
-    if let Some(n) = value.as_integer() {
-        Operand::Integer(n)
-    } else if let ValueRef::Str(text) | ValueRef::Symbol(text) = value {
-        Operand::Text(text.as_bytes())
-    } else if let ValueRef::Binary(bytes) = value {
-        Operand::Text(bytes)
-    } else if let ValueRef::Bool(value) = value {
-        Operand::Bool(value)
-    } else if let ValueRef::F64(x) = value {
-        Operand::Float(x)
-    } else if let ValueRef::F32(x) = value {
-        Operand::Float(x.into())
-    } else if let ValueRef::Timestamp(ms) = value {
-        Operand::Integer(ms.into())
-    } else if let ValueRef::Uuid(uuid) = value {
-        Operand::Uuid(uuid)
-    } else if let ValueRef::Char(found) = value {
-        Operand::Integer(u32::from(found).into())
-    } else {
-        Operand::Unknown
+    match value {
+        ValueRef::U8(n) => Operand::Integer(n.into()),
+        ValueRef::U16(n) => Operand::Integer(n.into()),
+        ValueRef::U32(n) => Operand::Integer(n.into()),
+        ValueRef::U64(n) => Operand::Integer(n.into()),
+        ValueRef::I8(n) => Operand::Integer(n.into()),
+        ValueRef::I16(n) => Operand::Integer(n.into()),
+        ValueRef::I32(n) => Operand::Integer(n.into()),
+        ValueRef::I64(n) | ValueRef::Timestamp(n) => Operand::Integer(n.into()),
+        ValueRef::Char(found) => Operand::Integer(u32::from(found).into()),
+        ValueRef::Str(text) | ValueRef::Symbol(text) => Operand::Text(text.as_bytes()),
+        ValueRef::Binary(bytes) => Operand::Text(bytes),
+        ValueRef::Bool(value) => Operand::Bool(value),
+        ValueRef::F64(x) => Operand::Float(x),
+        ValueRef::F32(x) => Operand::Float(x.into()),
+        ValueRef::Uuid(uuid) => Operand::Uuid(uuid),
+        ValueRef::Null
+        | ValueRef::Decimal32(_)
+        | ValueRef::Decimal64(_)
+        | ValueRef::Decimal128(_)
+        | ValueRef::List(_)
+        | ValueRef::Map(_)
+        | ValueRef::Array(_)
+        | ValueRef::Described(_) => Operand::Unknown,
     }
 }

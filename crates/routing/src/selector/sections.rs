@@ -5,7 +5,7 @@ use super::section_field::{MessageSections, SectionField, operand};
 use super::sql;
 use super::subject::Subject;
 use super::{Comparison, Expression, Field, Like, Literal, Operand, Steps};
-use amqp10::{MapRef, ValueRef};
+use amqp10::{MapRef, MessageHead, ValueRef};
 use stdx::UnixMs;
 
 /// The steps of one message: a millisecond at most.
@@ -76,7 +76,8 @@ impl SectionsFilter {
     /// As [`SectionsFilter::matches`]; the steps that this took are added to `n_steps`.
     #[must_use]
     pub fn check(&self, sections: &[u8], now: UnixMs, n_steps: &mut usize) -> bool {
-        let subject = Subject::of_sections(MessageSections::read(sections, now));
+        let head = &MessageHead::read(sections);
+        let subject = Subject::of_sections(MessageSections { head, now });
         let mut steps = Steps::new(STEPS_MAX);
         let is_match = self.0.is_true(&subject, &mut steps);
         *n_steps += STEPS_MAX - steps.n_left();

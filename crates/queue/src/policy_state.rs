@@ -170,10 +170,16 @@ impl PolicyState {
         }
     }
 
+    /// Whether messages are too many.
+    #[must_use]
+    pub fn is_over_limit(&self) -> bool {
+        let n_messages = self.priorities.n_ready() + self.delayed.len();
+        self.policy.limits.drops(n_messages, self.ready_bytes.get())
+    }
+
     /// Takes out a message that is too many.
     pub(crate) fn pop_over_limit(&mut self) -> Option<u64> {
-        let n_messages = self.priorities.n_ready() + self.delayed.len();
-        if !self.policy.limits.drops(n_messages, self.ready_bytes.get()) {
+        if !self.is_over_limit() {
             return None;
         }
         let position = self.priorities.pop_least()?;

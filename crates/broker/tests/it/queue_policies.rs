@@ -621,6 +621,29 @@ fn a_queue_has_its_time_from_when_a_policy_says_so() {
     wait_until_gone(&broker, "q");
 }
 
+/// Messages that consumers had at a crash are ready after it, and make room like others, before anybody
+/// publishes.
+#[test]
+fn a_length_limit_outlives_a_crash() {
+    for version in [1, 2] {
+        let (disk, broker) = new_node();
+        let mut client = Client::connect(&broker);
+        client.declare("dead", true);
+        let limited = with(dead_letters_to("dead"), "x-max-length", number(1));
+        client.declare_with("q", true, &with(limited, "x-queue-version", number(version)));
+        client.consume("q", false);
+        client.ask(Op::EnableConfirms);
+        let heard = client.publish("q", &["a", "b"], Kind::Persistent);
+        assert_eq!(client.wait_for(heard, 3), ["deliver a", "deliver b", "ack 1..=2"]);
+
+        let broker = start(&Arc::new(disk.survive(CrashOutcome::OnlySynced)));
+        let mut client = Client::connect(&broker);
+        assert_eq!(client.get_soon("dead"), "got a left 0");
+        assert_eq!(header(&client, "x-first-death-reason"), "maxlen");
+        assert_eq!(client.ask_ready("q"), 1);
+    }
+}
+
 /// Deadlines, priorities and letters in transit are those of before a crash, in memory and in page images.
 #[test]
 fn rules_outlive_a_crash() {

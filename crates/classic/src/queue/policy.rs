@@ -174,6 +174,13 @@ impl Policy {
         alarms.set_monotonic(&owner, at_ms);
     }
 
+    /// Has an alarm come as soon as the thread of rules works.
+    pub(super) fn call_at_once(&mut self, queue: &Queue) {
+        let owner = AlarmOwner { me: &queue.me, context: queue };
+        let alarms = &mut self.state.get_or_insert_default().alarms;
+        alarms.set_unix(&owner, Some(UnixMs::default()));
+    }
+
     /// An alarm has come.
     pub(super) fn note_alarm(&mut self, scale: TimeScale) {
         if let Some(policy) = &mut self.state {

@@ -6,7 +6,7 @@ use super::loading::V1Content;
 use super::policy::{Policy, RecoveredDeliveryCounts};
 use content::{Content, Storage};
 use log::SegmentCounts;
-use queue::{Fifo, PositionRange, PositionSet, RecoveredMessages};
+use queue::{Fifo, PolicyState, PositionRange, PositionSet, RecoveredMessages};
 use std::ops::Range;
 use stdx::UnixMs;
 use store::Queued;
@@ -104,9 +104,13 @@ impl Restoring<'_> {
     }
 
     /// The core knows all messages. Positions from `next_position` on are free, those below `seen_below`
-    /// may have been delivered before.
-    pub(super) fn end(&mut self, next_position: u64, seen_below: u64) {
+    /// may have been delivered before. Messages that are too many, which consumers had before a crash, go by
+    /// an alarm: queues that dead letters go to are perhaps still being read.
+    pub(super) fn end(&mut self, queue: &Queue, next_position: u64, seen_below: u64) {
         self.fifo.messages_mut().restored(next_position, seen_below, &PositionSet::new());
+        if self.fifo.messages().policy().is_some_and(PolicyState::is_over_limit) {
+            self.policy.call_at_once(queue);
+        }
     }
 }
 
@@ -144,7 +148,7 @@ impl Filling<'_> {
     pub(crate) fn end(&self, next_position: u64, seen_below: u64) {
         self.0.with(|state, wakes| {
             if !state.deleted {
-                state.restoring().end(next_position, seen_below);
+                state.restoring().end(self.0, next_position, seen_below);
                 state.loading.end(self.0, wakes);
             }
         });
@@ -180,7 +184,7 @@ impl Filling<'_> {
                 return;
             }
             let V1Content { journal, next_position, seen_below, log_upto } = content;
-            state.restoring().end(next_position, seen_below);
+            state.restoring().end(self.0, next_position, seen_below);
             state.content.durability.use_journal(journal, log_upto);
             state.loading.end(self.0, wakes);
         });

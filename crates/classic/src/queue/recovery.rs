@@ -60,7 +60,7 @@ impl QueueRecovery<'_> {
             let me = self.queue.me.upgrade();
             return me.map(|me| PageScan::new(me, next_position, seen_below));
         }
-        self.state.restoring().end(next_position, seen_below);
+        self.state.restoring().end(self.queue, next_position, seen_below);
         // No message departs yet: only the alarm is set.
         let is_deleted = self.state.deleted;
         self.state.leaving().settle(self.queue, is_deleted);

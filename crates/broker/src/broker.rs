@@ -5,6 +5,7 @@ mod emptying;
 mod events;
 mod firehose;
 mod kept_messages;
+mod leftovers;
 mod log_exchange;
 mod names;
 mod upkeep;
@@ -17,6 +18,7 @@ pub(crate) use events::ConsumerName;
 pub use events::Events;
 pub(crate) use firehose::notice_of;
 pub use firehose::{Firehose, Tap};
+use leftovers::QueueDirs;
 pub use log_exchange::LogLine;
 use names::NameSource;
 
@@ -45,6 +47,8 @@ pub(crate) struct Start {
     pub(crate) options: BrokerOptions,
     pub(crate) was_new: bool,
     pub(crate) identity: NodeIdentity,
+    /// Directories that nothing is known of.
+    pub(crate) leftovers: Vec<String>,
 }
 
 /// The broker of one node.
@@ -71,8 +75,8 @@ impl Broker {
         classic: ClassicService,
         streams: Arc<StreamService>,
         timers: Arc<QueueTimers>,
-        definitions: Definitions,
-        start: Start,
+        mut definitions: Definitions,
+        mut start: Start,
     ) -> Arc<Self> {
         let options = &start.options;
         let exchanges = Arc::new(Exchanges::of(&definitions.meta));
@@ -82,8 +86,14 @@ impl Broker {
         let is_there = |id| definitions.meta.queues().get(QueueId(id)).is_some();
         let services = Arc::clone(&classic.services);
         let undo = Undo::open(services, Arc::clone(&streams), options.undo, is_there);
-        let ids = definitions.meta.queues().iter().map(|def| def.id.0);
-        streams.remove_others(ids.chain(undo.kept_streams()));
+        let kept = undo.kept_streams();
+        let is_known = |id| is_there(id) || kept.contains(&id);
+        let is_deleted = |id| definitions.gone.has_queue(QueueId(id));
+        streams.remove_deleted(is_known, is_deleted);
+        let disk = classic.storage().disk();
+        let dirs = QueueDirs::list(disk);
+        let unknown = dirs.unknown(|QueueId(id)| is_known(id) || is_deleted(id));
+        dirs.pass_ids(&mut definitions.meta, QueueId(0));
         let parts = ControlParts {
             services: Arc::clone(&classic.services),
             streams,
@@ -93,6 +103,12 @@ impl Broker {
             default_version: options.storage.default_version,
         };
         let control_plane = ControlPlane::new(parts, definitions);
+        start.leftovers = [unknown, classic.storage().bodies.leftovers()].concat();
+        for dir in &start.leftovers {
+            tracing::warn!(
+                "{dir} belongs to nothing that is defined, and no deletion is logged: it is kept"
+            );
+        }
         let connections = Connections::numbered_from(start.identity.number_base());
         let broker = Arc::new(Self {
             classic,
@@ -116,6 +132,12 @@ impl Broker {
     /// Whether the data directory was empty: the caller creates the default virtual host and user.
     pub const fn is_new(&self) -> bool {
         self.start.was_new
+    }
+
+    /// Directories that a start found of queues and virtual hosts that are not defined, and whose deletion is
+    /// not logged: they are kept.
+    pub fn leftovers(&self) -> &[String] {
+        &self.start.leftovers
     }
 
     /// The node, in its present life.

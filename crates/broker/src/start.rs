@@ -145,7 +145,8 @@ fn finish(
     settings: BrokerOptions,
 ) -> Result<(Arc<Broker>, Option<Lsn>), OpenError> {
     meta::begin_term(&mut replay.meta, identity.boot);
-    let start = Start { was_new: replay.is_new(), options: settings, identity };
+    let start =
+        Start { was_new: replay.is_new(), options: settings, identity, leftovers: Vec::new() };
     let has_cursors = replay.has_cursors();
     // A process that was killed may have renamed the definitions without having come to this.
     disk.sync_dir("").context("sync the directory of", DEFINITIONS_FILE)?;
@@ -153,7 +154,7 @@ fn finish(
     let vhosts = replay.meta.vhosts().map(|vhost| &vhost.name);
     let host = Arc::<QueueTimers>::clone(&timers);
     let failure = parts.failure.clone();
-    let classic = parts.open(wal, host, is_v1, vhosts)?;
+    let classic = parts.open(wal, host, is_v1, vhosts, replay.gone.vhosts())?;
     let storage = classic.storage();
     storage.count_cut_off(replay.cut_off_bytes());
     let options = &start.options;

@@ -1,13 +1,13 @@
 //! Removal from a log: whole segments at its beginning, chunks at its end, or all of it.
 
-use segments::{IoContext as _, list_if_there, remove, remove_if_there, sync_dir};
+use segments::{Disk, File, IoContext as _, list_if_there, remove, remove_if_there, sync_dir};
 
 use crate::error::Result;
 use crate::files::StreamFiles;
 use crate::index::{Index, SyncedMark, record_at};
 use crate::lookup::{ChunkPlace, Lookup};
 use crate::retention::Retention;
-use crate::segment::{FileName, stream_dir};
+use crate::segment::{FileName, SEGMENT_HEADER_BYTES, stream_dir};
 use crate::shared::{LogEnd, LogView, SharedLog};
 
 /// Removes the log of the stream `id`, if it has one, and closes its files. Readers and writers left get
@@ -23,6 +23,26 @@ pub fn delete_log(files: &StreamFiles, id: u64) -> Result<()> {
     }
     files.cache.close_in(&dir);
     Ok(files.disk().remove_dir(&dir).context("remove", &dir)?)
+}
+
+/// Whether the files of a stream are those of a new one, into which no chunk was ever written whole or in part.
+///
+/// # Errors
+/// The disk's.
+pub fn is_blank(disk: &dyn Disk, id: u64) -> Result<bool> {
+    let dir = stream_dir(id);
+    for name in list_if_there(disk, &dir)?.unwrap_or_default() {
+        let is_new = match FileName::parse(&name) {
+            Some(FileName::Segment(0)) => {
+                File::open(disk, &format!("{dir}/{name}"))?.size()? <= SEGMENT_HEADER_BYTES
+            }
+            other => other == Some(FileName::Index(0)),
+        };
+        if !is_new {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// How many segments are too many by their sizes; the last has so many bytes.

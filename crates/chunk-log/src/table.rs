@@ -166,7 +166,7 @@ impl StreamTable {
         Ok(replace_file(disk, STREAMS_FILE, &bytes)?)
     }
 
-    /// Forgets streams that are not wanted: their numbers may be given to others.
+    /// Forgets streams that are not wanted.
     ///
     /// # Errors
     /// The disk's.

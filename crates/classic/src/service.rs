@@ -59,7 +59,8 @@ impl ClassicParts {
         }
     }
 
-    /// Classic queues on an open log, of these virtual hosts. `is_v1` says which queues are of version 1.
+    /// Classic queues on an open log, of these virtual hosts, and without those that were deleted. `is_v1` says
+    /// which queues are of version 1.
     ///
     /// # Errors
     /// The disk's.
@@ -69,9 +70,10 @@ impl ClassicParts {
         host: Arc<dyn QueueHost>,
         is_v1: impl Fn(u64) -> bool,
         vhosts: impl Iterator<Item = &'a Name>,
+        deleted: impl Iterator<Item = &'a Name>,
     ) -> Result<ClassicService, StoreError> {
         let Self { disk, options, stamper, bodies, failure } = self;
-        bodies.open_all(vhosts)?;
+        bodies.open_all(vhosts, deleted)?;
         let storage = Storage::open(disk, &options, &stamper, wal, bodies, is_v1)?;
         let pager = PagerInbox::new(options.pager, &failure);
         let journals = JournalInbox::new(&failure);
@@ -113,12 +115,12 @@ impl ClassicService {
         (pager, ClassicV1Stepper::new(&self.services, Weak::clone(node)))
     }
 
-    /// After a start, loads queues of version 1; removes what others have left behind; and reads the page
+    /// After a start, loads queues of version 1; removes the journals of `unwanted` queues; and reads the page
     /// images of others.
-    pub fn load_all(&self, queues: Vec<V1Loading>, to_read: Vec<PageScan>) {
+    pub fn load_all(&self, queues: Vec<V1Loading>, to_read: Vec<PageScan>, unwanted: Vec<u64>) {
         let journals = &self.services.journals;
         to_read.into_iter().for_each(|scan| self.services.fill(Box::new(scan)));
-        journals.add(Task::Sweep(queues.iter().map(V1Loading::id).collect()));
+        journals.add(Task::Sweep(unwanted));
         queues.into_iter().for_each(|loading| self.services.fill(Box::new(loading)));
     }
 

@@ -6,7 +6,7 @@ use crate::storage::Storage;
 use background::{Inbox, Pending};
 use log::Lsn;
 use segments::Poison;
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
@@ -48,8 +48,8 @@ impl Pending for JournalWork {}
 /// A task that touches files.
 #[derive(Debug)]
 pub enum Task {
-    /// Removes the files of queues that are not in this set.
-    Sweep(HashSet<u64>),
+    /// Removes the files of these queues: they are gone, or have another version.
+    Sweep(Vec<u64>),
     /// Fills a queue after a start, or begins an empty one.
     Fill(Box<dyn Fill>),
     /// Looks for queues that should have another version, and converts them.

@@ -15,6 +15,7 @@ pub use new_streams::NewStreams;
 pub use snapshot::DEFINITIONS_FILE;
 
 use crate::churn::QueueChurn;
+use crate::gone::Gone;
 use crate::slices::SLICE;
 use crate::view::View;
 use chunk_log::ChunkLogError;
@@ -48,6 +49,8 @@ pub struct Definitions {
     pub(crate) log: CommandLog,
     /// Deletions whose bindings are removed in slices, and that are not logged yet.
     pub(crate) n_unbinding: usize,
+    /// Deletions that files may still have to follow.
+    pub gone: Gone,
 }
 
 impl Definitions {
@@ -56,6 +59,7 @@ impl Definitions {
         meta: State,
         queues: imbl::OrdMap<QueueId, QueueRef>,
         log: CommandLog,
+        gone: Gone,
     ) -> Self {
         Self {
             meta,
@@ -64,6 +68,7 @@ impl Definitions {
             premade: BTreeMap::new(),
             log,
             n_unbinding: 0,
+            gone,
         }
     }
 }
@@ -380,6 +385,9 @@ impl ControlPlane {
         self.churn.n_created.fetch_add(new_queues.len() as u64, Ordering::Relaxed);
         for queue in new_queues {
             definitions.queues.insert(queue.id(), queue);
+        }
+        for (command, outcome) in made {
+            definitions.gone.note(command, &outcome.removed);
         }
         let removed_queue = |removed: &Removed| {
             if let Removed::Queue(def) = removed { Some(def.id) } else { None }

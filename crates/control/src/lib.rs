@@ -4,6 +4,7 @@
 
 mod churn;
 mod control_plane;
+mod gone;
 pub mod log_records;
 pub mod slices;
 mod view;
@@ -13,4 +14,5 @@ pub use control_plane::{
     Changed, CommandLog, ControlParts, ControlPlane, DEFINITIONS_FILE, Definitions, Effect, Made,
     NewStreams, Unbinding, accept_stream_loss,
 };
+pub use gone::{Gone, encode_definitions, read_before_state};
 pub use view::View;

@@ -52,6 +52,9 @@ struct Stores {
     is_counted: bool,
     /// Stores of virtual hosts that are gone: to be removed once the log is durable up to this entry.
     leaving: BTreeMap<Name, Lsn>,
+    /// Stores of virtual hosts that the node knows nothing of, by the names of their directories: theirs once
+    /// they are there.
+    leftovers: BTreeMap<String, BlobStore>,
 }
 
 /// A virtual host's bodies.
@@ -84,31 +87,48 @@ impl MessageStores {
         }
     }
 
-    /// Opens the stores of the virtual hosts there are, and removes those of others.
+    /// Opens the stores of the virtual hosts there are, and removes those of `deleted` ones. Others stay.
     ///
     /// # Errors
     /// The disk's.
-    pub fn open_all<'a>(&self, vhosts: impl Iterator<Item = &'a Name>) -> Result<(), StoreError> {
+    pub fn open_all<'a>(
+        &self,
+        vhosts: impl Iterator<Item = &'a Name>,
+        deleted: impl Iterator<Item = &'a Name>,
+    ) -> Result<(), StoreError> {
         self.told.set(Arc::new(BodyFiles::open(Arc::clone(&self.disk))?)).ok();
         let found = list_if_there(self.disk.as_ref(), VHOSTS_DIR)?;
         let mut found: BTreeSet<String> = found.into_iter().flatten().collect();
         let mut stores = lock(&self.stores);
         for vhost in vhosts {
             if found.remove(&dir_name(vhost)) {
-                let blobs = BlobStore::open(Arc::clone(&self.disk), self.options(vhost))?;
+                let options = self.options(bodies_dir_of(vhost));
+                let blobs = BlobStore::open(Arc::clone(&self.disk), options)?;
                 stores.by_vhost.insert(vhost.clone(), Arc::new(self.store(blobs)));
             }
         }
-        for left in found {
-            self.remove(&format!("{VHOSTS_DIR}/{left}"))?;
+        for dir in deleted.map(|vhost| dir_name(vhost)).filter(|dir| found.remove(dir)) {
+            self.remove(&format!("{VHOSTS_DIR}/{dir}"))?;
+        }
+        for dir in found {
+            let options = self.options(format!("{VHOSTS_DIR}/{dir}/bodies"));
+            let blobs = BlobStore::open(Arc::clone(&self.disk), options)?;
+            stores.leftovers.insert(dir, blobs);
         }
         Ok(())
     }
 
-    fn options(&self, vhost: &str) -> BlobOptions {
+    /// Directories of virtual hosts that are neither there nor known to have been deleted.
+    #[must_use]
+    pub fn leftovers(&self) -> Vec<String> {
+        let stores = lock(&self.stores);
+        stores.leftovers.keys().map(|dir| format!("{VHOSTS_DIR}/{dir}")).collect()
+    }
+
+    fn options(&self, dir: String) -> BlobOptions {
         let stamper = Arc::clone(&self.stamper);
         let told = self.told.get().cloned();
-        let mut options = BlobOptions { stamper, told, ..BlobOptions::new(bodies_dir_of(vhost)) };
+        let mut options = BlobOptions { stamper, told, ..BlobOptions::new(dir) };
         if self.file_bytes > 0 {
             options.file_bytes = self.file_bytes;
         }
@@ -133,7 +153,11 @@ impl MessageStores {
         if let Some(store) = stores.by_vhost.get(vhost) {
             return Arc::clone(store);
         }
-        let blobs = BlobStore::create(Arc::clone(&self.disk), self.options(vhost));
+        let anew = || {
+            let options = self.options(bodies_dir_of(vhost));
+            BlobStore::create(Arc::clone(&self.disk), options)
+        };
+        let blobs = stores.leftovers.remove(&dir_name(vhost)).unwrap_or_else(anew);
         if stores.is_counted {
             blobs.start_reclaiming();
         }
@@ -429,17 +453,27 @@ mod tests {
     }
 
     #[test]
-    fn a_start_removes_files_of_virtual_hosts_that_are_gone() {
+    fn a_start_removes_files_of_deleted_virtual_hosts_and_keeps_those_of_unknown_ones() {
         let disk = MemoryDisk::new();
-        let [stays, goes] = ["stays", "goes"].map(Name::from);
+        let [stays, goes, unknown] = ["stays", "goes", "unknown"].map(Name::from);
         let before = bodies(&disk);
         let blob = keep(&before, &stays, b"a body");
         keep(&before, &goes, b"another");
-        let after = bodies(&disk);
-        after.open_all([&stays].into_iter()).unwrap();
-        assert_eq!(disk.list(VHOSTS_DIR).unwrap(), ["stays"]);
-        let mut found = Vec::new();
-        after.of(&stays).blobs.read(blob, &mut found).unwrap();
-        assert_eq!(found, b"a body");
+        let left = keep(&before, &unknown, b"nobody's");
+        for _ in 0..2 {
+            let after = bodies(&disk);
+            after.open_all([&stays].into_iter(), [&goes].into_iter()).unwrap();
+            after.start_reclaiming();
+            assert_eq!(disk.list(VHOSTS_DIR).unwrap(), ["stays", "unknown"]);
+            assert_eq!(after.leftovers(), ["vhosts/unknown"]);
+            for (vhost, blob, body) in
+                [(&stays, blob, &b"a body"[..]), (&unknown, left, b"nobody's")]
+            {
+                let mut found = Vec::new();
+                after.of(vhost).blobs.read(blob, &mut found).unwrap();
+                assert_eq!(found, body);
+            }
+            assert_eq!(after.leftovers(), [""; 0]);
+        }
     }
 }

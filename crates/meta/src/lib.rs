@@ -82,7 +82,8 @@ pub use routing::{
 pub use setting::argument::{MILLISECONDS_MAX, age_ms};
 pub use sharding::{Sharded, Sharding, shard_name};
 pub use state::{
-    Resharding, RestoreError, SnapshotOf, State, begin_term, shards, stream_settings, take_queue_id,
+    Resharding, RestoreError, SnapshotOf, State, begin_term, pass_queue_ids, shards,
+    stream_settings, take_queue_id,
 };
 pub use stream_settings::{StreamSettings, stream_arguments};
 pub use super_stream::{

@@ -18,7 +18,7 @@ use crate::checks::check_name;
 use crate::command::Command;
 use crate::error::MetaError;
 use crate::exchange::ExchangeDef;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Removed};
 use crate::parameter::Json;
 use crate::parameters::{GlobalParameters, Parameters};
 use crate::pattern::Pattern;
@@ -68,12 +68,12 @@ impl State {
         self.change(command, AutoDelete::Follow)
     }
 
-    /// Applies a command of [`Outcome::log`] or of a snapshot.
+    /// Applies a command of [`Outcome::log`] or of a snapshot; returns what it has removed.
     ///
     /// # Errors
     /// Only if the log does not belong to this state.
-    pub fn replay(&mut self, command: &Command) -> Result<(), MetaError> {
-        self.change(command, AutoDelete::AsLogged).map(|_| ())
+    pub fn replay(&mut self, command: &Command) -> Result<Vec<Removed>, MetaError> {
+        self.change(command, AutoDelete::AsLogged).map(|outcome| outcome.removed)
     }
 
     fn change(&mut self, command: &Command, mode: AutoDelete) -> Result<Outcome, MetaError> {
@@ -258,6 +258,11 @@ impl State {
 /// declared.
 pub fn take_queue_id(state: &mut State) -> QueueId {
     state.resources.take_queue_id()
+}
+
+/// Passes over ids of durable queues up to this one: there are files of such queues.
+pub fn pass_queue_ids(state: &mut State, upto: QueueId) {
+    state.resources.queues.restore_ids(upto.0.saturating_add(1), 0);
 }
 
 /// Begins a term: transient queues get ids that those of earlier terms had not.

@@ -9,13 +9,13 @@ use crate::replay::{Found, ReadDefinitions, Versions, read_definitions};
 use chunk_log::{STREAMS_FILE, StreamTable};
 use content::PAGES_DIR;
 use content::records::QueueEntry;
-use control::DEFINITIONS_FILE;
 use control::log_records::definitions::DefinitionEntry;
 use control::log_records::{self, Entry};
+use control::{DEFINITIONS_FILE, Gone};
 use log::{
     LOG_FILE, LogError, Lsn, NODE_FILE, NodeIdentity, Salvaged, Stamp, Wal, WalFound, WalOptions,
 };
-use meta::{Command, QueueDef, QueueId, QueueKind, QueueVersion, SnapshotOf, State};
+use meta::{Command, QueueDef, QueueId, QueueKind, QueueVersion, State};
 use queue_index::{JOURNALS_FILE, JournalTable, named_bodies};
 use routing::Name;
 use segments::Disk;
@@ -129,6 +129,7 @@ type InPages = BTreeMap<(u64, u32, bool), u64>;
 #[derive(Default)]
 struct Survey {
     meta: State,
+    gone: Gone,
     versions: Versions,
     /// The last definition change, and the last one that the snapshot has.
     serial: u64,
@@ -195,8 +196,9 @@ impl Survey {
         let mut survey = Self::default();
         let mut take = |stamp: Option<Stamp>, bytes: &[u8]| {
             let read = read_definitions(bytes);
-            read.map(|ReadDefinitions { meta, serial, v1_queues }| {
+            read.map(|ReadDefinitions { meta, serial, gone, v1_queues }| {
                 (survey.meta, survey.serial, survey.covered) = (meta, serial, serial);
+                survey.gone = gone;
                 for queue in v1_queues {
                     survey.versions.take_of_definitions(queue, QueueVersion::V1);
                 }
@@ -240,8 +242,12 @@ impl Survey {
                     self.versions.take_of_definitions(queue, version);
                     return;
                 }
-                let made = Command::decode(command).ok().map(|one| self.meta.replay(&one));
-                self.n_changes_lost += u64::from(made.is_none_or(|made| made.is_err()));
+                let made = Command::decode(command).ok().and_then(|one| {
+                    let removed = self.meta.replay(&one).ok()?;
+                    self.gone.note(&one, &removed);
+                    Some(())
+                });
+                self.n_changes_lost += u64::from(made.is_none());
             }
             Ok(_) | Err(_) => {}
         }
@@ -450,8 +456,7 @@ impl Survey {
         if let Some(reason) = wal.poisoned() {
             return Err(LogError::Poisoned { reason: reason.to_owned() }.into());
         }
-        let mut bytes = self.serial.to_le_bytes().to_vec();
-        self.meta.snapshot(SnapshotOf::Durable, &mut bytes);
+        let bytes = control::encode_definitions(self.serial, &self.gone, &self.meta);
         Ok(segments::write_stamped(anew.as_ref(), DEFINITIONS_FILE, begun, &bytes)?)
     }
 

@@ -10,12 +10,12 @@ use crate::error::OpenError;
 use bytes::Bytes;
 use classic::{ClassicService, PageScan, Queue, V1Loading};
 use content::records::QueueEntry;
-use content::{PAGES_DIR, Restoring, Services, Storage};
+use content::{PAGES_DIR, QUEUES_DIR, Restoring, Services, Storage};
 use contents::{Contents, Left, Logged};
 use control::log_records::definitions::DefinitionEntry;
 use control::log_records::node::NodeEntry;
 use control::log_records::{self, Entry};
-use control::{CommandLog, DEFINITIONS_FILE, Definitions};
+use control::{CommandLog, DEFINITIONS_FILE, Definitions, Gone};
 use log::{
     Lsn, Owner, RefusedEntry, SegmentCounts, SegmentId, Stamp, Tail, Wal, WalFound, WalOptions,
 };
@@ -50,6 +50,8 @@ pub struct Replay {
     /// The serial number of the last command in the snapshot.
     covered: u64,
     serial: u64,
+    /// Deletions that files may have to follow.
+    pub gone: Gone,
     contents: Contents,
     versions: Versions,
     /// The segments of the commands that no snapshot covers.
@@ -145,7 +147,7 @@ impl Replay {
     fn from_snapshot(disk: &dyn Disk) -> Result<(Self, Option<Option<Stamp>>), OpenError> {
         let snapshot = segments::read_stamped(disk, DEFINITIONS_FILE)?;
         let stamp = snapshot.as_ref().map(|(stamp, _)| *stamp);
-        let ReadDefinitions { meta, serial: covered, v1_queues } = match snapshot {
+        let ReadDefinitions { meta, serial: covered, gone, v1_queues } = match snapshot {
             None => ReadDefinitions::default(),
             Some((_, bytes)) => read_definitions(&bytes)
                 .map_err(|reason| OpenError::Definitions { file: DEFINITIONS_FILE, reason })?,
@@ -157,6 +159,7 @@ impl Replay {
             meta,
             covered,
             serial: covered,
+            gone,
             contents: Contents::default(),
             commands: Vec::new(),
             cursors: None,
@@ -211,7 +214,9 @@ impl Replay {
         } else {
             let command =
                 Command::decode(command).map_err(|error| RefusedEntry(error.to_string().into()))?;
-            self.meta.replay(&command).map_err(|error| RefusedEntry(error.to_string().into()))?;
+            let removed = self.meta.replay(&command);
+            let removed = removed.map_err(|error| RefusedEntry(error.to_string().into()))?;
+            self.gone.note(&command, &removed);
         }
         self.commands.push(segment);
         self.serial = serial;
@@ -251,10 +256,22 @@ impl Replay {
             queues.insert(def.id, queue);
         }
         let ReadLater { v1, pages, versions_upto } = later;
-        classic.load_all(v1, pages);
+        let unwanted = self.unwanted_journals(storage.disk())?;
+        classic.load_all(v1, pages, unwanted);
         let log = CommandLog::recovered(self.serial, &self.commands, &storage.wal);
-        let definitions = Definitions::new(self.meta, queues, log);
+        let definitions = Definitions::new(self.meta, queues, log, self.gone);
         Ok((definitions, versions_upto))
+    }
+
+    /// Queues whose journals are to go: they were deleted, or have another version.
+    fn unwanted_journals(&self, disk: &dyn Disk) -> Result<Vec<u64>, OpenError> {
+        let names = segments::list_if_there(disk, QUEUES_DIR)?.unwrap_or_default();
+        let is_unwanted = |id: &QueueId| match self.meta.queue_by_id(*id) {
+            Some(_) => self.versions.of(*id) != QueueVersion::V1,
+            None => self.gone.has_queue(*id),
+        };
+        let ids = names.iter().filter_map(|name| name.parse().ok().map(QueueId));
+        Ok(ids.filter(is_unwanted).map(|id| id.0).collect())
     }
 
     /// Fills a classic queue, or leaves that for later.
@@ -414,6 +431,8 @@ pub(crate) struct ReadDefinitions {
     pub(crate) meta: State,
     /// The serial number of their last change.
     pub(crate) serial: u64,
+    /// The deletions that files may have to follow.
+    pub(crate) gone: Gone,
     /// The queues that they give version 1.
     pub(crate) v1_queues: Vec<QueueId>,
 }
@@ -421,8 +440,9 @@ pub(crate) struct ReadDefinitions {
 /// Reads the definitions of a snapshot.
 pub(crate) fn read_definitions(bytes: &[u8]) -> Result<ReadDefinitions, String> {
     let mut reader = Reader::new(bytes);
-    let serial = reader.u64().map_err(|error| error.to_string())?;
+    let before = control::read_before_state(&mut reader);
+    let (serial, gone) = before.map_err(|error| error.to_string())?;
     let meta = State::restore(reader.rest()).map_err(|error| error.to_string())?;
     let v1_queues = meta::legacy_v1_queues(reader.rest()).map_err(|error| error.to_string())?;
-    Ok(ReadDefinitions { meta, serial, v1_queues })
+    Ok(ReadDefinitions { meta, serial, gone, v1_queues })
 }

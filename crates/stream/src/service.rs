@@ -195,17 +195,20 @@ impl StreamService {
         self.services.ask(Box::new(move || services.remove_files(id)));
     }
 
-    /// Removes the files of streams that are not among `ids`: they were deleted just before a crash.
-    pub fn remove_others(&self, ids: impl Iterator<Item = u64>) {
-        let known: BTreeSet<u64> = ids.collect();
-        let dirs = self.services.disk.list(STREAMS_DIR).unwrap_or_default();
+    /// Removes the files of deleted streams that a crash has left, and of new ones whose declarations it undid.
+    /// Those of other streams that are not known stay.
+    pub fn remove_deleted(&self, is_known: impl Fn(u64) -> bool, is_deleted: impl Fn(u64) -> bool) {
+        let disk = &*self.services.disk;
+        let dirs = disk.list(STREAMS_DIR).unwrap_or_default();
+        let found = dirs.iter().filter_map(|dir| dir.parse().ok()).filter(|id| !is_known(*id));
+        let goes = |id: &u64| is_deleted(*id) || chunk_log::is_blank(disk, *id).is_ok_and(|it| it);
+        let (gone, left): (BTreeSet<u64>, BTreeSet<u64>) = found.partition(goes);
         if let Some(table) = self.services.files.table()
-            && let Err(error) = table.retain(|id| known.contains(&id))
+            && let Err(error) = table.retain(|id| is_known(id) || left.contains(&id))
         {
             tracing::error!("cannot remove deleted streams: {error}");
         }
-        let gone = dirs.iter().filter_map(|dir| dir.parse().ok()).filter(|id| !known.contains(id));
-        gone.for_each(|id| self.services.remove_files(id));
+        gone.into_iter().for_each(|id| self.services.remove_files(id));
     }
 
     /// Ends in good order: everything written is durable.

@@ -18,6 +18,7 @@ mod events;
 mod exchanges;
 mod formats;
 mod forms;
+mod leftovers;
 mod link_credit;
 mod message_store;
 mod paging;

@@ -36,11 +36,6 @@ impl V1Loading {
     pub const fn new(queue: Arc<Queue>, cursor: Option<u64>) -> Self {
         Self { queue, cursor, files: None }
     }
-
-    /// The queue's id.
-    pub(crate) fn id(&self) -> u64 {
-        self.queue.id().0
-    }
 }
 
 impl LoadedFiles {

@@ -9,8 +9,7 @@ use content::{
     Task, journals_dir_of,
 };
 use queue_index::V1Queue;
-use segments::{IoContext, list_if_there};
-use std::collections::HashSet;
+use segments::IoContext;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -199,7 +198,7 @@ impl Worker {
         let task = self.journals.inbox.update(|work| work.tasks.pop_front());
         match task.flatten() {
             None => return self.convert(services),
-            Some(Task::Sweep(wanted)) => sweep(storage, &wanted)?,
+            Some(Task::Sweep(unwanted)) => sweep(storage, &unwanted)?,
             Some(Task::Fill(fill)) => {
                 if fill.is_of_journal() {
                     self.make_dir(storage)?;
@@ -312,16 +311,9 @@ impl DirtyJournal {
 }
 
 /// Removes the files of queues that are gone or in another version.
-fn sweep(storage: &Storage, wanted: &HashSet<u64>) -> Result<(), StoreError> {
-    let names = list_if_there(storage.disk.as_ref(), QUEUES_DIR)?.unwrap_or_default();
-    let ids = names.iter().filter_map(|name| name.parse::<u64>().ok());
-    let left: Vec<u64> = ids.filter(|id| !wanted.contains(id)).collect();
-    for id in &left {
+fn sweep(storage: &Storage, unwanted: &[u64]) -> Result<(), StoreError> {
+    for id in unwanted {
         V1Queue::remove_all(storage.disk.as_ref(), &journals_dir_of(*id))?;
-    }
-    if !left.is_empty() {
-        // A queue that is declared now may get the number of one whose declaration was lost.
-        storage.disk.sync_all().context("sync", QUEUES_DIR)?;
     }
     Ok(())
 }

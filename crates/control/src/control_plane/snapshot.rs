@@ -2,8 +2,8 @@
 //! led to them.
 
 use super::ControlPlane;
+use crate::gone::encode_definitions;
 use log::SegmentState;
-use meta::SnapshotOf;
 use segments::IoContext as _;
 
 /// The file that holds the definitions as of some moment, in the data directory.
@@ -21,18 +21,21 @@ impl ControlPlane {
     /// The disk's.
     pub fn write_snapshot(&self) -> segments::Result<()> {
         let _one_at_a_time = stdx::lock(&self.snapshotting);
-        let (state, serial, covered) = {
+        let (state, serial, mut gone, covered) = {
             let mut definitions = stdx::lock(&self.definitions);
             if definitions.n_unbinding > 0 {
                 // Half of a deletion: the log knows what was before, and soon what is after it.
                 return Ok(());
             }
             let covered = definitions.log.take_uncovered();
-            (definitions.meta.clone(), definitions.log.serial(), covered)
+            let serial = definitions.log.serial();
+            (definitions.meta.clone(), serial, definitions.gone.clone(), covered)
         };
-        let mut bytes = serial.to_le_bytes().to_vec();
-        state.snapshot(SnapshotOf::Durable, &mut bytes);
         let (disk, stamp) = (self.storage().disk(), self.storage().wal.stamp());
+        // Facts that cannot be looked at stay.
+        let done = gone.without_files(disk).unwrap_or_default();
+        gone.forget(&done);
+        let bytes = encode_definitions(serial, &gone, &state);
         let written = if self.storage().may_move(bytes.len() as u64) {
             segments::write_stamped(disk, DEFINITIONS_FILE, stamp, &bytes)
         } else {
@@ -41,6 +44,7 @@ impl ControlPlane {
         };
         if written.is_ok() {
             covered.release(&self.storage().wal);
+            stdx::lock(&self.definitions).gone.forget(&done);
         } else {
             stdx::lock(&self.definitions).log.put_back(covered);
         }

@@ -159,6 +159,10 @@ fn loss_lines(status: &Value) -> Vec<String> {
     .into_iter()
     .filter(|(n, ..)| *n > 0)
     .map(|(_, what, text)| format!("{what}: {text}"))
+    .chain(
+        texts(status, "leftover_directories")
+            .map(|dir| format!("Kept, of nothing that is defined: {dir}")),
+    )
     .collect()
 }
 

@@ -90,7 +90,8 @@ impl State {
             && NODE_EXCHANGES.contains(&source.as_str())
             && self.exchange(vhost, source).is_none()
         {
-            return self.replay(&Command::DeclareExchange(node_exchange(vhost.clone(), source)));
+            let declare = Command::DeclareExchange(node_exchange(vhost.clone(), source));
+            return self.replay(&declare).map(drop);
         }
         Ok(())
     }

@@ -56,7 +56,7 @@ pub(crate) struct Start {
 pub struct Broker {
     pub(crate) classic: ClassicService,
     pub(crate) timers: Arc<QueueTimers>,
-    start: Start,
+    pub(crate) start: Start,
     pub(crate) control_plane: Arc<ControlPlane>,
     pub(crate) exchanges: Arc<Exchanges>,
     /// The node's connections.
@@ -93,7 +93,7 @@ impl Broker {
         let disk = classic.storage().disk();
         let dirs = QueueDirs::list(disk);
         let unknown = dirs.unknown(|QueueId(id)| is_known(id) || is_deleted(id));
-        dirs.pass_ids(&mut definitions.meta, QueueId(0));
+        dirs.pass_ids(&mut definitions.meta, QueueId(undo.last_moved_to()));
         let parts = ControlParts {
             services: Arc::clone(&classic.services),
             streams,
@@ -132,17 +132,6 @@ impl Broker {
     /// Whether the data directory was empty: the caller creates the default virtual host and user.
     pub const fn is_new(&self) -> bool {
         self.start.was_new
-    }
-
-    /// Directories that a start found of queues and virtual hosts that are not defined, and whose deletion is
-    /// not logged: they are kept.
-    pub fn leftovers(&self) -> &[String] {
-        &self.start.leftovers
-    }
-
-    /// The node, in its present life.
-    pub const fn identity(&self) -> &NodeIdentity {
-        &self.start.identity
     }
 
     pub(crate) const fn interceptors(&self) -> Interceptors {

@@ -8,6 +8,7 @@ use crate::broker::Broker;
 use crate::connections::{Connection, Published};
 use content::{PAGES_DIR, QUEUES_DIR, SWAP_DIR};
 use control::View;
+use log::NodeIdentity;
 use message_store::VHOSTS_DIR;
 use meta::{ConnectionId, Name, QueueDef, QueueKind};
 use queue_type::{ConsumerView, Counts, Deaths};
@@ -151,6 +152,21 @@ impl Broker {
     /// Its figures.
     pub const fn figures(&self) -> Figures<'_> {
         Figures(self)
+    }
+}
+
+impl<'b> Figures<'b> {
+    /// The node, in its present life.
+    #[must_use]
+    pub const fn identity(&self) -> &'b NodeIdentity {
+        &self.0.start.identity
+    }
+
+    /// Directories that a start found of queues and virtual hosts that are not defined, and whose deletion is
+    /// not logged: they are kept.
+    #[must_use]
+    pub fn leftovers(&self) -> &'b [String] {
+        &self.0.start.leftovers
     }
 }
 

@@ -59,7 +59,7 @@ pub use range::{Bound, ChunkRange, Range, RangeStart};
 pub use reader::{Next, Reader, Wait};
 pub use reader_options::{ChunkSelector, FILE_RANGE_BYTES_MIN_DEFAULT, ReadAhead, ReaderOptions};
 pub use recovery::{Cut, Recovered};
-pub use removal::{delete_log, is_blank};
+pub use removal::{delete_log, is_blank, move_log};
 pub use retention::{Retention, SEGMENT_CHUNKS_MAX};
 pub use scrub::{DAMAGE_MAX, SCRUB_STEP_BYTES, Scrub, Scrubbed};
 pub use seal::seal_chunk;

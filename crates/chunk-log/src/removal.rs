@@ -1,6 +1,8 @@
 //! Removal from a log: whole segments at its beginning, chunks at its end, or all of it.
 
-use segments::{Disk, File, IoContext as _, list_if_there, remove, remove_if_there, sync_dir};
+use segments::{
+    Disk, File, IoContext as _, list_if_there, remove, remove_if_there, sync_dir, sync_name,
+};
 
 use crate::error::Result;
 use crate::files::StreamFiles;
@@ -25,7 +27,7 @@ pub fn delete_log(files: &StreamFiles, id: u64) -> Result<()> {
     Ok(files.disk().remove_dir(&dir).context("remove", &dir)?)
 }
 
-/// Whether the files of a stream are those of a new one, into which no chunk was ever written whole or in part.
+/// Whether the files of a stream are those of a new one: nothing of a chunk was ever written into them.
 ///
 /// # Errors
 /// The disk's.
@@ -43,6 +45,28 @@ pub fn is_blank(disk: &dyn Disk, id: u64) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// Moves the log of the stream `from` to another id, whose log it is from then on. Nobody writes or opens it
+/// meanwhile. A crash in between leaves some files with each id: to be moved back, or on, by another call.
+///
+/// # Errors
+/// The disk's; some files may have been moved.
+pub fn move_log(files: &StreamFiles, from: u64, to: u64) -> Result<()> {
+    let (disk, [old, new]) = (files.disk(), [from, to].map(stream_dir));
+    let Some(names) = list_if_there(disk, &old)? else { return Ok(()) };
+    files.table().map_or(Ok(()), |table| table.copy(from, to))?;
+    disk.create_dir(&new).context("create", &new)?;
+    sync_name(disk, &new)?;
+    files.cache.close_in(&old);
+    for name in names {
+        let (old, new) = (format!("{old}/{name}"), format!("{new}/{name}"));
+        disk.rename(&old, &new).context("rename", &old)?;
+    }
+    sync_dir(disk, &new)?;
+    sync_dir(disk, &old)?;
+    files.table().map_or(Ok(()), |table| table.forget(from))?;
+    Ok(disk.remove_dir(&old).context("remove", &old)?)
 }
 
 /// How many segments are too many by their sizes; the last has so many bytes.

@@ -230,6 +230,12 @@ impl StreamTable {
         Ok(self.notes.forget(stream..=stream, |_| true).map(drop)?)
     }
 
+    /// Notes of the stream `to` durably what is noted of `from`.
+    pub(crate) fn copy(&self, from: u64, to: u64) -> Result<()> {
+        let Some(note) = self.note(from) else { return Ok(()) };
+        Ok(self.notes.put_durably(to, note)?)
+    }
+
     pub(crate) fn note(&self, stream: u64) -> Option<StreamNote> {
         self.notes.get(stream)
     }

@@ -59,7 +59,7 @@ impl ClassicParts {
         }
     }
 
-    /// Classic queues on an open log, of these virtual hosts, and without those that were deleted. `is_v1` says
+    /// Classic queues on an open log, of these virtual hosts; files of deleted ones are removed. `is_v1` says
     /// which queues are of version 1.
     ///
     /// # Errors
@@ -115,8 +115,8 @@ impl ClassicService {
         (pager, ClassicV1Stepper::new(&self.services, Weak::clone(node)))
     }
 
-    /// After a start, loads queues of version 1; removes the journals of `unwanted` queues; and reads the page
-    /// images of others.
+    /// After a start, loads queues of version 1; removes the journals of `unwanted` queues; and reads the
+    /// page images of others.
     pub fn load_all(&self, queues: Vec<V1Loading>, to_read: Vec<PageScan>, unwanted: Vec<u64>) {
         let journals = &self.services.journals;
         to_read.into_iter().for_each(|scan| self.services.fill(Box::new(scan)));

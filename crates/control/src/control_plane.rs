@@ -456,6 +456,11 @@ impl Drop for Unbinding<'_> {
     }
 }
 
+/// An id that no other durable queue has or will have, for a queue whose files are there before it is.
+pub fn take_queue_id(plane: &ControlPlane) -> QueueId {
+    meta::take_queue_id(&mut stdx::lock(&plane.definitions).meta)
+}
+
 /// Opens a stream without the data that it lacks; returns what it lacks, or `None` if it lacks nothing.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! Deletions that files may still have to follow: the facts by which a start removes what an earlier life of the
-//! node did not come to remove. What no fact names stays, whatever the definitions lack.
+//! Deletions that files may still have to follow: the facts by which a start removes what an earlier life of
+//! the node did not come to remove. Files that no fact names stay, whatever the definitions lack.
 
 use chunk_log::STREAMS_DIR;
 use content::QUEUES_DIR;
@@ -140,7 +140,6 @@ pub fn read_before_state(reader: &mut Reader<'_>) -> Result<(u64, Gone), RecordE
 #[cfg(test)]
 mod tests {
     use super::*;
-    use segments::OpenMode;
     use testing::MemoryDisk;
 
     fn gone(queues: &[u64], vhosts: &[&str]) -> Gone {
@@ -165,8 +164,8 @@ mod tests {
     #[test]
     fn deletions_are_known_as_long_as_there_are_files() {
         let disk = MemoryDisk::new();
-        for file in ["streams/3/x", "queues/4/x", &format!("{}/x", bodies_dir_of("kept"))] {
-            disk.open(file, OpenMode::New).unwrap();
+        for dir in ["streams/3", "queues/4", &bodies_dir_of("kept")] {
+            disk.create_dir(dir).unwrap();
         }
         let all = gone(&[3, 4, 5], &["kept", "left"]);
         let without = all.without_files(&disk).unwrap();

@@ -143,8 +143,7 @@ struct Survey {
     in_bodies: InFiles,
     files: BlobFiles,
     /// Which log what is written anew belongs to, and what it must reach.
-    identity: u64,
-    upto: Lsn,
+    begun: Stamp,
 }
 
 /// Files of blobs: of pages, and of bodies by virtual host.
@@ -297,11 +296,12 @@ impl Survey {
         }
         let said = found.iter().filter_map(|(.., stamp)| *stamp).chain(self.stamp);
         let identity = log.identity.or_else(|| said.clone().map(|stamp| stamp.identity).next());
-        self.identity = identity.unwrap_or_else(|| WalOptions::default().given.salt);
-        let own = said.filter(|stamp| stamp.identity == self.identity);
-        self.upto = own.map(|stamp| stamp.synced).max().unwrap_or_default().max(log.synced);
+        let identity = identity.unwrap_or_else(|| WalOptions::default().given.salt);
+        let own = said.filter(|stamp| stamp.identity == identity);
+        let synced = own.map(|stamp| stamp.synced).max().unwrap_or_default().max(log.synced);
+        self.begun = Stamp { identity, synced };
         for (vhost, number, name, stamp) in found {
-            if stamp.is_some_and(|stamp| stamp.identity != self.identity) {
+            if stamp.is_some_and(|stamp| stamp.identity != identity) {
                 repair.damage.push(format!("{name} belongs to another log"));
                 repair.set_aside.push(name);
             } else if let Some(vhost) = vhost {
@@ -433,7 +433,7 @@ impl Survey {
         anew: &Arc<dyn Disk>,
         log: &Salvaged,
     ) -> Result<(), OpenError> {
-        let begun = Stamp { identity: self.identity, synced: self.upto };
+        let begun = self.begun;
         let options = WalOptions::default();
         let found = WalFound::anew(begun, log.newest, log.node.unwrap_or(options.given.node));
         let (wal, mut stepper) =

@@ -189,14 +189,22 @@ impl StreamService {
         names.is_ok_and(|names| names.is_some_and(|names| !names.is_empty()))
     }
 
+    /// Gives the files of a deleted stream to another id. The caller waits for the disk.
+    ///
+    /// # Errors
+    /// The disk's; some files may have been moved.
+    pub fn move_files(&self, from: u64, to: u64) -> Result<(), ChunkLogError> {
+        chunk_log::move_log(&self.services.files, from, to)
+    }
+
     /// Has the files of a stream removed that was deleted, and whose files were kept.
     pub fn remove_kept(&self, id: u64) {
         let services = Arc::clone(&self.services);
         self.services.ask(Box::new(move || services.remove_files(id)));
     }
 
-    /// Removes the files of deleted streams that a crash has left, and of new ones whose declarations it undid.
-    /// Those of other streams that are not known stay.
+    /// Removes the files of deleted streams that a crash has left, and of new ones whose declarations it
+    /// undid. Those of other streams that are not known stay.
     pub fn remove_deleted(&self, is_known: impl Fn(u64) -> bool, is_deleted: impl Fn(u64) -> bool) {
         let disk = &*self.services.disk;
         let dirs = disk.list(STREAMS_DIR).unwrap_or_default();

@@ -31,8 +31,8 @@ pub struct Content {
 /// Every so many numbered messages have a body of a form of its own.
 const FORMED_EVERY: u64 = 3;
 
-/// Names of consumers of direct replies end with the node's number, a hyphen, and two words of 22 letters, which
-/// the broker draws, and a dot between: contents have others.
+/// Names of consumers of direct replies end with the node's number, a hyphen, and two words of 22 letters,
+/// which the broker draws, and a dot between: contents have others.
 pub const REPLY_TOKEN_BYTES: usize = 47;
 
 /// The bytes with other letters in the place of a name of a consumer of direct replies.

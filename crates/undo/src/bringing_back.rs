@@ -80,17 +80,33 @@ impl BringingBack {
         self.definitions.as_deref()
     }
 
-    /// Takes the files of the entry's stream from the entry, since the stream is about to be made again.
-    #[must_use]
-    pub fn take_stream(&self) -> Option<KeptStream> {
-        let stream = self.entry.stream();
+    /// Gives the files of the entry's stream to the stream `id`, which is about to be made of them. The
+    /// caller waits for the disk.
+    ///
+    /// # Errors
+    /// The disk's: the files are the entry's still.
+    pub fn take_stream(&self, id: u64) -> Result<Option<KeptStream>, UndoRefused> {
+        let Some(stream) = self.entry.stream() else { return Ok(None) };
+        let noted = self.entry.note_move(&*self.file, id).map_err(|error| error.to_string());
+        let moved = noted.and_then(|()| {
+            self.undo.streams.move_files(stream.id, id).map_err(|error| error.to_string())
+        });
+        if let Err(reason) = moved {
+            self.put_back_stream(Some(stream), id);
+            return Err(UndoRefused::NoQueue(reason));
+        }
         self.entry.set_stream(None);
-        stream
+        Ok(Some(stream))
     }
 
-    /// Puts back the files that [`BringingBack::take_stream`] took.
-    pub fn put_back_stream(&self, stream: Option<KeptStream>) {
-        self.entry.set_stream(stream);
+    /// Takes back the files that [`BringingBack::take_stream`] gave to the stream `id`: it was not made. The
+    /// caller waits for the disk.
+    pub fn put_back_stream(&self, stream: Option<KeptStream>, id: u64) {
+        let Some(kept) = stream else { return };
+        match self.undo.streams.move_files(id, kept.id) {
+            Ok(()) => self.entry.set_stream(stream),
+            Err(error) => tracing::error!("undo needs a restart of the node: {error}"),
+        }
     }
 
     /// The messages of a portion; `None` if the portion cannot be read. The

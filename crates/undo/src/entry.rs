@@ -16,10 +16,12 @@
 //! 3     out       number of a portion u32, whether all of it u8, otherwise positions u64: these messages are
 //!                 not, or no longer, to be brought back
 //! 4     whole     messages u64 that were taken away and are not here
+//! 5     moved     id u64 that the files of the stream are about to be given to
 //! ```
 //! A portion is synced before its messages are taken away. After a crash at any time, each message is
 //! therefore in its queue, in the entry, or in both. The files of a deleted stream stay where they are: while
-//! its id is defined they are the stream's, otherwise the entry's.
+//! its id is defined they are the stream's, otherwise the entry's. A stream is brought back with a new id:
+//! while that one is not defined, files that were given to it are the entry's, and a start moves them back.
 
 use message::{MessageRef, OwnedMessage, parse_record};
 use meta::{Command, Name};
@@ -43,6 +45,7 @@ const HEAD: u8 = 1;
 const PORTION: u8 = 2;
 const OUT: u8 = 3;
 const WHOLE: u8 = 4;
+const MOVED: u8 = 5;
 
 stdx::named! {
     /// The act that took messages away.
@@ -215,6 +218,8 @@ struct Contents {
     busy: Busy,
     /// The stream whose files are this entry's.
     stream: Option<KeptStream>,
+    /// The id that the stream's files were given to last.
+    moved_to: Option<u64>,
     /// The deleted stream, while publishers may still write into its files.
     unended: Option<Arc<Stream>>,
 }
@@ -339,6 +344,18 @@ impl Entry {
     /// Notes that the files of `stream` are this entry's; `None` if they are those of a stream that exists.
     pub(crate) fn set_stream(&self, stream: Option<KeptStream>) {
         stdx::lock(&self.contents).stream = stream;
+    }
+
+    /// Notes durably that the files of the entry's stream are about to be given to another id.
+    pub(crate) fn note_move(&self, file: &dyn DiskFile, id: u64) -> Result<()> {
+        self.append(file, MOVED, &id.to_le_bytes())?;
+        stdx::lock(&self.contents).moved_to = Some(id);
+        file.sync_data().context("sync", &name_of(self.id))
+    }
+
+    /// The id that the stream's files were given to last.
+    pub(crate) fn moved_to(&self) -> Option<u64> {
+        stdx::lock(&self.contents).moved_to
     }
 
     /// Ends writing into the files of the entry's stream, which is `stream` if it was just deleted; returns
@@ -496,6 +513,10 @@ impl Contents {
             WHOLE => {
                 let (_, payload) = read(file, self.end, length)?;
                 self.n_left_out = Some(Reader::new(&payload).u64().ok()?);
+            }
+            MOVED => {
+                let (_, payload) = read(file, self.end, length)?;
+                self.moved_to = Some(Reader::new(&payload).u64().ok()?);
             }
             _ => return None,
         }

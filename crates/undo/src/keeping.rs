@@ -354,7 +354,7 @@ fn definitions(meta: &State, queue: &QueueRef) -> Vec<Command> {
         auto_delete: def.auto_delete,
         exclusive_owner: None,
         arguments: def.arguments.clone(),
-        // A stream's files are those of its id.
+        // A stream is made of files, which it gets with a new id.
         id: queue.as_stream().is_some().then_some(def.id),
     };
     let destination = Destination::Queue(def.id);

@@ -49,7 +49,7 @@ pub struct Undo {
     last_id: AtomicU64,
     services: Arc<Services>,
     /// The service with the files of deleted streams that entries name.
-    streams: Arc<StreamService>,
+    pub(crate) streams: Arc<StreamService>,
 }
 
 impl Undo {
@@ -65,14 +65,18 @@ impl Undo {
     ) -> Self {
         let (mut entries, mut kept, disk) =
             (BTreeMap::new(), BTreeSet::new(), services.storage.disk());
-        let mut is_over =
-            |it: &KeptStream| is_defined(it.id) || !streams.has_files(it.id) || !kept.insert(it.id);
+        let mut is_over = |entry: &Entry| {
+            entry.stream().is_some_and(|KeptStream { id, .. }| {
+                is_defined(id)
+                    || is_brought_back(entry, id, &streams, &is_defined)
+                    || !streams.has_files(id)
+                    || !kept.insert(id)
+            })
+        };
         let names = segments::list_if_there(disk, entry::DIR).ok().flatten().unwrap_or_default();
         for id in names.iter().filter_map(|name| name.strip_suffix(".undo")?.parse().ok()) {
             match Entry::open(disk, id) {
-                Ok(entry) if entry.head.stream.as_ref().is_some_and(&mut is_over) => {
-                    remove(disk, id)
-                }
+                Ok(entry) if is_over(&entry) => remove(disk, id),
                 Ok(entry) => drop(entries.insert(id, Arc::new(entry))),
                 Err(error) => {
                     tracing::warn!("removing unreadable undo data: {error}");
@@ -135,6 +139,14 @@ impl Undo {
         let last =
             self.last_id.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| Some(next(it)));
         last.map_or_else(|_| unix_ms.get(), next)
+    }
+
+    /// The highest id that files of a stream were given to, whether a stream was made of them or not; 0 if
+    /// there is none.
+    #[must_use]
+    pub fn last_moved_to(&self) -> u64 {
+        let entries = stdx::lock(&self.entries);
+        entries.values().filter_map(|entry| entry.moved_to()).max().unwrap_or_default()
     }
 
     /// The deleted streams whose files stay.
@@ -213,6 +225,24 @@ impl Undo {
             Err(error) => tracing::warn!("cannot delete the files of deleted stream {id}: {error}"),
         }
     }
+}
+
+/// Whether the deleted stream `id` of an entry was made again under another id. If it was to be, and was not,
+/// its files are moved back.
+fn is_brought_back(
+    entry: &Entry,
+    id: u64,
+    streams: &StreamService,
+    is_defined: impl Fn(u64) -> bool,
+) -> bool {
+    let Some(moved_to) = entry.moved_to() else { return false };
+    if !is_defined(moved_to)
+        && streams.has_files(moved_to)
+        && let Err(error) = streams.move_files(moved_to, id)
+    {
+        tracing::error!("cannot move back the files of a deleted stream: {error}");
+    }
+    is_defined(moved_to)
 }
 
 fn remove(disk: &dyn Disk, id: u64) {

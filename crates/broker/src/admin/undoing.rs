@@ -6,9 +6,10 @@ use super::Operations;
 use crate::broker::{BY_OPERATOR, ChangeError};
 use crate::publish::{ForOneQueue, Placed};
 use message::{Annotations, MessageRef, OwnedMessage};
-use meta::Done;
+use meta::{Command, Done, QueueDeclare, QueueId};
 use queue_type::{Wakes, wake_all};
 use queues::QueueRef;
+use std::borrow::Cow;
 use std::sync::Arc;
 use undo::{Act, BringingBack, Keeping, RemovedMessage, Taking, Undo, UndoRefused};
 
@@ -45,17 +46,19 @@ impl Operations<'_> {
             };
             let by = if by.is_empty() { BY_OPERATOR } else { by };
             // The files must be the stream's before the stream is there.
-            let stream = back.take_stream();
+            let id = control::take_queue_id(&self.broker().control_plane);
+            let stream = back.take_stream(id.0)?;
             for (nth, command) in definitions.iter().enumerate() {
-                match self.broker().changes().apply_durably(command, by).await {
+                let command = with_id(command, id);
+                match self.broker().changes().apply_durably(&command, by).await {
                     Ok(Done::QueueExists(_)) if stream.is_some() => {
-                        back.put_back_stream(stream);
+                        back.put_back_stream(stream, id.0);
                         let reason = "another stream of this name exists";
                         return Err(UndoRefused::NoQueue(reason.to_owned()));
                     }
                     Ok(_) => {}
                     Err(ChangeError::Refused(error)) if nth == 0 => {
-                        back.put_back_stream(stream);
+                        back.put_back_stream(stream, id.0);
                         return Err(UndoRefused::NoQueue(error.to_string()));
                     }
                     Err(ChangeError::Refused(error)) => lacking.push(error.to_string()),
@@ -100,6 +103,16 @@ impl Operations<'_> {
         }
         Ok(taken)
     }
+}
+
+/// The command that makes a queue again: a stream of the files that were given to the id.
+fn with_id(command: &Command, id: QueueId) -> Cow<'_, Command> {
+    if let Command::DeclareQueue(declare) = command
+        && declare.id.is_some()
+    {
+        return Cow::Owned(Command::DeclareQueue(QueueDeclare { id: Some(id), ..declare.clone() }));
+    }
+    Cow::Borrowed(command)
 }
 
 /// A message whose time to live begins anew.

@@ -61,7 +61,7 @@ impl Client {
         consumer_tag: ShortString,
         credit_mode: CreditMode,
     ) -> ShortString {
-        let (names, identity) = (&self.access.broker.names, self.access.broker.identity());
+        let (names, identity) = (&self.access.broker.names, &self.access.broker.start.identity);
         // COMPAT: some clients take addresses apart: there is one dot.
         let token = format!("{}-{}.{}", identity.number.0, names.name(""), names.name(""));
         let (tally, outbox) = (self.tally(id, None), Arc::clone(&self.turn.outbox));

@@ -95,7 +95,7 @@ fn files_of_deleted_queues_go_by_the_fact_after_a_kill() {
         assert_eq!(files_of(&disk), files, "the removal is still to come");
         let (broker, mut steppers) = open(&disk);
         while steppers.v1.step() || steppers.streams.step() {}
-        assert_eq!(broker.leftovers(), [""; 0], "snapshot: {has_snapshot}");
+        assert_eq!(broker.figures().leftovers(), [""; 0], "snapshot: {has_snapshot}");
         assert_eq!(files_of(&disk), [""; 0], "snapshot: {has_snapshot}");
     }
 }
@@ -114,7 +114,7 @@ fn files_stay_while_the_deletion_is_not_logged() {
     let disk = disk.survive(CrashOutcome::Everything);
     let (broker, mut steppers) = open(&disk);
     while steppers.v1.step() || steppers.streams.step() {}
-    assert_eq!((broker.leftovers(), files_of(&disk)), (&[][..], files));
+    assert_eq!((broker.figures().leftovers(), files_of(&disk)), (&[][..], files));
     assert!(["stream", "v1"].iter().all(|name| broker.queue("/", name).is_some()));
 }
 
@@ -134,7 +134,11 @@ fn files_that_nothing_is_known_of_stay_and_keep_their_ids() {
         let disk = disk.survive(CrashOutcome::Everything);
         let (broker, mut steppers) = open(&disk);
         while steppers.v1.step() || steppers.streams.step() {}
-        assert_eq!(broker.leftovers(), ["streams/70", "queues/90", "vhosts/x"], "start {start}");
+        assert_eq!(
+            broker.figures().leftovers(),
+            ["streams/70", "queues/90", "vhosts/x"],
+            "start {start}"
+        );
         assert_eq!(files_of(&disk).len(), 3, "start {start}");
         let commands =
             first_user().into_iter().chain([declare("q", ("x-expires", Value::I32(9_000)))]);

@@ -3,7 +3,7 @@
 use crate::client::{Client, Kind, block_on, short, start_set, wait_until};
 use broker::{
     BringingBack, Broker, BrokerOptions, Browser, DeleteConditions, LookFrom, TakenAway, Taking,
-    UndoOptions, UndoRefused,
+    UndoEntry, UndoOptions, UndoRefused,
 };
 use queue_type::PickedMessage;
 use session::{Op, Value};
@@ -368,6 +368,21 @@ fn a_loss_of_power_while_a_stream_is_brought_back_leaves_it_or_an_entry() {
     assert!(n > 2, "{n}");
 }
 
+/// Whoever knew the deleted stream by its id does not take the other for it.
+#[test]
+fn a_stream_that_is_brought_back_has_a_new_id() {
+    let disk = Arc::new(MemoryDisk::new());
+    let broker = filled("stream")(&disk);
+    let id = || broker.queue("/", "q").unwrap().id();
+    let before = id();
+    for _ in 0..2 {
+        take(&disk, &broker, Way::Delete).unwrap().undo.unwrap();
+        bring_back(&disk, &broker).unwrap();
+    }
+    assert!(id().0 >= before.0 + 2);
+    the_stream_is_whole(&disk, &broker, "the stream is back");
+}
+
 #[test]
 fn a_loss_of_power_while_a_stream_is_forgotten_leaves_all_of_it_or_nothing() {
     let act = |disk: &MemoryDisk, broker: &Arc<Broker>| {
@@ -445,7 +460,9 @@ fn a_stream_does_not_take_the_place_of_another() {
             if_empty: session::Flag::No,
         });
     }
-    assert_eq!(broker.operations().undo().all(), [entry]);
+    // It has noted where the files were to go.
+    let [left] = &broker.operations().undo().all()[..] else { panic!("one entry is left") };
+    assert_eq!(UndoEntry { bytes: entry.bytes, ..left.clone() }, entry);
     the_stream_is_whole(&disk, &broker, "the name is free");
 }
 

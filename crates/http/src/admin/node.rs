@@ -126,7 +126,7 @@ pub(crate) fn status(management: &Management, _: &Request) -> Reply {
             "stream_bytes_cut_off": losses.stream_cut_off_bytes,
             "closed_streams": losses.n_closed_streams,
         },
-        "leftover_directories": management.broker.leftovers(),
+        "leftover_directories": management.broker.figures().leftovers(),
         "totals": {
             "connection_count": management.broker.connections.len(),
             "queue_count": view.meta.queues().iter().filter(|queue| !queue.is_internal()).count(),

@@ -77,7 +77,7 @@ pub(crate) fn open_broker(
     let node = found.node();
     let started = broker::start(found, disk, options, settings).map_err(explained);
     let broker = started?;
-    let NodeIdentity { cluster, number, boot, .. } = broker.identity();
+    let NodeIdentity { cluster, number, boot, .. } = broker.figures().identity();
     tracing::info!(
         target: logging::NOT_TO_CONSOLE,
         "start {boot} of node {} in cluster {:032x}", number.0, cluster.0

@@ -48,6 +48,8 @@ const SAMPLES: &[(&str, bool, u32)] = &[
     ("format-8/stopped", false, 8),
     ("format-9/killed", true, 9),
     ("format-9/stopped", false, 9),
+    ("format-10/killed", true, 10),
+    ("format-10/stopped", false, 10),
 ];
 
 fn text(text: &str) -> ShortString {

@@ -369,7 +369,7 @@ fn a_directory_of_a_newer_leveret_is_refused_and_left_alone() {
     let format = dir.path().join("leveret-format");
     std::fs::write(&format, "leveret 77\n").unwrap();
     let line = refused(&mut server(dir.path()));
-    let told = "leveret-format has format version 77; this Leveret reads up to version 9";
+    let told = "leveret-format has format version 77; this Leveret reads up to version 10";
     assert!(line.ends_with(told), "{line}");
     assert!(line.contains(dir.path().to_str().unwrap()), "{line}");
     assert_eq!(std::fs::read_to_string(&format).unwrap(), "leveret 77\n");

@@ -1,5 +1,6 @@
 //! The node's connections as listings and operators see them.
 
+mod containers;
 mod deliveries;
 mod held;
 mod published;
@@ -10,6 +11,7 @@ pub(crate) use published::RouteTally;
 pub use published::{ByRoute, ExchangeCounts, Published, PublishedTo};
 
 use confirm::ConfirmQueue;
+use containers::Containers;
 use meta::{ConnectionId, QueueId, QueueKind};
 use queue_type::Counts;
 use session::{ChannelId, Error, ListedSession, ProtocolKind, ShortString};
@@ -107,11 +109,6 @@ impl Identity {
     /// Whether the client uses the stream protocol.
     pub fn is_of_streams(&self) -> bool {
         !self.protocol.row().has_channels
-    }
-
-    /// Whether the client is of the same container and virtual host as another one.
-    fn is_beside(&self, other: &Self) -> bool {
-        self.vhost == other.vhost && self.login.container_id() == other.login.container_id()
     }
 
     /// Whether windows of the client's own protocol hold its publishers back during an alarm, so that it is
@@ -465,6 +462,7 @@ impl Default for DiskTurns {
 pub struct Connections {
     by_id: Mutex<BTreeMap<ConnectionId, Arc<Connection>>>,
     n_by_protocol: Mutex<BTreeMap<ProtocolKind, usize>>,
+    containers: Containers,
     /// The number in front of that of the first connection.
     number_base: u64,
     n_opened: AtomicU64,
@@ -504,11 +502,10 @@ impl Connections {
     /// Adds a connection, with an id that tells the node and its start too; none if it is to be the only one
     /// of its container, and another one is there.
     pub(crate) fn open(&self, identity: Identity) -> Option<Arc<Connection>> {
-        let mut by_id = stdx::lock(&self.by_id);
-        let is_sole = identity.login.container.as_ref().is_some_and(|it| it.is_sole);
-        if is_sole && by_id.values().any(|it| it.identity.is_beside(&identity)) {
+        if !self.containers.try_join(&identity) {
             return None;
         }
+        let mut by_id = stdx::lock(&self.by_id);
         let id = self.next_id(&by_id);
         let connection = Arc::new(Connection {
             id,
@@ -592,6 +589,7 @@ impl Connections {
             for (before, n) in self.calls_before.iter().zip(gone.calls()) {
                 before.fetch_add(n, Ordering::Relaxed);
             }
+            self.containers.leave(&gone.identity);
             add_bytes(&mut stdx::lock(&self.bytes_before), &gone);
             let mut n_by_protocol = stdx::lock(&self.n_by_protocol);
             let n = n_by_protocol.get_mut(&gone.identity.protocol);

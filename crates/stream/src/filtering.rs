@@ -7,9 +7,9 @@ use stdx::UnixMs;
 /// The most steps of a turn, about a millisecond of work, before the last message of it.
 const TURN_STEPS: usize = 100_000;
 /// The steps of reading a message, beside those of its filter.
-const MESSAGE_STEPS: usize = 64;
+const MESSAGE_STEPS: usize = 8;
 /// Bytes of a message that are read in one step.
-const BYTES_PER_STEP: usize = 16;
+const BYTES_PER_STEP: usize = 64;
 
 /// A filter over the sections of messages.
 #[derive(Debug)]

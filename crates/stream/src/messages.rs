@@ -40,6 +40,7 @@ enum Next {
 }
 
 impl Run {
+    #[inline]
     fn next(&mut self, unpacked_bytes_max: u32) -> Result<Next, Damaged> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let mut entries = Entries::new(rest, self.n_left, self.next_offset);

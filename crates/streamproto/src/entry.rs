@@ -177,6 +177,7 @@ impl<'a> Entries<'a> {
         self.next_offset
     }
 
+    #[inline]
     fn read(&mut self) -> Result<Entry<'a>, FieldError> {
         let Some(n_left) = self.n_left.checked_sub(1) else {
             return Err(FieldError::TrailingBytes);

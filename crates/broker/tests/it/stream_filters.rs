@@ -156,7 +156,8 @@ fn a_turn_that_is_used_up_by_what_passes_goes_on_with_further_credit() {
 #[test]
 fn a_filter_is_evaluated_in_turns_and_answers_a_drain() {
     let (broker, mut client) = stream(5_000);
-    let link = client.consume_filtered("s", "c", sql("n >= 4998"));
+    let costly = format!("n >= 4998{}", " + 0 * n".repeat(20));
+    let link = client.consume_filtered("s", "c", sql(&costly));
     client.flow(link, 0, 7, "drain");
     assert_eq!(client.take_n_delivered(link), 0, "others have their turn");
     let mut n_turns = 0;

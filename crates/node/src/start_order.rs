@@ -320,6 +320,13 @@ fn server(
     server
 }
 
+fn tls_context(options: &tls::Options) -> anyhow::Result<Arc<tls::Context>> {
+    options.unknown().iter().for_each(|what| tracing::warn!("{what}"));
+    let context = tls::Context::new(options.clone())?;
+    context.current().warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    Ok(Arc::new(context))
+}
+
 /// Prints a line that the node is ready, and at the first start how to connect; returns the line.
 fn announce(
     listeners: &[Listener],

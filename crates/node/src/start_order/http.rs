@@ -59,7 +59,7 @@ impl Listeners {
                 let tls = match planned.certificates {
                     Certificates::None => None,
                     Certificates::Shared => Some(shared.cloned().context("no certificates")?),
-                    Certificates::Own(options) => Some(super::listeners::tls_context(options)?),
+                    Certificates::Own(options) => Some(super::tls_context(options)?),
                 };
                 if let (Some(tls), Certificates::Own(_)) = (&tls, planned.certificates) {
                     bound.own_tls.push(Arc::clone(tls));

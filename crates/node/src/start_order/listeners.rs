@@ -1,6 +1,6 @@
 //! The listeners of clients, each with the settings of its protocols' fronts.
 
-use super::http;
+use super::{http, tls_context};
 use crate::config::{Advertised, Config};
 use anyhow::Context as _;
 use ctl::environment;
@@ -78,13 +78,6 @@ fn services(
         (Protocol::Stream(Arc::new(stream)), None),
     ];
     protocols.map(|(protocol, other)| Service { protocol, other, tls: tls.cloned() })
-}
-
-pub(super) fn tls_context(options: &tls::Options) -> anyhow::Result<Arc<tls::Context>> {
-    options.unknown().iter().for_each(|what| tracing::warn!("{what}"));
-    let context = tls::Context::new(options.clone())?;
-    context.current().warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-    Ok(Arc::new(context))
 }
 
 /// The mechanisms that clients are offered, whatever their protocol.

@@ -274,6 +274,10 @@ impl World {
         if !self.features.has_logs && n_pending < waiting.len() as u64 {
             fail(format!("{} wait, and {n_pending} in queues", waiting.len()));
         }
+        // A start leaves what a queue has too much to the rules. Under the disk's alarm dead letters wait.
+        if !self.is_disk_short {
+            self.enforced.extend(self.queues());
+        }
         self.check_dry_frames();
         self.peers.values().for_each(Peer::check_listed);
         for (queue, (_, used_ms)) in &self.used_ms {

@@ -22,22 +22,25 @@ impl World {
         self.is_transactional(at) && self.harness.random.percent(ROLLED_BACK_PERCENT)
     }
 
-    /// Ends publishing on a channel: a transaction's messages go into queues now, or nowhere.
-    pub(super) fn end_publishing(&mut self, at: (usize, u16), published: &[Published]) {
+    /// Ends publishing on a channel: a transaction's messages go into queues now, or nowhere. Whether it is
+    /// rolled back.
+    pub(super) fn end_publishing(&mut self, at: (usize, u16), published: &[Published]) -> bool {
         let is_rolled_back = self.changes_its_mind(at);
         if is_rolled_back {
             self.forget_routes(published);
-            return self.control(at.0, at.1, Op::RollBack);
+            self.control(at.0, at.1, Op::RollBack);
+            return true;
         }
         self.control(at.0, at.1, Op::Commit);
         if self.is_over() {
-            return;
+            return false;
         }
         for (id, _) in published {
             if let Some(sent) = self.ledger.sent.get_mut(id) {
                 sent.is_committed = true;
             }
         }
+        false
     }
 
     /// Notes that these publishes are in no queue.

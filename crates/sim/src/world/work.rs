@@ -137,8 +137,10 @@ impl World {
             self.peer(peer).number(channel, *id);
         }
         self.submit(peer, read);
-        if self.is_transactional((peer, channel)) {
-            self.end_publishing((peer, channel), &published);
+        let is_rolled_back = self.is_transactional((peer, channel))
+            && self.end_publishing((peer, channel), &published);
+        if !is_rolled_back {
+            self.enforced.extend(published.iter().filter_map(|(_, one)| *one));
         }
     }
 

@@ -179,6 +179,7 @@ impl World {
             if !self.is_stream(queue) {
                 self.use_queue(queue);
                 self.ledger.leave(queue);
+                self.returned_to.insert(queue);
             }
         }
         for copy in held {

@@ -340,6 +340,12 @@ impl Ledger {
         self.ever(queue).any(|rules| rules.retry.is_some()) || waiting.any(|it| it.queue == queue)
     }
 
+    /// Whether messages of a queue may wait now, which count for its limits: also since before a start.
+    pub(super) fn ever_waits(&self, queue: &str) -> bool {
+        let mut given_back = self.past.notes.iter();
+        self.may_hold_back(queue) || given_back.any(|(at, _)| at.queue == queue)
+    }
+
     pub(super) fn note_given(&mut self, copy: Copy) {
         self.life.counts.entry(copy).or_default().n_given += 1;
     }

@@ -279,7 +279,7 @@ impl World {
     pub(super) fn expected(&self, queue: &str, n_new: u64) -> Option<bool> {
         let Some(there) = self.harness.queue(queue) else { return Some(true) };
         let (rules, stat) = (self.ledger.rules(queue), there.stat());
-        let ever_waits = self.ledger.ever(queue).any(|rules| rules.retry.is_some());
+        let ever_waits = self.ledger.ever_waits(queue);
         let is_unknown = !rules.is_quorum || rules.max_bytes.is_some() || ever_waits;
         if is_unknown || rules.confirm_on.is_some() {
             return None;

@@ -292,6 +292,7 @@ impl Ledger {
             self.check_time(copy)?;
         }
         match self.life.not_before.get(&copy).filter(|at_ms| **at_ms > self.now_ms) {
+            Some(_) if self.is_loose(copy) => Ok(()),
             Some(at_ms) => Err(format!("m{} is given out before {at_ms}", copy.id)),
             None => Ok(()),
         }
@@ -308,7 +309,10 @@ impl Ledger {
             (Some(note), _) => {
                 self.past.notes.iter().any(|(at, it)| at.id == copy.id && *it == note)
             }
-            (None, wanted) => wanted.is_none() || !self.rules(copy.queue).is_quorum,
+            // It may be another dead letter of the same message.
+            (None, wanted) => {
+                wanted.is_none() || !self.rules(copy.queue).is_quorum || self.is_loose(copy)
+            }
         };
         if is_kept { Ok(()) } else { Err(format!("{copy:?} has other annotations: {framed:?}")) }
     }

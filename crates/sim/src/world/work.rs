@@ -132,7 +132,6 @@ impl World {
         if self.has_alarm {
             return self.publish_later((peer, channel), published, read);
         }
-        self.enforced.extend(published.iter().filter_map(|(_, one)| *one));
         for (id, _) in &published {
             self.peer(peer).number(channel, *id);
         }

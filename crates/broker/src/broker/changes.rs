@@ -43,6 +43,9 @@ const BY_SHARDING: &str = "rmq-sharding";
 /// Queues that get the settings of changed policies before the change is answered; more get them in slices.
 const RULES_AT_ONCE_MAX: usize = 256;
 
+/// Queues without users that are deleted as one change: others wait for the definitions as long.
+const DELETIONS_AT_ONCE: usize = 64;
+
 /// A change that has taken effect.
 struct Applied {
     done: Done,
@@ -325,24 +328,29 @@ impl Changes<'_> {
 
     /// Deletes a queue, unless it is gone already.
     pub(crate) async fn drop_queue(&self, id: QueueId) {
-        self.drop_definition(Command::DeleteQueueById { id }).await;
+        self.drop_queues(&[id]).await;
     }
 
-    /// Deletes the exclusive queues of a connection.
-    pub(crate) async fn drop_exclusive_queues(&self, owner: ConnectionId) {
-        while self.drop_definition(Command::DeleteExclusiveQueues { owner }).await {
-            tokio::task::yield_now().await;
+    /// Deletes the queues that are not gone already, in slices.
+    pub(crate) async fn drop_queues(&self, ids: &[QueueId]) {
+        let mut slices = Slices::default();
+        for ids in ids.chunks(DELETIONS_AT_ONCE) {
+            let deletion = |id: &QueueId| Command::DeleteQueueById { id: *id };
+            let plan = |_: &State| Ok::<_, MetaError>(ids.iter().map(deletion).collect());
+            if let Err(error) = self.apply_together(BY_ITSELF, plan).await {
+                tracing::debug!("cannot delete queues: {error:?}");
+            }
+            if ids.len() == DELETIONS_AT_ONCE {
+                slices.give_way().await;
+            }
         }
     }
 
-    /// Carries out a deletion; returns whether there was something to delete.
-    async fn drop_definition(&self, command: Command) -> bool {
-        match self.apply_durably(&command, BY_ITSELF).await {
-            Ok(done) => done != Done::Nothing,
-            Err(error) => {
-                tracing::debug!("cannot delete an object: {error:?}");
-                false
-            }
+    /// Deletes the exclusive queues of a connection, in slices.
+    pub(crate) async fn drop_exclusive_queues(&self, owner: ConnectionId) {
+        let deletion = Command::DeleteExclusiveQueues { owner };
+        while let Ok(Done::Changed) = self.apply_durably(&deletion, BY_ITSELF).await {
+            tokio::task::yield_now().await;
         }
     }
 

@@ -187,16 +187,16 @@ impl Links {
         let mut links: Vec<LinkRef> =
             ids.filter_map(|id| Some(self.links.remove(id)?.link)).collect();
         links.sort_by_key(|link| link.def().id);
+        let mut unused = Vec::new();
         for of_queue in links.chunk_by(LinkRef::is_at_queue_of) {
             let consumers = of_queue.iter().map(|link| (link, HashSet::new()));
             let Some(release) = ReleaseRef::of(consumers) else { continue };
-            if detach(&mut client.turn, release, Return::Failed).await == AfterDetach::DeleteQueue
-                && let Some(link) = of_queue.first()
-            {
-                client.access.broker.changes().drop_queue(link.def().id).await;
+            if detach(&mut client.turn, release, Return::Failed).await == AfterDetach::DeleteQueue {
+                unused.extend(of_queue.first().map(|link| link.def().id));
             }
             client.turn.did_steps(of_queue.len()).await;
         }
+        client.access.broker.changes().drop_queues(&unused).await;
     }
 }
 
@@ -240,9 +240,7 @@ async fn end_made(links: &Links, client: &mut Client, made: QueueId) {
         }
     }
     client.turn.did_steps(links.links.len() * SUBSCRIPTION_BINDINGS_MAX).await;
-    for queue in ended {
-        client.access.broker.changes().drop_queue(queue).await;
-    }
+    client.access.broker.changes().drop_queues(&ended).await;
 }
 
 /// Takes a link's credit as its client sees it.

@@ -12,7 +12,7 @@ use crate::outcome::Removed;
 use crate::queue_type::ConnectionId;
 
 /// Queues and bindings that one [`Command::DeleteExclusiveQueues`] deletes.
-const EXCLUSIVE_AT_ONCE: usize = 512;
+const EXCLUSIVE_AT_ONCE: usize = 64;
 
 impl State {
     /// Takes `n` bindings out of the object that a command is about to delete, if it has so many and is

@@ -243,7 +243,7 @@ fn what_may_not_be_deleted_loses_no_binding() {
 #[test]
 fn very_many_exclusive_queues_go_in_slices() {
     let s = &mut state();
-    for n in 0..600 {
+    for n in 0..150 {
         declare(s, exclusive(&format!("q{n}"), 1));
     }
     let delete = Command::DeleteExclusiveQueues { owner: ConnectionId(1) };
@@ -251,6 +251,6 @@ fn very_many_exclusive_queues_go_in_slices() {
     while !s.queues().is_empty() {
         slices.push(apply(s, delete.clone()).unwrap().removed.len());
     }
-    assert_eq!(slices, [512, 88]);
+    assert_eq!(slices, [64, 64, 22]);
     assert_eq!(apply(s, delete).unwrap().done, Done::Nothing);
 }

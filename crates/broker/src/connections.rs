@@ -447,13 +447,16 @@ fn add_bytes(bytes: &mut BTreeMap<String, [u64; 2]>, connection: &Connection) {
 /// Clients that may block a thread for the disk at a time; other threads stay free for other clients.
 const AT_THE_DISK_MAX: usize = 64;
 
-/// Turns of clients to block a thread for the disk.
-#[derive(Debug)]
-struct DiskTurns(Semaphore);
+/// Connections that give back at a time what they hold: of any number that end together, others wait for few.
+const CLOSING_MAX: usize = 8;
 
-impl Default for DiskTurns {
+/// Turns of clients, `N` at a time.
+#[derive(Debug)]
+struct ClientTurns<const N: usize>(Semaphore);
+
+impl<const N: usize> Default for ClientTurns<N> {
     fn default() -> Self {
-        Self(Semaphore::new(AT_THE_DISK_MAX))
+        Self(Semaphore::new(N))
     }
 }
 
@@ -469,7 +472,9 @@ pub struct Connections {
     n_channels_opened: AtomicU64,
     /// Whether the node is in maintenance: no client is to use it until an operator says so.
     pub in_maintenance: AtomicBool,
-    disk_turns: DiskTurns,
+    /// Turns to block a thread for the disk.
+    disk_turns: ClientTurns<AT_THE_DISK_MAX>,
+    closing_turns: ClientTurns<CLOSING_MAX>,
     /// Reads and writes of the sockets of closed connections.
     calls_before: [AtomicU64; 2],
     /// Bytes received and sent on closed connections, by virtual host.
@@ -497,6 +502,11 @@ impl Connections {
     /// Waits for a turn to block the thread for the disk; the turn lasts until the permit is dropped.
     pub(crate) async fn disk_turn(&self) -> Option<SemaphorePermit<'_>> {
         self.disk_turns.0.acquire().await.ok()
+    }
+
+    /// Waits for a turn to give back some of what a connection holds.
+    pub(crate) async fn closing_turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.closing_turns.0.acquire().await.ok()
     }
 
     /// Adds a connection, with an id that tells the node and its start too; none if it is to be the only one

@@ -35,6 +35,7 @@ mod turn;
 use crate::broker::Broker;
 use crate::connections::{Connection, Identity, Interrupt};
 use access::Access;
+use admission::in_turns;
 pub use blocked::Hold;
 use blocked::{BlockedRequests, tell_alarms};
 use channels::Channels;
@@ -49,6 +50,7 @@ use session::{
     RefusalScope, Request, Settle,
 };
 use settling::Settling;
+use std::pin::Pin;
 use std::sync::Arc;
 use streams::Streams;
 use transactions::{Transactions, undone};
@@ -56,6 +58,8 @@ use turn::Turn;
 
 /// Steps of a slice (`broker::slices`) that it costs to release an empty channel.
 const CHANNEL_STEPS: usize = 8;
+/// Channels, links and exclusive queues that a connection gives back without a turn, in all.
+const LITTLE_MAX: usize = 8;
 /// The least cost of a request that is no message: other tasks have their turn after so many such requests
 /// that the cheapest take a millisecond.
 const WORK_PER_REQUEST: usize = WORK_MAX / 128;
@@ -402,24 +406,14 @@ impl Session {
         self.give_everything_back().await;
     }
 
+    /// Gives back everything: at once if it is little, else in turns with other connections.
     async fn give_everything_back(&mut self) {
         self.client.turn.before_waiting();
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
-        self.streams.release(&mut self.client.turn).await;
-        for channel in self.client.channels.ids() {
-            self.release_channel(channel).await;
-            self.client.turn.did_steps(CHANNEL_STEPS).await;
-        }
-        let (broker, connection) = (&self.client.access.broker, self.connection());
-        broker.changes().drop_exclusive_queues(connection.id).await;
-        broker.connections.close(connection.id);
-        broker.holdings.forget(connection);
-        if let Some(spans) = broker.timers.tracing.spans() {
-            spans.forget(connection.id, None);
-        }
-        broker.events().disconnected(connection);
+        let (broker, is_little) = (Arc::clone(&self.client.access.broker), holds_little(self));
+        in_turns_unless(is_little, &broker, Box::pin(give_back(self))).await;
     }
 
     /// Refuses a request: closes its channel, or the connection when the error is of that kind.
@@ -443,7 +437,7 @@ impl Session {
             });
             return Err(Stop);
         }
-        self.release_channel(channel).await;
+        end_channel(self, channel).await;
         tracing::warn!(
             connection = %self.connection().identity.name,
             channel = channel.0,
@@ -509,6 +503,51 @@ impl Session {
         }
         self.publishing.refresh(&mut self.client.access);
         Ok(())
+    }
+}
+
+async fn give_back(session: &mut Session) {
+    session.streams.release(&mut session.client.turn).await;
+    for channel in session.client.channels.ids() {
+        session.release_channel(channel).await;
+        session.client.turn.did_steps(CHANNEL_STEPS).await;
+    }
+    let (broker, connection) = (&session.client.access.broker, session.connection());
+    broker.changes().drop_exclusive_queues(connection.id).await;
+    broker.connections.close(connection.id);
+    broker.holdings.forget(connection);
+    if let Some(spans) = broker.timers.tracing.spans() {
+        spans.forget(connection.id, None);
+    }
+    broker.events().disconnected(connection);
+}
+
+fn holds_little(session: &Session) -> bool {
+    let Client { access, channels, .. } = &session.client;
+    let view = access.broker.view();
+    let exclusive = view.meta.queues().exclusive_of(access.connection.id);
+    let n_exclusive = exclusive.take(LITTLE_MAX + 1).count();
+    n_exclusive + channels.ids().len() + session.links.iter().count() <= LITTLE_MAX
+}
+
+/// Ends a channel: at once if it has few links, else in turns with other connections.
+async fn end_channel(session: &mut Session, id: ChannelId) {
+    let channel = session.client.channels.get(id);
+    let is_little = channel.is_none_or(|channel| channel.links.len() <= LITTLE_MAX);
+    let broker = Arc::clone(&session.client.access.broker);
+    in_turns_unless(is_little, &broker, Box::pin(session.release_channel(id))).await;
+}
+
+/// Gives back what is little at once, and all else in turns with other connections.
+async fn in_turns_unless(
+    is_little: bool,
+    broker: &Broker,
+    given_back: Pin<Box<dyn Future<Output = ()> + Send + '_>>,
+) {
+    if is_little {
+        given_back.await;
+    } else {
+        in_turns(given_back, || broker.connections.closing_turn()).await;
     }
 }
 

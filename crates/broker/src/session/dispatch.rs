@@ -6,7 +6,7 @@ use super::link_requests::LinkRequests;
 use super::links::Links;
 use super::management::ManagementRequests;
 use super::topic_requests::TopicRequests;
-use super::{Handled, Session};
+use super::{Handled, Session, end_channel};
 use meta::Command;
 use session::{
     ChannelId, Control, Error, Event, ExchangeBinding, ExchangeDeclaration, Op, QueueBinding,
@@ -21,7 +21,7 @@ impl Session {
         match &control.op {
             Op::OpenChannel => client.open_channel(channel),
             Op::CloseChannel => {
-                self.release_channel(channel).await;
+                end_channel(self, channel).await;
                 self.client.turn.answer(Event::ChannelClosed(channel))
             }
             Op::FailChannel(error) | Op::FailConnection(error) => Err(error.clone()),

@@ -702,8 +702,13 @@ impl Client {
         self.heard()
     }
 
-    pub(crate) fn disconnect(mut self) {
-        block_on(self.session.take().unwrap().close());
+    pub(crate) fn disconnect(self) {
+        block_on(self.into_session().close());
+    }
+
+    /// The session alone, to be closed among others.
+    pub(crate) fn into_session(mut self) -> Session {
+        self.session.take().unwrap()
     }
 }
 
@@ -763,7 +768,7 @@ fn declaration(
 }
 
 /// A request on channel 1 that wants an answer.
-fn control(op: Op) -> Request {
+pub(crate) fn control(op: Op) -> Request {
     Request::Control(Box::new(Control {
         channel: ChannelId(1),
         origin: MethodTag(7),

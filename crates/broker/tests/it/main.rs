@@ -7,6 +7,7 @@ mod answers;
 mod browsing;
 mod classic_v1;
 mod client;
+mod closing;
 mod confirm_on;
 mod confirms;
 mod consumer_timeout;

@@ -63,6 +63,8 @@ const LITTLE_MAX: usize = 8;
 /// The least cost of a request that is no message: other tasks have their turn after so many such requests
 /// that the cheapest take a millisecond.
 const WORK_PER_REQUEST: usize = WORK_MAX / 128;
+/// The cost of a request during which definitions change.
+const WORK_PER_CHANGE: usize = WORK_MAX / 4;
 
 /// The connection is to be closed once its outbox has been written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -486,6 +488,7 @@ impl Session {
         }
         let renamed = dispatch::renamed(&control.op).map(|op| Control { op, ..*control });
         let control = renamed.as_ref().unwrap_or(control);
+        let before = self.client.access.broker.epoch();
         match self.act(control).await {
             Ok(Handled::Done) if !control.nowait => {
                 let origin = control.origin;
@@ -498,7 +501,9 @@ impl Session {
             }
             Err(error) => self.fail(channel, Some(control.origin), error).await?,
         }
-        if self.client.turn.is_over_after(WORK_PER_REQUEST) {
+        let is_same = self.client.access.broker.epoch() == before;
+        let work = if is_same { WORK_PER_REQUEST } else { WORK_PER_CHANGE };
+        if self.client.turn.is_over_after(work) {
             self.client.turn.give_way().await;
         }
         self.publishing.refresh(&mut self.client.access);

@@ -2,7 +2,7 @@
 
 use crate::client::{Client, control, short, start};
 use broker::Broker;
-use session::{Op, QueueDeclaration, ReadInput, Table};
+use session::{Flag, Op, QueueDeclaration, ReadInput, Table};
 use std::future::Future as _;
 use std::pin::pin;
 use std::sync::Arc;
@@ -85,4 +85,35 @@ fn bystander_waits_for_few_queues_when_many_connections_end() {
         });
         assert_eq!(n_queues(&broker), 0);
     }
+}
+
+#[test]
+fn bystander_waits_for_few_changes_when_many_clients_delete_queues() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let broker = start(&Arc::new(MemoryDisk::new()));
+    let clients: Vec<Client> =
+        (0..CLIENTS).map(|n| client(&broker, n, Queues::Exclusive)).collect();
+    runtime.block_on(async {
+        let mut deleting = JoinSet::new();
+        for (n, client) in clients.into_iter().enumerate() {
+            let mut session = client.into_session();
+            deleting.spawn(async move {
+                let delete = |i| {
+                    let queue = short(&format!("q-{n}-{i}"));
+                    control(Op::DeleteQueue { queue, if_unused: Flag::No, if_empty: Flag::No })
+                };
+                let mut deletions = (0..QUEUES).map(delete).collect();
+                session.submit(&ReadInput::NONE, &mut deletions).await.unwrap();
+                session.close().await;
+            });
+        }
+        while !deleting.is_empty() {
+            let before = n_queues(&broker);
+            yield_now().await;
+            let gone = before - n_queues(&broker);
+            assert!(gone <= CLIENTS * 4, "{gone} queues went at once");
+            while deleting.try_join_next().is_some() {}
+        }
+    });
+    assert_eq!(n_queues(&broker), 0);
 }

@@ -1,6 +1,9 @@
 //! Values of AMQP 1.0 as JSON, for people to read. What JSON has no form for comes as text.
 
-use amqp10::{DescribedRef, Descriptor, Header, MapRef, Properties, Section, Sections, ValueRef};
+use amqp10::{
+    DescribedRef, Descriptor, Group, Header, MapRef, Properties, Section, Sections, ValueRef,
+    put_application_properties,
+};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use message::MessageRef;
@@ -94,6 +97,63 @@ fn sections(encoded: &[u8], with_body: bool) -> Option<Value> {
         put("amqp_sequence", sequences.into());
     }
     Some(Value::Object(shown))
+}
+
+/// Encodes the parts of [`sections`]' object that exchanges look at: properties, and application properties,
+/// whose integers are `long`s.
+///
+/// # Errors
+/// The name of a field that has no value that it can have.
+pub(crate) fn encode_sections(of: &Map<String, Value>) -> Result<Vec<u8>, &str> {
+    let part = |name| of.get(name).and_then(Value::as_object);
+    let fields = part("properties");
+    let field = |name| fields.and_then(|fields| fields.get(name));
+    let value = |name| field(name).map(|of| plain(of).ok_or(name)).transpose();
+    let text = |name| field(name).map(|of| of.as_str().ok_or(name)).transpose();
+    let number = |name| field(name).map(|of| of.as_i64().ok_or(name)).transpose();
+    let sequence = number("group_sequence")?.map(u32::try_from).transpose();
+    let properties = Properties {
+        message_id: value("message_id")?,
+        user_id: text("user_id")?.map(str::as_bytes),
+        to: value("to")?,
+        subject: text("subject")?,
+        reply_to: value("reply_to")?,
+        correlation_id: value("correlation_id")?,
+        content_type: text("content_type")?,
+        content_encoding: text("content_encoding")?,
+        absolute_expiry_time_ms: number("absolute_expiry_time")?,
+        creation_time_ms: number("creation_time")?,
+        group: Group {
+            id: text("group_id")?,
+            sequence: sequence.map_err(|_| "group_sequence")?,
+            reply_to_id: text("reply_to_group_id")?,
+        },
+    };
+    let application = part("application_properties").into_iter().flatten();
+    let application = application.map(|(name, of)| Ok((name, plain(of).ok_or(&**name)?)));
+    let application: Vec<_> = application.collect::<Result<_, &str>>()?;
+    let mut out = Vec::new();
+    Section::Properties(properties).encode(&mut out);
+    put_application_properties(&mut out, |items| {
+        for (name, of) in application {
+            items.put(ValueRef::Str(name));
+            items.put(of);
+        }
+    });
+    Ok(out)
+}
+
+fn plain(of: &Value) -> Option<ValueRef<'_>> {
+    match of {
+        Value::Null => Some(ValueRef::Null),
+        Value::Bool(it) => Some(ValueRef::Bool(*it)),
+        Value::Number(it) => {
+            let integer = it.as_i64().map(ValueRef::I64).or_else(|| it.as_u64().map(ValueRef::U64));
+            integer.or_else(|| it.as_f64().map(ValueRef::F64))
+        }
+        Value::String(it) => Some(ValueRef::Str(it)),
+        Value::Array(_) | Value::Object(_) => None,
+    }
 }
 
 /// The fields of an object that are there.

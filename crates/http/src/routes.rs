@@ -452,7 +452,7 @@ routes! {
     GET "/explain/queue/{vhost}/{name}" Vhost read explain::queue, "Effective settings of a queue and their origins; policies that match, and why";
     POST "/explain/policy/{vhost}/{name}" Policymaker read explain::policy, "Preview the changes of a policy, without setting it";
     POST "/explain/operator-policy/{vhost}/{name}" Administrator read explain::operator_policy, "Preview the changes of an operator policy, without setting it";
-    POST "/explain/publish/{vhost}/{name}" Vhost read explain::publish, "Preview the routing of a message, without publishing it; `routing_key`, `properties`, `user`";
+    POST "/explain/publish/{vhost}/{name}" Vhost read explain::publish, "Preview the routing of a message, without publishing it; `routing_key`, `properties`, `user`, `sections` of AMQP 1.0";
     GET "/explain/why/{vhost}/{name}" Vhost read why::queue, "Why messages wait in a queue";
     POST "/explain/definitions" Administrator read(document) definitions::explain, "Preview an import of definitions";
     POST "/explain/definitions/{vhost}" Administrator read(document) definitions::explain, "Preview an import of definitions into a virtual host";

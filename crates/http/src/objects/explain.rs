@@ -3,12 +3,15 @@
 use super::messages::properties_of;
 use super::put_field;
 use crate::admin::definitions::{self, Define};
+use crate::amqp10_json::encode_sections;
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::refusal::Refusal;
 use crate::request::text;
 use broker::Alarm;
 use control::View;
+use conversion::to_amqp091;
 use exchanges::Forecast;
+use message::{Annotations, Body, BodyForm, MessageRef};
 use meta::definitions::policy as definitions_policy;
 use meta::{
     AccessReason, Destination, Message, Name, Overflow, Passage, Permission, Policy, PolicyEffect,
@@ -163,10 +166,26 @@ pub(crate) fn publish(call: &Call) -> Outcome {
     let properties = body.get("properties").and_then(Value::as_object).unwrap_or(&none);
     let mut encoded = Vec::new();
     properties_of(properties)?.encode(&mut encoded);
-    let properties = message::View::of(&encoded);
+    let sections = body.get("sections").and_then(Value::as_object).map(encode_sections);
+    let invalid = |name| Refusal::bad_request(format!("invalid field of sections: {name}"));
+    let sections = sections.transpose().map_err(invalid)?;
     let keys = keys(key, body.get("properties"));
-    let message =
-        Message { properties: Some(properties), ..Message::new(&keys, properties.headers()) };
+    let mut converted = Vec::new();
+    let given = MessageRef {
+        exchange: exchange.as_bytes(),
+        routing_key: key.as_bytes(),
+        persistent: false,
+        properties: &encoded,
+        body: Body::Borrowed(sections.as_deref().unwrap_or_default()),
+        annotations: Annotations::NONE,
+        form: if sections.is_some() { BodyForm::Amqp10 } else { BodyForm::Plain },
+    };
+    let properties = to_amqp091(&given, &mut converted).index();
+    let message = Message {
+        properties: Some(properties),
+        sections: given.sections(),
+        ..Message::new(&keys, properties.headers())
+    };
     let (now_ms, mut held) = (call.api.now().unix_ms, BTreeMap::new());
     let watch = |exchange: &Name| {
         let forecast = view.forecast(&vhost.name, exchange, &message, now_ms);

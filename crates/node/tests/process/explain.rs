@@ -2,8 +2,10 @@
 
 use super::http_api::{Api, ask};
 use super::support::wait_until;
+use amqp10::{Role, Section, ValueRef, put_application_properties};
 use amqp091::method::{BasicAck, BasicCancel, BasicConsume, BasicQos};
 use serde_json::{Value, json};
+use testing::amqp10_peer::Peer;
 use testing::client::Client;
 
 #[test]
@@ -131,6 +133,50 @@ fn the_way_of_a_message_is_told() {
     let none = api.expect(200, "POST /explain/publish/%2F/none", r#"{"routing_key":""}"#);
     assert_eq!(none["outcome"], "the exchange does not exist");
     api.expect(400, "POST /explain/publish/%2F/first", "{}");
+}
+
+/// A message of AMQP 1.0, as browsing shows what came of it.
+#[test]
+fn the_way_of_sections_is_told_as_they_go() {
+    let api = Api::start();
+    api.expect(201, "PUT /exchanges/%2F/jms", r#"{"type":"x-jms-topic"}"#);
+    api.expect(201, "PUT /exchanges/%2F/all", r#"{"type":"headers"}"#);
+    api.expect(201, "PUT /queues/%2F/ours", "{}");
+    api.expect(201, "PUT /queues/%2F/other", "{}");
+    for (queue, exchange, arguments) in [
+        ("ours", "jms", r#"{"rabbitmq_jms_selector":"JMSType = 'a' AND n > 1"}"#),
+        ("other", "jms", r#"{"rabbitmq_jms_selector":"JMSType = 'b'"}"#),
+        ("ours", "all", r#"{"x-match":"all","n":2}"#),
+        ("other", "all", r#"{"x-match":"all","n":3}"#),
+    ] {
+        let binding = format!(r#"{{"arguments":{arguments}}}"#);
+        api.expect(201, &format!("POST /bindings/%2F/e/{exchange}/q/{queue}"), &binding);
+    }
+    let mut peer = Peer::begun(api.0.address(), b"\0guest\0guest", "/");
+    peer.attaches(Role::Sender, "/exchanges/jms");
+    assert_eq!(peer.hears(), "attach Receiver");
+    peer.transfers_sections(0, false, |out| {
+        let properties = amqp10::Properties { subject: Some("a"), ..Default::default() };
+        Section::Properties(properties).encode(out);
+        put_application_properties(out, |items| {
+            items.put(ValueRef::Str("n"));
+            items.put(ValueRef::I64(2));
+        });
+        Section::Data(b"x").encode(out);
+    });
+    assert_eq!(peer.hears(), "settled 0..=0 accepted true");
+    let browsed = api.expect(200, "POST /queues/%2F/ours/browse", r#"{"payload_bytes":9}"#);
+    let mut message = browsed["messages"][0].clone();
+    assert_eq!(message["sections"]["properties"]["subject"], "a", "{browsed}");
+    for exchange in ["jms", "all"] {
+        let path = format!("POST /explain/publish/%2F/{exchange}");
+        let told = api.expect(200, &path, &message.to_string());
+        let names: Vec<_> =
+            told["queues"].as_array().unwrap().iter().map(|it| it["name"].clone()).collect();
+        assert_eq!(names, ["ours"], "{told}");
+    }
+    message["sections"]["properties"]["subject"] = json!(["a"]);
+    api.expect(400, "POST /explain/publish/%2F/jms", &message.to_string());
 }
 
 /// Delays and deduplication, against what comes of the same message. `true` of a header is no number.

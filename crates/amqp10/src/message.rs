@@ -85,18 +85,36 @@ impl Header {
     /// Appends the section.
     #[inline]
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let usual = Self { durable: self.durable, first_acquirer: true, ..Self::default() };
-        if let Some(durable) = self.durable
-            && *self == usual
-        {
-            let durable = if durable { code::TRUE } else { code::FALSE };
-            let list = [code::LIST8, 5, 4, durable, code::NULL, code::NULL, code::TRUE];
-            out.extend_from_slice(&[code::DESCRIBED, code::U64_SMALL, HEADER_SMALL]);
-            out.extend_from_slice(&list);
-        } else {
-            put_described(out, HEADER);
-            self.put_list(out);
+        let Self { durable, priority, ttl_ms, first_acquirer, delivery_count } = *self;
+        match durable {
+            Some(durable)
+                if first_acquirer
+                    && delivery_count == 0
+                    && priority.is_none()
+                    && ttl_ms.is_none() =>
+            {
+                let durable = if durable { code::TRUE } else { code::FALSE };
+                out.extend_from_slice(&[
+                    code::DESCRIBED,
+                    code::U64_SMALL,
+                    HEADER_SMALL,
+                    code::LIST8,
+                    5,
+                    4,
+                    durable,
+                    code::NULL,
+                    code::NULL,
+                    code::TRUE,
+                ]);
+            }
+            _ => self.encode_any(out),
         }
+    }
+
+    #[cold]
+    fn encode_any(&self, out: &mut Vec<u8>) {
+        put_described(out, HEADER);
+        self.put_list(out);
     }
 
     fn put_list(&self, out: &mut Vec<u8>) {

@@ -96,7 +96,9 @@ pub(crate) fn put_envelope_alone(message: &MessageRef<'_>, offset: Option<i64>, 
     /// The bytes up to that of the size.
     const SIZE_END: usize = 5;
     let (exchange, routing_key) = (message.exchange, message.routing_key);
-    let is_text = str::from_utf8(exchange).is_ok() && str::from_utf8(routing_key).is_ok();
+    // Most names are short and ASCII, of which the check is no call.
+    let is_text =
+        [exchange, routing_key].iter().all(|it| it.is_ascii() || str::from_utf8(it).is_ok());
     let (n_items, offset_bytes) = if offset.is_some() { (6, OFFSET_BYTES) } else { (4, 0) };
     let begin = out.len();
     match u8::try_from(FIXED_BYTES + offset_bytes + exchange.len() + routing_key.len()) {

@@ -46,7 +46,7 @@ pub fn to_amqp10(message: &MessageRef<'_>, attempt: DeliveryAttempt, out: &mut V
     header.encode(out);
     match message.form {
         BodyForm::Plain => put_plain(message, source, out),
-        BodyForm::Amqp10 => put_received(message, source, out),
+        BodyForm::Amqp10 => put_received(message, &source, out),
     }
 }
 
@@ -65,7 +65,7 @@ fn put_bare(
             put_envelope_alone(message, None, out);
             Section::Data(message.body.bytes()).encode(out);
         }
-        BodyForm::Amqp10 => put_received(message, source, out),
+        BodyForm::Amqp10 => put_received(message, &source, out),
     }
 }
 

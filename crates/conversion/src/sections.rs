@@ -203,7 +203,7 @@ fn put_those(items: &mut Items<'_>, map: MapRef<'_>, is_one: impl Fn(&str) -> bo
 }
 
 /// Appends the sections behind the header: annotations of the broker, then what was received.
-pub(crate) fn put_received(message: &MessageRef<'_>, index: PropertiesRef<'_>, out: &mut Vec<u8>) {
+pub(crate) fn put_received(message: &MessageRef<'_>, index: &PropertiesRef<'_>, out: &mut Vec<u8>) {
     let (received, rest) = amqp10::split_message_annotations(message.body.bytes());
     let headers = index.headers().unwrap_or(TableRef::EMPTY);
     let offset = stream_offset(headers);

@@ -264,7 +264,7 @@ impl ServerConnection {
         let Self { life, sessions, .. } = self;
         let channel = key.channel.0;
         let sent = sessions
-            .with(life, channel, requests, |session, io| session.deliver(io, key.handle, message));
+            .with(life, channel, requests, |session, io| session.deliver(io, key.handle, &message));
         if let Some(Err(fault)) = sent {
             sessions.fail(life, channel, &fault, requests);
         }

@@ -87,7 +87,8 @@ pub(crate) struct DeliveryHead {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutgoingDelivery<'m> {
     pub(crate) head: DeliveryHead,
-    pub(crate) content: SentContent<'m>,
+    /// Behind a reference: a copy of what was filled in just before stalls.
+    pub(crate) content: &'m SentContent<'m>,
     /// The largest message that the client takes, in bytes.
     pub(crate) message_bytes_max: u64,
 }

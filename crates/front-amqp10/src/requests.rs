@@ -3,9 +3,10 @@
 use crate::fault::ProtocolFault;
 use amqp10::{Attach, LinkTarget, MapRef, Performative, SourceTerminus};
 use conversion::{DeliveryAttempt, to_amqp10};
-use message::MessageRef;
+use message::{BodyForm, MessageRef};
 use session::{
-    ChannelId, CreditRequest, LinkId, Modification, Position, Publish, PublishTarget, Settle,
+    ChannelId, Content, CreditRequest, HeadPlace, LinkId, Modification, Position, Publish,
+    PublishTarget, Settle, Span,
 };
 
 /// A link of a connection, as its client names it.
@@ -72,6 +73,21 @@ pub enum LinkRequest {
     /// The connection is closed: all of its sessions are gone.
     CloseConnection,
 }
+
+/// A publish that is to be filled in where it lies: one that is copied just after it was filled in stalls.
+pub(crate) const UNFILLED: Publish = Publish {
+    channel: ChannelId(0),
+    head: HeadPlace::Scratch,
+    exchange: Span { start: 0, len: 0 },
+    routing_key: Span { start: 0, len: 0 },
+    properties: Span { start: 0, len: 0 },
+    content: Content::Inline(Span { start: 0, len: 0 }),
+    form: BodyForm::Amqp10,
+    mandatory: false,
+    immediate: false,
+    persistent: false,
+    inspect: false,
+};
 
 /// A link that a client attaches.
 #[derive(Clone, Debug)]
@@ -154,8 +170,8 @@ impl<'m> SentMessage<'m> {
 impl SentContent<'_> {
     /// Appends the message's sections.
     #[inline]
-    pub(crate) fn put(self, out: &mut Vec<u8>) {
-        match self {
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        match *self {
             Self::Sections(sections) => out.extend_from_slice(sections),
             Self::Stored { message, attempt } => to_amqp10(message, attempt, out),
         }

@@ -326,7 +326,7 @@ impl SessionEndpoint {
         &mut self,
         io: &mut SessionIo<'_>,
         handle: u32,
-        SentMessage { position, content }: SentMessage<'_>,
+        SentMessage { position, content }: &SentMessage<'_>,
     ) -> Result<(), ProtocolFault> {
         let sender = io.sender(self.channel);
         let n_waiting_bytes = self.waiting.n_bytes();
@@ -336,7 +336,10 @@ impl SessionEndpoint {
                 message_bytes_max = outgoing.message_bytes_max;
                 let (link, tag) = (outgoing.link, outgoing.next_tag());
                 let id = match tag {
-                    Some(_) => self.unsettled.next(UnsettledMessage { handle, link, position }),
+                    Some(_) => {
+                        let position = *position;
+                        self.unsettled.next(UnsettledMessage { handle, link, position })
+                    }
                     None => self.unsettled.next_settled(),
                 };
                 DeliveryHead { handle, id, tag }

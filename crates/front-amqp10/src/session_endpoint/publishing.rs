@@ -7,7 +7,7 @@ use crate::incoming::{AnonymousNote, IncomingLink, KeptTag, Payload, ReceivedMes
 use crate::links::{LinkState, error_of};
 use crate::outcomes::{DeliveryRange, put_refused, put_rejected, put_settled};
 use crate::published_heads::{MessagePublish, PublishFault};
-use crate::requests::LinkRequest;
+use crate::requests::{LinkRequest, UNFILLED};
 use crate::unanswered::PublishOrigin;
 use amqp10::{
     Condition, DeliveryState, Performative, Role, SerialNumber, Transfer, ValueRef, put_map,
@@ -60,7 +60,10 @@ impl SessionEndpoint {
         } else if names_topic {
             self.anonymous_notes.push(self.n_published, AnonymousNote::Topic);
         }
-        io.requests.push(LinkRequest::Publish(publish));
+        io.requests.push(LinkRequest::Publish(UNFILLED));
+        if let Some(LinkRequest::Publish(place)) = io.requests.last_mut() {
+            *place = publish;
+        }
         Ok(())
     }
 

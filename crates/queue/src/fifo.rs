@@ -127,11 +127,7 @@ impl Fifo {
     /// this consumer is the only one and settles nothing.
     #[must_use]
     pub fn sole_taker(&self) -> Option<SoleTaker> {
-        let is_sole = self.messages.n_ready() == 0
-            && self.consumers.n_active() == 1
-            && !self.consumers.any_holds();
-        let consumer = if is_sole { self.consumers.next()? } else { return None };
-        Some(SoleTaker { consumer, n_room: self.consumers.get(consumer)?.n_room() })
+        if self.messages.n_ready() == 0 { sole_taker(&self.consumers) } else { None }
     }
 
     /// Gives `n` messages positions and the [sole taker](Fifo::sole_taker) the messages, at most as many as
@@ -281,6 +277,31 @@ impl Fifo {
         }
         seen
     }
+}
+
+/// The only consumer, if it settles nothing.
+fn sole_taker(consumers: &Consumers) -> Option<SoleTaker> {
+    if consumers.n_active() != 1 || consumers.any_holds() {
+        return None;
+    }
+    let consumer = consumers.next()?;
+    Some(SoleTaker { consumer, n_room: consumers.get(consumer)?.n_room() })
+}
+
+/// The consumer that would get the first ready messages, each gone at once, and those messages: it is the
+/// only one, and no consumer had them before. None in a queue with a policy.
+#[must_use]
+pub fn ready_run(fifo: &Fifo) -> Option<(SoleTaker, PositionRange)> {
+    let run = crate::messages::first_run(&fifo.messages)?;
+    Some((sole_taker(&fifo.consumers)?, run))
+}
+
+/// Gives the taker the first `n` messages of a [`ready_run`], at most as many as it has room for, as `n`
+/// times [`Fifo::next_delivery`] would.
+pub fn pass_ready(fifo: &mut Fifo, taker: &SoleTaker, n: u64) {
+    debug_assert!(n <= taker.n_room, "the taker has room");
+    crate::messages::drop_first(&mut fifo.messages, n);
+    fifo.consumers.change(taker.consumer).note_passed_on(n);
 }
 
 /// Forgets the failed deliveries of a message that is gone by its delivery. All that were assigned before

@@ -30,7 +30,9 @@ pub use active::SingleActive;
 pub use confirm_waiters::{Awaiting, ConfirmWaiters};
 pub use consumers::{AckMode, Checkout, Consumer, Consumers, RoomChange, UnackedTracking};
 pub use delivery_counts::{DeliveryCounts, Return, Returns};
-pub use fifo::{Assigned, Detached, Fifo, NotHeld, SoleTaker, forget_failed};
+pub use fifo::{
+    Assigned, Detached, Fifo, NotHeld, SoleTaker, forget_failed, pass_ready, ready_run,
+};
 pub use key::ConsumerKey;
 pub use limits::{Limits, ReadyBytes};
 pub use machine::Machine;

@@ -301,6 +301,21 @@ impl Messages {
     }
 }
 
+/// The first ready messages that follow one another, of a plain queue none of whose ready messages a consumer
+/// had before.
+#[inline]
+pub(crate) fn first_run(messages: &Messages) -> Option<PositionRange> {
+    let is_fresh = messages.policy.is_none() && messages.redelivered.is_empty();
+    if is_fresh { messages.ready.ranges().next() } else { None }
+}
+
+/// Takes the first `n` ready messages of a plain queue out.
+pub(crate) fn drop_first(messages: &mut Messages, n: u64) {
+    for _ in 0..n {
+        messages.ready.pop_first();
+    }
+}
+
 /// Forgets the failed deliveries of a message that is gone by its delivery, as all are that were assigned so.
 pub(crate) fn forget_delivered(messages: &mut Messages, position: u64) {
     messages.failed.forget(position);

@@ -283,16 +283,28 @@ impl Backlog {
         self.pages.come_here(first);
     }
 
+    /// The message at `position`, if it is in memory as a whole.
+    #[expect(
+        clippy::inline_always,
+        reason = "a struct that is copied whole just after it was filled in stalls"
+    )]
+    #[inline(always)]
+    #[must_use]
+    pub fn here(&self, position: u64) -> Option<MessageRef<'_>> {
+        let slot = self.pages.slots().get(self.pages.index_of(position)?)?;
+        slot.page()?.get(position)
+    }
+
     /// The message at `position`.
     #[must_use]
     pub fn get(&self, position: u64) -> Lookup<'_> {
+        if let Some(message) = self.here(position) {
+            return Lookup::Here(message);
+        }
         let slot = self.pages.index_of(position).and_then(|at| self.pages.slots().get(at));
         match slot.map(|slot| (slot, &slot.content)) {
-            Some((_, SlotContent::Here(page))) => match page.get(position) {
-                Some(message) => Lookup::Here(message),
-                None if page.lacks_body_of(position) => Lookup::Cold,
-                None => Lookup::Gone,
-            },
+            Some((_, SlotContent::Here(page))) if page.lacks_body_of(position) => Lookup::Cold,
+            Some((_, SlotContent::Here(_))) => Lookup::Gone,
             Some((slot, SlotContent::Cold(cold))) => {
                 let is_live = slot.relative(position).is_some_and(|at| cold.live.contains(at));
                 if is_live { Lookup::Cold } else { Lookup::Gone }

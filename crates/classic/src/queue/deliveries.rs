@@ -186,6 +186,10 @@ impl Deliveries<'_> {
         queue: &Queue,
         wakes: &mut Wakes,
     ) -> bool {
+        let is_alone = giving.n_left == 0 && !self.consumers.is_gathering;
+        if is_alone && self.handing().pass_on_ready(queue, wakes) > 0 {
+            return true;
+        }
         if giving.n_left == 0 {
             let round = self.fifo.round(queue.time().monotonic_ms());
             if self.consumers.is_gathering && !round.is_some_and(|round| round.is_longest()) {
@@ -224,6 +228,9 @@ impl Deliveries<'_> {
     fn size_of_next(&mut self) -> Option<Next> {
         loop {
             let first = self.fifo.messages().head()?;
+            if let Some(message) = self.content.backlog.here(first) {
+                return Some(Next::of(&message));
+            }
             match self.content.backlog.get(first) {
                 Lookup::Here(message) => return Some(Next::of(&message)),
                 Lookup::Cold => return None,

@@ -7,11 +7,13 @@ use super::policy::{Policy, with_counts};
 use super::{Queue, position};
 use content::Content;
 use conversion::properties_bytes_max;
+use delivery::ConsumerChannel;
 use message::MessageRef;
 use queue::{AckMode, Assigned, Fifo};
 use queue_type::Given;
 use queue_type::{Count, Incoming, Wakes};
 use session::{DELIVERY_BYTES, Delivery, PROPERTIES_BYTES_ALWAYS_TAKEN, Room, Sink};
+use std::borrow::Borrow;
 use store::backlog::Lookup;
 
 /// Messages assigned before they are handed over: bounds the list.
@@ -88,36 +90,14 @@ impl Handing<'_> {
         let Some(taker) = taker else { return 0 };
         let consumer = taker.consumer;
         let Some(host) = self.consumers.get_mut(consumer) else { return 0 };
-        let link = host.link;
         let n_room = usize::try_from(taker.n_room).unwrap_or(usize::MAX);
         let messages = messages.get(..n_room).unwrap_or(messages);
         let first = self.fifo.messages().next_position();
-        let (mut n_passed, mut room) = (0, Room::Full);
-        let waker = host.outbox.batch(&mut |sink: &mut dyn Sink| {
-            for (Incoming { message, .. }, at) in messages.iter().zip(first..) {
-                if properties_bytes_max(message) > PROPERTIES_BYTES_ALWAYS_TAKEN {
-                    // Whether it can be sent at all is found out on the longer way.
-                    break;
-                }
-                let delivery = Delivery {
-                    position: position(at),
-                    redelivered: false,
-                    n_failed: 0,
-                    message,
-                    settled_by_write: false,
-                };
-                room = sink.deliver(link, delivery);
-                n_passed += 1;
-                if room == Room::Full {
-                    break;
-                }
-            }
-        });
-        wakes.extend(waker);
+        let coming = (first..).zip(messages.iter().map(|incoming| &incoming.message));
+        let (n_passed, room) = pass_to(host, coming, wakes);
         if n_passed == 0 {
             return 0;
         }
-        host.tally.add(Count::DeliveredAuto, n_passed as u64);
         if queue.services.host.is_traced() {
             for incoming in messages.iter().take(n_passed) {
                 let given = Given { redelivered: false, position: None };
@@ -125,6 +105,29 @@ impl Handing<'_> {
             }
         }
         self.fifo.pass_on(&taker, n_passed as u64);
+        self.consumers.change(self.fifo, consumer, |it| it.room.note(room));
+        queue.counters.tally.add(Count::DeliveredAuto, n_passed as u64);
+        n_passed
+    }
+
+    /// Hands ready messages to such a consumer, as [`Handing::pass_on`] does, straight from their pages; not
+    /// more than are assigned before they are handed over.
+    pub(super) fn pass_on_ready(&mut self, queue: &Queue, wakes: &mut Wakes) -> usize {
+        if self.consumers.any_limited() || queue.services.host.is_traced() {
+            return 0;
+        }
+        let Some((taker, run)) = queue::ready_run(self.fifo) else { return 0 };
+        let consumer = taker.consumer;
+        let Some(host) = self.consumers.get_mut(consumer) else { return 0 };
+        let n_max = taker.n_room.min(MESSAGES_MAX as u64).min(run.len());
+        let (backlog, run) = (&self.content.backlog, run.start..run.start + n_max);
+        let ready = run.clone().map_while(|at| Some((at, backlog.here(at)?)));
+        let (n_passed, room) = pass_to(host, ready, wakes);
+        if n_passed == 0 {
+            return 0;
+        }
+        run.take(n_passed).for_each(|at| self.content.release(queue.pool(), at));
+        queue::pass_ready(self.fifo, &taker, n_passed as u64);
         self.consumers.change(self.fifo, consumer, |it| it.room.note(room));
         queue.counters.tally.add(Count::DeliveredAuto, n_passed as u64);
         n_passed
@@ -210,11 +213,9 @@ impl Handing<'_> {
                 };
                 match one.incoming_of(messages) {
                     Some(incoming) => give(&incoming.message),
-                    None => match &backlog.get(one.assigned.position) {
-                        Lookup::Here(message) => give(message),
-                        Lookup::Cold | Lookup::Gone => {
-                            debug_assert!(false, "what is assigned is in memory");
-                        }
+                    None => match &backlog.here(one.assigned.position) {
+                        Some(message) => give(message),
+                        None => debug_assert!(false, "what is assigned is in memory"),
                     },
                 }
             }
@@ -245,6 +246,42 @@ impl Handing<'_> {
             }
         }
     }
+}
+
+/// Hands messages with their positions to a consumer that settles nothing, until its outbox is full. Returns
+/// how many, and what room is left.
+#[inline]
+fn pass_to<'m, M: Borrow<MessageRef<'m>>>(
+    host: &ConsumerChannel,
+    messages: impl Iterator<Item = (u64, M)>,
+    wakes: &mut Wakes,
+) -> (usize, Room) {
+    let (mut messages, link) = (messages, host.link);
+    let (mut n_passed, mut room) = (0, Room::Full);
+    let waker = host.outbox.batch(&mut |sink: &mut dyn Sink| {
+        for (at, message) in messages.by_ref() {
+            let message = message.borrow();
+            if properties_bytes_max(message) > PROPERTIES_BYTES_ALWAYS_TAKEN {
+                // Whether it can be sent at all is found out on the longer way.
+                break;
+            }
+            let delivery = Delivery {
+                position: position(at),
+                redelivered: false,
+                n_failed: 0,
+                message,
+                settled_by_write: false,
+            };
+            room = sink.deliver(link, delivery);
+            n_passed += 1;
+            if room == Room::Full {
+                break;
+            }
+        }
+    });
+    wakes.extend(waker);
+    host.tally.add(Count::DeliveredAuto, n_passed as u64);
+    (n_passed, room)
 }
 
 /// Deliveries of an assigned message before this one that failed.

@@ -6,3 +6,4 @@ mod machine_fuzz;
 mod machine_vs_model;
 mod policies_vs_model;
 mod queue_policies;
+mod runs;

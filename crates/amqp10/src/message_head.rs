@@ -107,7 +107,7 @@ fn read_usual<'a>(cursor: &mut ValueCursor<'a>) -> Option<(u8, ListRef<'a>)> {
     else {
         return None;
     };
-    let (is_map, n_items) = (matches!(section, 0x71 | 0x72 | 0x74), usize::from(*n_items));
+    let (is_map, n_items) = (is_map(*section), usize::from(*n_items));
     let (items, rest) = rest.split_at_checked(usize::from(*size).checked_sub(1)?)?;
     let is_of_kind = if is_map { *kind == code::MAP8 } else { *kind == code::LIST8 };
     if !is_of_kind || n_items > items.len() || (is_map && n_items % 2 != 0) {
@@ -117,12 +117,17 @@ fn read_usual<'a>(cursor: &mut ValueCursor<'a>) -> Option<(u8, ListRef<'a>)> {
     Some((*section, ListRef { n_items, items }))
 }
 
+/// Whether a section in front of a body is a map rather than a list.
+const fn is_map(section: u8) -> bool {
+    matches!(section, 0x71 | 0x72 | 0x74)
+}
+
 /// The next section.
 #[inline]
 fn read_section<'a>(cursor: &mut ValueCursor<'a>) -> Option<(u64, ValueRef<'a>)> {
     if let Some((section, items)) = read_usual(cursor) {
-        let is_map = matches!(section, 0x71 | 0x72 | 0x74);
-        let value = if is_map { ValueRef::Map(MapRef(items)) } else { ValueRef::List(items) };
+        let value =
+            if is_map(section) { ValueRef::Map(MapRef(items)) } else { ValueRef::List(items) };
         return Some((u64::from(section), value));
     }
     if let [code::DESCRIBED, code::U64_SMALL, section @ 0x70..=0x78, value @ ..] = cursor.0 {

@@ -349,8 +349,12 @@ impl Changes<'_> {
     /// Deletes the exclusive queues of a connection, in slices.
     pub(crate) async fn drop_exclusive_queues(&self, owner: ConnectionId) {
         let deletion = Command::DeleteExclusiveQueues { owner };
-        while let Ok(Done::Changed) = self.apply_durably(&deletion, BY_ITSELF).await {
-            tokio::task::yield_now().await;
+        loop {
+            match self.apply_durably(&deletion, BY_ITSELF).await {
+                Ok(Done::Changed) => tokio::task::yield_now().await,
+                Ok(_) => return,
+                Err(error) => return tracing::debug!("cannot delete exclusive queues: {error:?}"),
+            }
         }
     }
 

@@ -228,9 +228,6 @@ impl Deliveries<'_> {
     fn size_of_next(&mut self) -> Option<Next> {
         loop {
             let first = self.fifo.messages().head()?;
-            if let Some(message) = self.content.backlog.here(first) {
-                return Some(Next::of(&message));
-            }
             match self.content.backlog.get(first) {
                 Lookup::Here(message) => return Some(Next::of(&message)),
                 Lookup::Cold => return None,

@@ -5,7 +5,7 @@ use chunk_log::STREAMS_DIR;
 use content::QUEUES_DIR;
 use imbl::OrdSet;
 use message_store::{VHOSTS_DIR, bodies_dir_of};
-use meta::{Command, Name, QueueId, Removed, SnapshotOf, State};
+use meta::{Command, Name, QueueId, QueueKind, Removed, SnapshotOf, State};
 use segments::{Disk, list_if_there, sync_dir};
 use std::collections::HashSet;
 use stdx::record::{Reader, RecordError, put_str, put_u8, put_u32, put_u64};
@@ -21,11 +21,12 @@ pub struct Gone {
 }
 
 impl Gone {
-    /// Takes note of what a command of the log has removed, or made again.
+    /// Takes note of what a command of the log has removed, or made again. Quorum queues have no files of
+    /// their own.
     pub fn note(&mut self, command: &Command, removed: &[Removed]) {
         for removed in removed {
             match removed {
-                Removed::Queue(def) if def.durable => {
+                Removed::Queue(def) if def.durable && def.kind != QueueKind::Quorum => {
                     self.queues.insert(def.id);
                 }
                 Removed::Vhost(name) => {
@@ -140,6 +141,8 @@ pub fn read_before_state(reader: &mut Reader<'_>) -> Result<(u64, Gone), RecordE
 #[cfg(test)]
 mod tests {
     use super::*;
+    use meta::QueueDef;
+    use std::sync::Arc;
     use testing::MemoryDisk;
 
     fn gone(queues: &[u64], vhosts: &[&str]) -> Gone {
@@ -159,6 +162,27 @@ mod tests {
             State::new().snapshot(SnapshotOf::Durable, &mut state);
             assert_eq!(bytes.len() == 8 + state.len(), gone == Gone::default());
         }
+    }
+
+    #[test]
+    fn only_queues_with_files_of_their_own_are_noted() {
+        let mut noted = Gone::default();
+        for (kind, id) in QueueKind::ALL.into_iter().zip((1..).map(QueueId)) {
+            let [vhost, name] = ["/", "q"].map(Name::from);
+            let (auto_delete, exclusive_owner, arguments) = (false, None, Default::default());
+            let def = QueueDef {
+                id,
+                vhost,
+                name,
+                kind,
+                durable: true,
+                auto_delete,
+                exclusive_owner,
+                arguments,
+            };
+            noted.note(&Command::DeleteQueueById { id }, &[Removed::Queue(Arc::new(def))]);
+        }
+        assert_eq!(noted, gone(&[1, 3], &[]));
     }
 
     #[test]

@@ -5,7 +5,6 @@ mod emptying;
 mod events;
 mod firehose;
 mod kept_messages;
-mod leftovers;
 mod log_exchange;
 mod names;
 mod upkeep;
@@ -18,7 +17,6 @@ pub(crate) use events::ConsumerName;
 pub use events::Events;
 pub(crate) use firehose::notice_of;
 pub use firehose::{Firehose, Tap};
-use leftovers::QueueDirs;
 pub use log_exchange::LogLine;
 use names::NameSource;
 
@@ -35,6 +33,7 @@ use control::{ControlParts, ControlPlane, Definitions, View};
 use exchanges::{Exchanges, NewlyDelaying};
 use log::NodeIdentity;
 use meta::{Command, Done, MetaError, QueueDef, QueueId, QueueVersion};
+use recovery::QueueDirs;
 use std::sync::Arc;
 use stdx::Now;
 use stream::StreamService;
@@ -47,8 +46,8 @@ pub(crate) struct Start {
     pub(crate) options: BrokerOptions,
     pub(crate) was_new: bool,
     pub(crate) identity: NodeIdentity,
-    /// Directories that nothing is known of.
-    pub(crate) leftovers: Vec<String>,
+    /// Directories of queues; once the broker runs, those that nothing is known of.
+    pub(crate) dirs: QueueDirs,
 }
 
 /// The broker of one node.
@@ -89,11 +88,12 @@ impl Broker {
         let kept = undo.kept_streams();
         let is_known = |id| is_there(id) || kept.contains(&id);
         let is_deleted = |id| definitions.gone.has_queue(QueueId(id));
-        streams.remove_deleted(is_known, is_deleted);
-        let disk = classic.storage().disk();
-        let dirs = QueueDirs::list(disk);
-        let unknown = dirs.unknown(|QueueId(id)| is_known(id) || is_deleted(id));
-        dirs.pass_ids(&mut definitions.meta, QueueId(undo.last_moved_to()));
+        let dirs = &mut start.dirs;
+        // No new queue gets the id of one that there are files of, or that was given files.
+        let last_id = dirs.last_id(QueueId(undo.last_moved_to()));
+        streams.remove_deleted(&mut dirs.streams, is_known, is_deleted);
+        dirs.journals.retain(|id| !is_known(*id) && !is_deleted(*id));
+        meta::pass_queue_ids(&mut definitions.meta, last_id);
         let parts = ControlParts {
             services: Arc::clone(&classic.services),
             streams,
@@ -103,12 +103,6 @@ impl Broker {
             default_version: options.storage.default_version,
         };
         let control_plane = ControlPlane::new(parts, definitions);
-        start.leftovers = [unknown, classic.storage().bodies.leftovers()].concat();
-        for dir in &start.leftovers {
-            tracing::warn!(
-                "{dir} belongs to nothing that is defined, and no deletion is logged: it is kept"
-            );
-        }
         let connections = Connections::numbered_from(start.identity.number_base());
         let broker = Arc::new(Self {
             classic,
@@ -124,6 +118,11 @@ impl Broker {
             names: NameSource::default(),
             event_log: EventLog::default(),
         });
+        for dir in broker.figures().leftovers() {
+            tracing::warn!(
+                "{dir} belongs to nothing that is defined, and no deletion is logged: it is kept"
+            );
+        }
         broker.changes().keep_delayed_queues(&NewlyDelaying::Any);
         broker.changes().keep_shards();
         broker

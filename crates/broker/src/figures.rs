@@ -165,8 +165,9 @@ impl<'b> Figures<'b> {
     /// Directories that a start found of queues and virtual hosts that are not defined, and whose deletion is
     /// not logged: they are kept.
     #[must_use]
-    pub fn leftovers(&self) -> &'b [String] {
-        &self.0.start.leftovers
+    pub fn leftovers(&self) -> Vec<String> {
+        let bodies = self.0.classic.storage().bodies.leftovers();
+        self.0.start.dirs.names().chain(bodies).collect()
     }
 }
 

@@ -9,7 +9,7 @@ use content::pager::PagerStepper;
 use control::{DEFINITIONS_FILE, log_records};
 use log::{Lsn, NodeIdentity, Wal, WalOptions};
 use meta::{QueueId, QueueVersion};
-use recovery::{Found, OpenError, Replay};
+use recovery::{Found, OpenError, QueueDirs, Replay};
 use segments::{Disk, FileError, IoContext};
 use std::sync::{Arc, Weak};
 use stream::StreamService;
@@ -145,8 +145,8 @@ fn finish(
     settings: BrokerOptions,
 ) -> Result<(Arc<Broker>, Option<Lsn>), OpenError> {
     meta::begin_term(&mut replay.meta, identity.boot);
-    let start =
-        Start { was_new: replay.is_new(), options: settings, identity, leftovers: Vec::new() };
+    let dirs = QueueDirs::list(disk.as_ref())?;
+    let start = Start { was_new: replay.is_new(), options: settings, identity, dirs };
     let has_cursors = replay.has_cursors();
     // A process that was killed may have renamed the definitions without having come to this.
     disk.sync_dir("").context("sync the directory of", DEFINITIONS_FILE)?;
@@ -161,7 +161,7 @@ fn finish(
     let streams =
         StreamService::new(Arc::clone(disk), options.streams, options.storage.clock, &failure)?;
     let streams = Arc::new(streams);
-    let (definitions, versions_upto) = replay.into_definitions(&classic, &streams)?;
+    let (definitions, versions_upto) = replay.into_definitions(&classic, &streams, &start.dirs)?;
     storage.start_freeing();
     let started = has_cursors.then(|| log_records::node::append_started(&storage.wal).upto);
     let awaited = started.max(versions_upto);

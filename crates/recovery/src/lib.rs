@@ -3,9 +3,11 @@
 //! Start reading at [`Found::read`].
 
 mod error;
+mod queue_dirs;
 mod repair;
 mod replay;
 
 pub use error::OpenError;
+pub use queue_dirs::QueueDirs;
 pub use repair::{Repair, repair};
 pub use replay::{Found, Replay};

@@ -7,10 +7,11 @@ mod versions;
 pub(crate) use versions::Versions;
 
 use crate::error::OpenError;
+use crate::queue_dirs::QueueDirs;
 use bytes::Bytes;
 use classic::{ClassicService, PageScan, Queue, V1Loading};
 use content::records::QueueEntry;
-use content::{PAGES_DIR, QUEUES_DIR, Restoring, Services, Storage};
+use content::{PAGES_DIR, Restoring, Services, Storage};
 use contents::{Contents, Left, Logged};
 use control::log_records::definitions::DefinitionEntry;
 use control::log_records::node::NodeEntry;
@@ -232,6 +233,7 @@ impl Replay {
         mut self,
         classic: &ClassicService,
         streams: &StreamService,
+        dirs: &QueueDirs,
     ) -> Result<(Definitions, Option<Lsn>), OpenError> {
         let storage = classic.storage();
         let mut queues = imbl::OrdMap::new();
@@ -256,22 +258,19 @@ impl Replay {
             queues.insert(def.id, queue);
         }
         let ReadLater { v1, pages, versions_upto } = later;
-        let unwanted = self.unwanted_journals(storage.disk())?;
-        classic.load_all(v1, pages, unwanted);
+        classic.load_all(v1, pages, self.unwanted_journals(dirs));
         let log = CommandLog::recovered(self.serial, &self.commands, &storage.wal);
         let definitions = Definitions::new(self.meta, queues, log, self.gone);
         Ok((definitions, versions_upto))
     }
 
     /// Queues whose journals are to go: they were deleted, or have another version.
-    fn unwanted_journals(&self, disk: &dyn Disk) -> Result<Vec<u64>, OpenError> {
-        let names = segments::list_if_there(disk, QUEUES_DIR)?.unwrap_or_default();
-        let is_unwanted = |id: &QueueId| match self.meta.queue_by_id(*id) {
-            Some(_) => self.versions.of(*id) != QueueVersion::V1,
-            None => self.gone.has_queue(*id),
+    fn unwanted_journals(&self, dirs: &QueueDirs) -> Vec<u64> {
+        let is_unwanted = |id: &u64| match self.meta.queue_by_id(QueueId(*id)) {
+            Some(_) => self.versions.of(QueueId(*id)) != QueueVersion::V1,
+            None => self.gone.has_queue(QueueId(*id)),
         };
-        let ids = names.iter().filter_map(|name| name.parse().ok().map(QueueId));
-        Ok(ids.filter(is_unwanted).map(|id| id.0).collect())
+        dirs.journals.iter().copied().filter(is_unwanted).collect()
     }
 
     /// Fills a classic queue, or leaves that for later.

@@ -12,7 +12,6 @@ use meta::{QueueDef, StreamSettings};
 use segments::Disk;
 use segments::Poison;
 use session::ConversionTotals;
-use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
@@ -204,15 +203,20 @@ impl StreamService {
     }
 
     /// Removes the files of deleted streams that a crash has left, and of new ones whose declarations it
-    /// undid. Those of other streams that are not known stay.
-    pub fn remove_deleted(&self, is_known: impl Fn(u64) -> bool, is_deleted: impl Fn(u64) -> bool) {
+    /// undid. Those of other streams that are not known stay: these are left in `found`.
+    pub fn remove_deleted(
+        &self,
+        found: &mut Vec<u64>,
+        is_known: impl Fn(u64) -> bool,
+        is_deleted: impl Fn(u64) -> bool,
+    ) {
         let disk = &*self.services.disk;
-        let dirs = disk.list(STREAMS_DIR).unwrap_or_default();
-        let found = dirs.iter().filter_map(|dir| dir.parse().ok()).filter(|id| !is_known(*id));
-        let goes = |id: &u64| is_deleted(*id) || chunk_log::is_blank(disk, *id).is_ok_and(|it| it);
-        let (gone, left): (BTreeSet<u64>, BTreeSet<u64>) = found.partition(goes);
+        found.retain(|id| !is_known(*id));
+        let goes =
+            |id: &mut u64| is_deleted(*id) || chunk_log::is_blank(disk, *id).is_ok_and(|it| it);
+        let gone: Vec<u64> = found.extract_if(.., goes).collect();
         if let Some(table) = self.services.files.table()
-            && let Err(error) = table.retain(|id| is_known(id) || left.contains(&id))
+            && let Err(error) = table.retain(|id| is_known(id) || found.contains(&id))
         {
             tracing::error!("cannot remove deleted streams: {error}");
         }

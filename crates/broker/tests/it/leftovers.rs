@@ -114,7 +114,7 @@ fn files_stay_while_the_deletion_is_not_logged() {
     let disk = disk.survive(CrashOutcome::Everything);
     let (broker, mut steppers) = open(&disk);
     while steppers.v1.step() || steppers.streams.step() {}
-    assert_eq!((broker.figures().leftovers(), files_of(&disk)), (&[][..], files));
+    assert_eq!((broker.figures().leftovers(), files_of(&disk)), (Vec::new(), files));
     assert!(["stream", "v1"].iter().all(|name| broker.queue("/", name).is_some()));
 }
 

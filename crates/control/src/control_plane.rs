@@ -23,6 +23,7 @@ use classic::{ClassicService, Queue};
 use content::{Services, Storage};
 use exchanges::{Exchanges, NewlyDelaying};
 use log::{Appended, Lsn, Owner};
+use message_store::MessageStores;
 use meta::{
     Command, Done, MetaError, Name, NodeLimits, Outcome, QueueDef, QueueId, QueueKind,
     QueueVersion, Removed, Resharding, State,
@@ -231,6 +232,7 @@ impl ControlPlane {
         let command = &*command;
         definitions.meta.check_room(&self.parts.limits, command)?;
         self.check_space(definitions, command)?;
+        make_way(&self.storage().bodies, command)?;
         let declare =
             if let Command::DeclareQueue(declare) = command { Some(declare) } else { None };
         let before = declare.map(|_| definitions.meta.clone());
@@ -252,8 +254,8 @@ impl ControlPlane {
                 Ok(stream) => definitions.new_streams.push(stream),
                 Err(error) => {
                     definitions.meta = before;
-                    let (queue, reason) = (def.resource(), error.to_string());
-                    return Err(MetaError::NoFiles { queue, reason });
+                    let (object, reason) = (def.resource().to_string(), error.to_string());
+                    return Err(MetaError::NoFiles { object, reason });
                 }
             }
         }
@@ -294,6 +296,7 @@ impl ControlPlane {
         let (mut to_log, mut effects) =
             (Vec::new(), vec![Effect::KeepDelayedQueues(NewlyDelaying::Any)]);
         let result = commands.iter().try_for_each(|command| {
+            make_way(&self.storage().bodies, command)?;
             let outcome = definitions.meta.apply(self.storage().time.ticked(), command)?;
             effects::of_outcome(command, &outcome, &mut effects);
             to_log.extend(outcome.log);
@@ -492,4 +495,14 @@ pub fn accept_stream_loss(
     definitions.queues.insert(id, opened.into());
     plane.publish(&definitions);
     Ok(Some(lack.clone()))
+}
+
+/// Makes way for a new virtual host, where files of an unknown one of its name are left: durably, before the
+/// log has the command.
+fn make_way(bodies: &MessageStores, command: &Command) -> Result<(), MetaError> {
+    let Command::CreateVhost { vhost, .. } = command else { return Ok(()) };
+    bodies.set_leftover_aside(vhost).map_err(|error| {
+        let (object, reason) = (format!("vhost '{vhost}'"), error.to_string());
+        MetaError::NoFiles { object, reason }
+    })
 }

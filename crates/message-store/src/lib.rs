@@ -10,7 +10,7 @@ use bytes::Bytes;
 use log::{LogError, Lsn, Stamper};
 use message::{MessageRef, Properties};
 use routing::Name;
-use segments::{Disk, IoContext, list_if_there};
+use segments::{Disk, IoContext, list_if_there, sync_dir};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,9 +52,8 @@ struct Stores {
     is_counted: bool,
     /// Stores of virtual hosts that are gone: to be removed once the log is durable up to this entry.
     leaving: BTreeMap<Name, Lsn>,
-    /// Stores of virtual hosts that the node knows nothing of, by the names of their directories: theirs once
-    /// they are there.
-    leftovers: BTreeMap<String, BlobStore>,
+    /// Names of directories of virtual hosts that the node knows nothing of.
+    leftovers: BTreeSet<String>,
 }
 
 /// A virtual host's bodies.
@@ -110,11 +109,29 @@ impl MessageStores {
         for dir in deleted.map(|vhost| dir_name(vhost)).filter(|dir| found.remove(dir)) {
             self.remove(&format!("{VHOSTS_DIR}/{dir}"))?;
         }
-        for dir in found {
-            let options = self.options(format!("{VHOSTS_DIR}/{dir}/bodies"));
-            let blobs = BlobStore::open(Arc::clone(&self.disk), options)?;
-            stores.leftovers.insert(dir, blobs);
+        stores.leftovers = found;
+        Ok(())
+    }
+
+    /// Gives the directory of an unknown virtual host another name if it has that of one which is about to be
+    /// made: that one begins without bodies. Durable when it returns.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn set_leftover_aside(&self, vhost: &str) -> Result<(), StoreError> {
+        let (mut stores, dir) = (lock(&self.stores), dir_name(vhost));
+        if !stores.leftovers.contains(&dir) {
+            return Ok(());
         }
+        self.told.get().map_or(Ok(()), |told| told.forget(&bodies_dir_of(vhost), |_| true))?;
+        // No virtual host's own directory has a dot in its name.
+        let mut names = (1_u64..).map(|n| format!("{dir}.{n}"));
+        let aside = names.find(|name| !stores.leftovers.contains(name)).unwrap_or_default();
+        let [from, to] = [&dir, &aside].map(|dir| format!("{VHOSTS_DIR}/{dir}"));
+        self.disk.rename(&from, &to).context("rename", &from)?;
+        sync_dir(self.disk.as_ref(), VHOSTS_DIR)?;
+        stores.leftovers.remove(&dir);
+        stores.leftovers.insert(aside);
         Ok(())
     }
 
@@ -122,7 +139,7 @@ impl MessageStores {
     #[must_use]
     pub fn leftovers(&self) -> Vec<String> {
         let stores = lock(&self.stores);
-        stores.leftovers.keys().map(|dir| format!("{VHOSTS_DIR}/{dir}")).collect()
+        stores.leftovers.iter().map(|dir| format!("{VHOSTS_DIR}/{dir}")).collect()
     }
 
     fn options(&self, dir: String) -> BlobOptions {
@@ -153,11 +170,8 @@ impl MessageStores {
         if let Some(store) = stores.by_vhost.get(vhost) {
             return Arc::clone(store);
         }
-        let anew = || {
-            let options = self.options(bodies_dir_of(vhost));
-            BlobStore::create(Arc::clone(&self.disk), options)
-        };
-        let blobs = stores.leftovers.remove(&dir_name(vhost)).unwrap_or_else(anew);
+        let options = self.options(bodies_dir_of(vhost));
+        let blobs = BlobStore::create(Arc::clone(&self.disk), options);
         if stores.is_counted {
             blobs.start_reclaiming();
         }
@@ -397,7 +411,7 @@ fn dir_name(vhost: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use testing::MemoryDisk;
+    use testing::{CrashOutcome, MemoryDisk};
 
     #[test]
     fn names_of_directories_are_plain_and_differ() {
@@ -459,21 +473,49 @@ mod tests {
         let before = bodies(&disk);
         let blob = keep(&before, &stays, b"a body");
         keep(&before, &goes, b"another");
-        let left = keep(&before, &unknown, b"nobody's");
+        keep(&before, &unknown, b"nobody's");
         for _ in 0..2 {
             let after = bodies(&disk);
             after.open_all([&stays].into_iter(), [&goes].into_iter()).unwrap();
             after.start_reclaiming();
             assert_eq!(disk.list(VHOSTS_DIR).unwrap(), ["stays", "unknown"]);
             assert_eq!(after.leftovers(), ["vhosts/unknown"]);
-            for (vhost, blob, body) in
-                [(&stays, blob, &b"a body"[..]), (&unknown, left, b"nobody's")]
-            {
-                let mut found = Vec::new();
-                after.of(vhost).blobs.read(blob, &mut found).unwrap();
-                assert_eq!(found, body);
-            }
-            assert_eq!(after.leftovers(), [""; 0]);
+            let mut found = Vec::new();
+            after.of(&stays).blobs.read(blob, &mut found).unwrap();
+            assert_eq!(found, b"a body");
+        }
+    }
+
+    #[test]
+    fn a_new_virtual_host_begins_without_the_bodies_of_an_unknown_one_of_its_name() {
+        let mut disk = MemoryDisk::new();
+        let vhost = Name::from("x");
+        keep(&bodies(&disk), &vhost, b"nobody's");
+        let left = disk.files();
+        let open = |disk: &MemoryDisk, vhosts: &[Name]| {
+            let bodies = bodies(disk);
+            bodies.open_all(vhosts.iter(), [].into_iter()).unwrap();
+            bodies.start_reclaiming();
+            bodies
+        };
+        for n in 1..4 {
+            let after = open(&disk, &[]);
+            after.set_leftover_aside("another").unwrap();
+            after.set_leftover_aside("x").unwrap();
+            let names: Vec<_> = (1..=n).map(|n| format!("vhosts/x.{n}")).collect();
+            assert_eq!(after.leftovers(), names);
+            disk = disk.survive(CrashOutcome::OnlySynced);
+            let after = open(&disk, &[]);
+            assert_eq!(after.leftovers(), names);
+            let blob = keep(&after, &vhost, b"a body of its own");
+            drop(after);
+            let after = open(&disk, std::slice::from_ref(&vhost));
+            assert_eq!(after.leftovers(), names);
+            let mut found = Vec::new();
+            after.of(&vhost).blobs.read(blob, &mut found).unwrap();
+            assert_eq!(found, b"a body of its own");
+            let kept = disk.files().into_iter().find(|(name, _)| name.contains("x.1/bodies"));
+            assert_eq!(kept.unwrap().1, left.last().unwrap().1);
         }
     }
 }

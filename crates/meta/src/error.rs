@@ -241,11 +241,11 @@ pub enum MetaError {
     /// Only the space that is kept back is left on the disk.
     #[error("no disk space for new definitions; deleting and consuming still work")]
     NoSpace,
-    /// The files of a new queue cannot be made.
-    #[error("Cannot declare {queue}: {reason}")]
+    /// The files of a new queue or virtual host cannot be made.
+    #[error("Cannot declare {object}: {reason}")]
     NoFiles {
-        /// The queue.
-        queue: Resource,
+        /// The queue or virtual host.
+        object: String,
         /// The system's reason.
         reason: String,
     },

@@ -200,6 +200,9 @@ fn apply(mut names: BTreeMap<String, usize>, change: &NameChange) -> BTreeMap<St
         NameChange::Rename(from, to) => {
             if let Some(idx) = names.remove(from) {
                 names.insert(to.clone(), idx);
+            } else {
+                let all = names.into_iter();
+                names = all.map(|(name, idx)| (renamed(name, from, to), idx)).collect();
             }
         }
         NameChange::Remove(name) => {
@@ -207,6 +210,14 @@ fn apply(mut names: BTreeMap<String, usize>, change: &NameChange) -> BTreeMap<St
         }
     }
     names
+}
+
+/// The path behind the renaming of a file or directory.
+fn renamed(path: String, from: &str, to: &str) -> String {
+    match path.strip_prefix(from) {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{to}{rest}"),
+        Some(_) | None => path,
+    }
 }
 
 impl NameChange {
@@ -426,10 +437,15 @@ impl Disk for MemoryDisk {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut state = self.state();
-        if !state.names.contains_key(from) {
+        let is_dir = state.dirs.contains(from);
+        if !is_dir && !state.names.contains_key(from) {
             return Err(not_found());
         }
         state.change_whole()?;
+        if is_dir {
+            let dirs = std::mem::take(&mut state.dirs).into_iter();
+            state.dirs = dirs.map(|dir| renamed(dir, from, to)).collect();
+        }
         state.rename_now(NameChange::Rename(from.to_owned(), to.to_owned()));
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use broker::{Broker, BrokerOptions, Steppers};
 use log::WalOptions;
-use meta::{Command, Name, NamedBy, QueueDeclare};
+use meta::{Command, Name, NamedBy, QueueDeclare, VhostMetadata};
 use segments::{Disk, OpenMode};
 use session::{ShortString, Table, Value};
 use std::pin::pin;
@@ -144,5 +144,25 @@ fn files_that_nothing_is_known_of_stay_and_keep_their_ids() {
             first_user().into_iter().chain([declare("q", ("x-expires", Value::I32(9_000)))]);
         commands.for_each(|command| change(&broker, &mut steppers, command));
         assert_eq!(broker.queue("/", "q").unwrap().id().0, 91);
+    }
+}
+
+/// A virtual host of a lost definition is made anew: it does not come to have what the other one had.
+#[test]
+fn a_new_virtual_host_does_not_take_the_files_of_an_unknown_one() {
+    let mut disk = MemoryDisk::new();
+    drop(open(&disk));
+    put(&disk, "vhosts/x/bodies/00000001.blobs", b"a body");
+    disk.sync_all().unwrap();
+    let (broker, mut steppers) = open(&disk);
+    assert_eq!(broker.figures().leftovers(), ["vhosts/x"]);
+    let (vhost, metadata) = (Name::from("x"), VhostMetadata::default());
+    change(&broker, &mut steppers, Command::CreateVhost { vhost, metadata });
+    for outcome in [CrashOutcome::Everything, CrashOutcome::OnlySynced] {
+        assert_eq!(broker.figures().leftovers(), ["vhosts/x.1"]);
+        disk = disk.survive(outcome);
+        let (broker, _steppers) = open(&disk);
+        assert_eq!(broker.figures().leftovers(), ["vhosts/x.1"]);
+        assert_eq!(files_of(&disk), ["vhosts/x.1/bodies/00000001.blobs"]);
     }
 }

@@ -57,8 +57,8 @@ impl<'p> NewStreams<'p> {
         let Some(def) = self.wanted.pop_front() else { return Ok(false) };
         let settings = meta::stream_settings(&self.definitions, &def);
         let stream = self.streams.make(&def, &settings).map_err(|error| {
-            let (queue, reason) = (def.resource(), error.to_string());
-            MetaError::NoFiles { queue, reason }
+            let (object, reason) = (def.resource().to_string(), error.to_string());
+            MetaError::NoFiles { object, reason }
         })?;
         self.made.insert((def.vhost.clone(), def.name.clone()), stream);
         Ok(true)

@@ -129,7 +129,7 @@ fn prepare(
     of_log: &mut WalOptions,
 ) -> Result<Prepared, FileError> {
     let identity = NodeIdentity::begin(disk.as_ref(), of_log.given.cluster, &options.limits.node)?;
-    let parts = ClassicParts::new(disk, &options.storage, of_log);
+    let parts = ClassicParts::new(disk, &options.storage, of_log, identity.number_base());
     let timers = QueueTimers::new(&parts.failure);
     of_log.before_commit = Some(Box::new(parts.before_commit()));
     Ok(Prepared { parts, timers, identity })

@@ -23,14 +23,21 @@ pub struct ClassicParts {
     options: StorageOptions,
     stamper: Arc<Stamper>,
     bodies: Arc<MessageStores>,
+    number_base: u64,
     /// The first failure of something the log relies on.
     pub failure: Poison,
 }
 
 impl ClassicParts {
-    /// Parts that use `disk` and touch nothing yet, for a log with these options.
+    /// Parts that use `disk` and touch nothing yet, for a log with these options. Numbers of consumers are
+    /// above `number_base`, in 32 bits.
     #[must_use]
-    pub fn new(disk: &Arc<dyn Disk>, options: &StorageOptions, of_log: &WalOptions) -> Self {
+    pub fn new(
+        disk: &Arc<dyn Disk>,
+        options: &StorageOptions,
+        of_log: &WalOptions,
+        number_base: u64,
+    ) -> Self {
         let stamper = &of_log.stamper;
         let (embed_below, file_bytes) = (options.embed_below_bytes, options.body_file_bytes);
         let bodies =
@@ -45,6 +52,7 @@ impl ClassicParts {
             options,
             stamper: Arc::clone(stamper),
             bodies: Arc::new(bodies),
+            number_base,
             failure: Poison::default(),
         }
     }
@@ -72,14 +80,15 @@ impl ClassicParts {
         vhosts: impl Iterator<Item = &'a Name>,
         deleted: impl Iterator<Item = &'a Name>,
     ) -> Result<ClassicService, StoreError> {
-        let Self { disk, options, stamper, bodies, failure } = self;
+        let Self { disk, options, stamper, bodies, number_base, failure } = self;
         bodies.open_all(vhosts, deleted)?;
         let storage = Storage::open(disk, &options, &stamper, wal, bodies, is_v1)?;
         let pager = PagerInbox::new(options.pager, &failure);
         let journals = JournalInbox::new(&failure);
         let used = UsedQueues::default();
         let n_annotations_dropped = AtomicU64::new(0);
-        let services = Services { storage, pager, journals, host, used, n_annotations_dropped };
+        let services =
+            Services { storage, pager, journals, host, used, number_base, n_annotations_dropped };
         Ok(ClassicService { services: Arc::new(services) })
     }
 }

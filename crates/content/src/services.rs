@@ -27,6 +27,8 @@ pub struct Services {
     pub host: Arc<dyn QueueHost>,
     /// Queues of all types whose figures have changed.
     pub used: UsedQueues,
+    /// The number in front of those that queues give to consumers, of this life of the node alone.
+    pub number_base: u64,
     /// Messages settled with annotations that their queue has not kept, since the start.
     pub n_annotations_dropped: AtomicU64,
 }

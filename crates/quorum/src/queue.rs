@@ -70,7 +70,7 @@ impl QuorumQueue {
     /// An empty queue.
     #[must_use]
     pub fn new(def: Arc<QueueDef>, settings: &QueueSettings, services: Arc<Services>) -> Arc<Self> {
-        let state = QueueState::new(settings, services.storage.time.unix_ms());
+        let state = QueueState::new(settings, &services);
         let queue = Self::of(def, services, state);
         queue.counters.set_confirm_on(confirm_on(settings));
         if settings.expires_ms.is_some() {

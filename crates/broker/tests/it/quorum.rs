@@ -7,9 +7,15 @@ mod exactly_once;
 
 use crate::client::{Client, Kind, block_on, short, start, wait_until};
 use broker::{Broker, QueueRef, QuorumInspection};
+use content::records::QueueEntry;
+use control::log_records::{self, Entry};
+use log::{Salvaged, WalOptions};
 use message::Properties;
+use queue::machine::Command;
+use segments::Disk;
 use session::{Flag, Op, Outcome, Value};
 use std::sync::Arc;
+use stdx::record::Reader;
 use testing::{CrashOutcome, MemoryDisk};
 
 type Arguments<'a> = &'a [(&'static str, Value)];
@@ -463,5 +469,45 @@ fn a_deep_queue_is_drained_in_order() {
         let left = bodies.len() - n - 1;
         assert!(client.get("q") == [format!("got {body} again left {left}")], "{n}");
         client.settle(1, Outcome::Accepted);
+    }
+}
+
+/// The numbers of consumers in the commands that the log has.
+fn logged_consumers(disk: &Arc<MemoryDisk>) -> Vec<u64> {
+    let disk: Arc<dyn Disk> = Arc::<MemoryDisk>::clone(disk);
+    let mut consumers = Vec::new();
+    let mut visit = |entry: log::Entry<'_>| {
+        if let Ok(Entry::Queue(_, QueueEntry::Commands { commands })) = log_records::parse(&entry) {
+            let mut reader = Reader::new(commands);
+            while let Ok((_, command)) = Command::read(&mut reader) {
+                match command {
+                    Command::Attach(terms) => consumers.push(terms.consumer),
+                    Command::Get(get) => consumers.push(get.consumer),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    };
+    Salvaged::read(&disk, &WalOptions::default(), &mut visit).unwrap();
+    consumers
+}
+
+#[test]
+fn a_number_of_a_consumer_tells_the_node_and_its_life() {
+    let (mut disk, mut broker) = node();
+    let mut expected = Vec::new();
+    for boot in 1..4 {
+        let mut client = Client::connect(&broker);
+        declare(&mut client, "q", &[]);
+        client.get("q");
+        client.consume("q", false);
+        let mut publisher = Client::connect(&broker);
+        publisher.ask(Op::EnableConfirms);
+        confirmed(&mut publisher, "q", &["covers what was before"], Kind::Persistent);
+        let base = 1 << 48 | boot << 32;
+        expected.extend([base | 1, base | 2]);
+        assert_eq!(logged_consumers(&disk), expected);
+        (disk, broker) = after_crash(&disk);
     }
 }

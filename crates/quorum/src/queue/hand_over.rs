@@ -51,7 +51,7 @@ impl Turn<'_> {
             return Err(AttachRefused::Gone);
         }
         let channel = ConsumerChannel::attach(Attach { limit: None, ..attach }, self.wakes);
-        self.state.members.add(channel, Arc::clone(is_active), timeout_ms);
+        self.state.members.add(consumer, channel, Arc::clone(is_active), timeout_ms);
         Ok(consumer)
     }
 

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Consumers and takers of `basic.get`s by the numbers that the machine knows them by.
-#[derive(Default)]
 pub(crate) struct Members {
     by_id: BTreeMap<u64, Member>,
     pub(crate) n_consumers: u64,
+    /// The last number that was given: the bits above 32 say in which life of which node.
     last: u64,
     /// Channels that have held a message for too long.
     pub(crate) overdue: Vec<AckTimeout>,
@@ -43,39 +43,51 @@ pub(crate) struct Feed {
 }
 
 impl Members {
-    /// Sets the last number that an earlier life has given out.
-    pub(crate) fn begin_behind(&mut self, last: u64) {
-        assert!(self.by_id.is_empty(), "nobody has a number yet");
-        self.last = last;
+    /// No members yet; their numbers are above `number_base`, in 32 bits.
+    pub(crate) const fn numbered_from(number_base: u64) -> Self {
+        Self {
+            by_id: BTreeMap::new(),
+            n_consumers: 0,
+            last: number_base,
+            overdue: Vec::new(),
+            peeked: None,
+        }
     }
 
-    pub(crate) fn next_id(&self) -> u64 {
-        self.last + 1
+    /// A number that no member has, nor any consumer of another life of the node.
+    pub(crate) fn next_id(&mut self) -> u64 {
+        loop {
+            let count = self.last.wrapping_add(1) & u64::from(u32::MAX);
+            self.last = self.last & !u64::from(u32::MAX) | count;
+            if !self.by_id.contains_key(&self.last) {
+                return self.last;
+            }
+        }
     }
 
-    /// Adds a consumer with the number that is next.
+    /// Adds a consumer with a number that it was given.
     pub(crate) fn add(
         &mut self,
+        id: u64,
         channel: ConsumerChannel,
         is_active: Arc<AtomicBool>,
         timeout_ms: Option<u64>,
     ) {
-        self.last += 1;
         self.n_consumers += 1;
         let owner = channel.owner();
         let (waiting, credit) = (VecDeque::new(), None);
         let feed = Some(Box::new(Feed { channel, waiting, credit, is_active }));
         let before =
-            self.by_id.insert(self.last, Member { owner, timeout_ms, feed, knows_timeout: false });
+            self.by_id.insert(id, Member { owner, timeout_ms, feed, knows_timeout: false });
         assert!(before.is_none(), "a number is that of one consumer");
     }
 
     /// Adds a member that only takes messages it asks for; returns its number.
     pub(crate) fn add_passive(&mut self, owner: Owner, timeout_ms: Option<u64>) -> u64 {
-        self.last += 1;
+        let id = self.next_id();
         let member = Member { owner, timeout_ms, feed: None, knows_timeout: false };
-        self.by_id.insert(self.last, member);
-        self.last
+        self.by_id.insert(id, member);
+        id
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -97,12 +97,14 @@ impl QuorumQueue {
         logged: LoggedMachine,
         seen_below: Option<u64>,
     ) -> Arc<Self> {
-        let state = QueueState::new(settings, services.storage.time.unix_ms());
+        let state = QueueState::new(settings, &services);
         let queue = Self::of(def, services, state);
         queue.counters.set_confirm_on(confirm_on(settings));
         if let Some((machine, log)) = logged.retain(&queue) {
             let next = machine.facts().next_position();
-            let mut state = QueueState::of(LazyMachine::of(machine), log, settings);
+            let machine = LazyMachine::of(machine);
+            let mut state =
+                QueueState::of(machine, log, settings, queue.context.services.number_base);
             state.seen_below = seen_below.unwrap_or(next);
             *stdx::lock(&queue.state) = state;
         }
@@ -125,7 +127,6 @@ impl QuorumRecovery<'_> {
         queue.with(|turn| {
             let consumers: Vec<u64> =
                 turn.state.machine.facts().consumers().map(|it| it.terms.consumer).collect();
-            turn.state.members.begin_behind(consumers.iter().copied().max().unwrap_or(0));
             // None of them is given what another gives back.
             for consumer in &consumers {
                 turn.apply(&Command::Cancel { consumer: *consumer });

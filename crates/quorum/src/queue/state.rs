@@ -7,11 +7,10 @@ use super::work::Work;
 use crate::command_log::CommandLog;
 use crate::lazy_machine::LazyMachine;
 use crate::settings::machine_settings;
-use content::{Content, Paging};
+use content::{Content, Paging, Services};
 use delivery::{QueueAlarms, dead_letter_to};
 use meta::QueueSettings;
 use queue::machine::Settings;
-use stdx::UnixMs;
 
 /// The state under a queue's lock.
 pub(crate) struct QueueState {
@@ -52,11 +51,17 @@ stdx::debug_of!(|it: QueueState| machine = it.machine);
 
 impl QueueState {
     /// The state of a new queue.
-    pub(crate) fn new(settings: &QueueSettings, now_ms: UnixMs) -> Self {
-        Self::of(LazyMachine::unused(now_ms), CommandLog::default(), settings)
+    pub(crate) fn new(settings: &QueueSettings, services: &Services) -> Self {
+        let machine = LazyMachine::unused(services.storage.time.unix_ms());
+        Self::of(machine, CommandLog::default(), settings, services.number_base)
     }
 
-    pub(crate) fn of(machine: LazyMachine, log: CommandLog, settings: &QueueSettings) -> Self {
+    pub(crate) fn of(
+        machine: LazyMachine,
+        log: CommandLog,
+        settings: &QueueSettings,
+        number_base: u64,
+    ) -> Self {
         let mut state = Self {
             machine,
             terms: Terms {
@@ -67,7 +72,7 @@ impl QueueState {
             log,
             content: Content::beside_commands(),
             paging: Paging::default(),
-            members: Members::default(),
+            members: Members::numbered_from(number_base),
             letters: Letters::default(),
             alarms: QueueAlarms::default(),
             work: None,

@@ -207,6 +207,14 @@ pub fn append_purged(wal: &Wal, queue: u64, ranges: &[PositionRange]) {
 
 /// Appends what is known about a page image, needed until it is released.
 pub fn append_paged(wal: &Wal, queue: u64, note: &PageNote) -> Appended {
+    let payload = paged_payload(note);
+    wal.append(|batch| {
+        batch.entry(Owner(queue), KIND_PAGED, &[&payload]);
+        batch.retain(Owner(queue), 1);
+    })
+}
+
+pub(crate) fn paged_payload(note: &PageNote) -> Vec<u8> {
     let mut payload = Vec::with_capacity(41 + note.live.len() * 16);
     payload.extend_from_slice(&note.first.to_le_bytes());
     payload.extend_from_slice(&note.blob.file.to_le_bytes());
@@ -221,10 +229,7 @@ pub fn append_paged(wal: &Wal, queue: u64, note: &PageNote) -> Appended {
         payload.extend_from_slice(&range.start.to_le_bytes());
         payload.extend_from_slice(&range.end.to_le_bytes());
     }
-    wal.append(|batch| {
-        batch.entry(Owner(queue), KIND_PAGED, &[&payload]);
-        batch.retain(Owner(queue), 1);
-    })
+    payload
 }
 
 /// Appends how often messages came back, by position, needed until it is released; `anew`: instead of what
@@ -282,7 +287,7 @@ pub fn parse_entry(kind: u8, payload: &[u8]) -> Result<QueueEntry<'_>, RecordErr
         KIND_MESSAGE => QueueEntry::Message { position: reader.u64()?, record: reader.rest() },
         KIND_SETTLED => QueueEntry::Settled { positions: List::rest(reader, 8, Reader::u64)? },
         KIND_PURGED => QueueEntry::Purged { ranges: List::rest(reader, 16, read_range)? },
-        KIND_PAGED => read_paged(reader)?,
+        KIND_PAGED => QueueEntry::Paged { note: read_paged(reader)? },
         KIND_REFERENCE => {
             QueueEntry::Reference { position: reader.u64()?, reference: reader.rest() }
         }
@@ -301,7 +306,7 @@ pub fn parse_entry(kind: u8, payload: &[u8]) -> Result<QueueEntry<'_>, RecordErr
     })
 }
 
-fn read_paged<'a>(reader: &mut Reader<'a>) -> Result<QueueEntry<'a>, RecordError> {
+pub(crate) fn read_paged(reader: &mut Reader<'_>) -> Result<PageNote, RecordError> {
     let mut note = PageNote {
         first: reader.u64()?,
         blob: BlobId { file: reader.u32()?, index: reader.u32()? },
@@ -318,7 +323,7 @@ fn read_paged<'a>(reader: &mut Reader<'a>) -> Result<QueueEntry<'a>, RecordError
     note.has_deadlines = flags & PAGE_HAS_DEADLINES != 0;
     let ranges = List::rest(reader, 16, read_range)?;
     note.live = ranges.iter().map(|range| range.start..range.end).collect();
-    Ok(QueueEntry::Paged { note })
+    Ok(note)
 }
 
 fn read_counts(reader: &mut Reader<'_>) -> Result<(u64, DeliveryCounts), RecordError> {

@@ -52,6 +52,11 @@ impl Services {
         self.journals.add(Task::Fill(fill));
     }
 
+    /// Keeps all stored bodies in this life of the node: some are named where nobody can count them.
+    pub fn keep_bodies(&self) {
+        self.pager.await_journal();
+    }
+
     /// Gives back what a page had; its stored bodies are among `bodies`. What replaced its note in
     /// the log was appended before.
     pub fn free_page(&self, freed: FreedPage, bodies: &Arc<BodyStore>) {

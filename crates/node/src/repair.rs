@@ -122,6 +122,10 @@ fn exchange(dir: &Path, aside: &Path, found: &Repair) -> anyhow::Result<()> {
     for name in others {
         move_if_there(dir, aside, name)?;
         move_if_there(&anew, dir, name)?;
+        // Directories that have given everything away; those that have not refuse.
+        for parent in Path::new(name).ancestors().skip(1).filter(|it| !it.as_os_str().is_empty()) {
+            std::fs::remove_dir(anew.join(parent)).ok();
+        }
     }
     move_if_there(&anew, dir, LOG_FILE)?;
     std::fs::remove_dir(&anew).context("cannot remove an empty directory")

@@ -7,20 +7,21 @@
 use crate::error::OpenError;
 use crate::replay::{Found, ReadDefinitions, Versions, read_definitions};
 use chunk_log::{STREAMS_FILE, StreamTable};
-use content::PAGES_DIR;
 use content::records::QueueEntry;
+use content::{PAGES_DIR, left_pages_file, read_left_pages, write_left_pages};
 use control::log_records::definitions::DefinitionEntry;
 use control::log_records::{self, Entry};
 use control::{DEFINITIONS_FILE, Gone};
 use log::{
     LOG_FILE, LogError, Lsn, NODE_FILE, NodeIdentity, Salvaged, Stamp, Wal, WalFound, WalOptions,
 };
-use meta::{Command, QueueDef, QueueId, QueueKind, QueueVersion, State};
+use meta::{Command, QueueDef, QueueId, QueueKind, QueueVersion, Removed, State};
 use queue_index::{JOURNALS_FILE, JournalTable, named_bodies};
 use routing::Name;
 use segments::Disk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use store::backlog::PageNote;
 use store::blob::{BODIES_FILE, BlobStore, ToldFiles};
 
 /// Bytes of entries that are copied between two syncs.
@@ -83,6 +84,7 @@ pub fn repair(disk: &Arc<dyn Disk>, anew: Option<Arc<dyn Disk>>) -> Result<Repai
     repair.damage.extend(log.damage.iter().cloned());
     survey.look_at_files(disk.as_ref(), &log, &mut repair)?;
     survey.tell_lost(&mut repair);
+    survey.tell_left(disk.as_ref(), &mut repair)?;
     repair_streams(disk.as_ref(), anew.as_deref(), &survey.meta, &mut repair)?;
     if let Some(anew) = anew {
         survey.write(disk, &anew, &log)?;
@@ -122,8 +124,8 @@ fn repair_streams(
 
 /// A queue's messages in a file of blobs.
 type InFiles = BTreeMap<(u64, u32), u64>;
-/// A queue's messages in a file of page images that name bodies, or do not.
-type InPages = BTreeMap<(u64, u32, bool), u64>;
+/// The notes of a queue's page images, by their first positions.
+type PageNotes = BTreeMap<u64, PageNote>;
 
 /// The content as the definitions and the log tell it.
 #[derive(Default)]
@@ -139,7 +141,8 @@ struct Survey {
     /// The stamp of the log that the definitions were written beside.
     stamp: Option<Stamp>,
     gaps: Gaps,
-    in_pages: InPages,
+    /// By queue, unless its deletion is logged.
+    in_pages: BTreeMap<u64, PageNotes>,
     in_bodies: InFiles,
     files: BlobFiles,
     /// Which log what is written anew belongs to, and what it must reach.
@@ -244,6 +247,11 @@ impl Survey {
                 let made = Command::decode(command).ok().and_then(|one| {
                     let removed = self.meta.replay(&one).ok()?;
                     self.gone.note(&one, &removed);
+                    for removed in removed {
+                        if let Removed::Queue(def) = removed {
+                            self.in_pages.remove(&def.id.0);
+                        }
+                    }
                     Some(())
                 });
                 self.n_changes_lost += u64::from(made.is_none());
@@ -262,8 +270,7 @@ impl Survey {
                 }
             }
             QueueEntry::Paged { note } => {
-                let n = note.live.iter().map(|range| range.end - range.start).sum::<u64>();
-                *self.in_pages.entry((queue, note.blob.file, note.has_bodies)).or_default() += n;
+                self.in_pages.entry(queue).or_default().insert(note.first, note);
             }
             QueueEntry::Settled { .. }
             | QueueEntry::Purged { .. }
@@ -275,7 +282,7 @@ impl Survey {
     }
 
     fn queue(&self, id: u64) -> Option<&Arc<QueueDef>> {
-        self.meta.queues().iter().find(|def| def.id == QueueId(id))
+        self.meta.queue_by_id(QueueId(id))
     }
 
     /// Which of the files are there and belong to this log.
@@ -368,8 +375,7 @@ impl Survey {
 
     /// Whether the log has messages of the queue.
     fn has_logged(&self, queue: u64) -> bool {
-        let of_queue = (queue, u32::MIN, false)..=(queue, u32::MAX, true);
-        self.gaps.next.contains_key(&queue) || self.in_pages.range(of_queue).next().is_some()
+        self.gaps.next.contains_key(&queue) || self.in_pages.contains_key(&queue)
     }
 
     /// Says in the log which queues have version 1 where only definitions or files did.
@@ -383,10 +389,25 @@ impl Survey {
     }
 
     /// Whether a page is there, and with the bodies it names something of what the virtual host had.
-    fn has_page(&self, queue: u64, file: u32, names_bodies: bool) -> bool {
+    fn has_page(&self, queue: u64, note: &PageNote) -> bool {
         let has_bodies = |def: &Arc<QueueDef>| self.files.bodies.contains_key(&def.vhost);
-        self.files.pages.contains(&file)
-            && (!names_bodies || self.queue(queue).is_none_or(has_bodies))
+        self.files.pages.contains(&note.blob.file)
+            && (!note.has_bodies || self.queue(queue).is_none_or(has_bodies))
+    }
+
+    /// The page images that are there of queues that no definitions name, and whose deletion is not logged;
+    /// without queues of which an earlier repair has noted them.
+    fn left_pages(&self, disk: &dyn Disk) -> Result<BTreeMap<u64, Vec<&PageNote>>, OpenError> {
+        let mut left = BTreeMap::new();
+        for (queue, notes) in &self.in_pages {
+            let is_known = self.queue(*queue).is_some() || self.gone.has_queue(QueueId(*queue));
+            let there = notes.values().filter(|note| self.has_page(*queue, note));
+            let there: Vec<_> = there.collect();
+            if !is_known && !there.is_empty() && read_left_pages(disk, *queue)?.is_empty() {
+                left.insert(*queue, there);
+            }
+        }
+        Ok(left)
     }
 
     fn has_body(&self, queue: u64, file: u32) -> bool {
@@ -398,8 +419,10 @@ impl Survey {
 
     fn tell_lost(&self, repair: &mut Repair) {
         let mut by_queue = self.gaps.lost();
-        for ((queue, file, names_bodies), n) in &self.in_pages {
-            if !self.has_page(*queue, *file, *names_bodies) {
+        for (queue, notes) in &self.in_pages {
+            let lacking = notes.values().filter(|note| !self.has_page(*queue, note));
+            let n = lacking.map(n_messages).sum::<u64>();
+            if n > 0 {
                 *by_queue.entry(*queue).or_default() += n;
             }
         }
@@ -424,6 +447,19 @@ impl Survey {
                 "messages in what cannot be read; messages that were acknowledged there come again";
             repair.lost.push(words.to_owned());
         }
+    }
+
+    /// Tells of page images that nobody has and that are kept.
+    fn tell_left(&self, disk: &dyn Disk, repair: &mut Repair) -> Result<(), OpenError> {
+        for (queue, notes) in self.left_pages(disk)? {
+            let n = notes.into_iter().map(n_messages).sum::<u64>();
+            let dir = content::journals_dir_of(queue);
+            repair.lost.push(format!(
+                "the queue of {n} messages, which stay in {PAGES_DIR}/ as long as {dir} is there"
+            ));
+            repair.set_aside.push(left_pages_file(queue));
+        }
+        Ok(())
     }
 
     /// Writes everything that can be read.
@@ -456,15 +492,16 @@ impl Survey {
         if let Some(reason) = wal.poisoned() {
             return Err(LogError::Poisoned { reason: reason.to_owned() }.into());
         }
+        for (queue, notes) in self.left_pages(disk.as_ref())? {
+            write_left_pages(anew.as_ref(), queue, begun, notes.into_iter())?;
+        }
         let bytes = control::encode_definitions(self.serial, &self.gone, &self.meta);
         Ok(segments::write_stamped(anew.as_ref(), DEFINITIONS_FILE, begun, &bytes)?)
     }
 
     fn is_kept(&self, entry: &log::Entry<'_>) -> bool {
         match log_records::parse(entry) {
-            Ok(Entry::Queue(queue, QueueEntry::Paged { note })) => {
-                self.has_page(queue, note.blob.file, note.has_bodies)
-            }
+            Ok(Entry::Queue(queue, QueueEntry::Paged { note })) => self.has_page(queue, &note),
             Ok(Entry::Queue(queue, QueueEntry::Reference { reference, .. })) => {
                 let parsed = content::records::parse_reference(reference);
                 parsed.is_ok_and(|(_, stored)| self.has_body(queue, stored.blob.file))
@@ -473,6 +510,10 @@ impl Survey {
             Ok(Entry::Queue(..)) => true,
         }
     }
+}
+
+fn n_messages(note: &PageNote) -> u64 {
+    note.live.iter().map(|range| range.end - range.start).sum()
 }
 
 fn named(def: &QueueDef) -> String {

@@ -11,7 +11,7 @@ use crate::queue_dirs::QueueDirs;
 use bytes::Bytes;
 use classic::{ClassicService, PageScan, Queue, V1Loading};
 use content::records::QueueEntry;
-use content::{PAGES_DIR, Restoring, Services, Storage};
+use content::{PAGES_DIR, Restoring, Services, Storage, left_pages_file};
 use contents::{Contents, Left, Logged};
 use control::log_records::definitions::DefinitionEntry;
 use control::log_records::node::NodeEntry;
@@ -25,7 +25,7 @@ use message_store::SHARED_BODY_MIN_BYTES;
 use meta::{Command, QueueDef, QueueId, QueueKind, QueueVersion, State};
 use queues::QueueRef;
 use quorum::QuorumQueue;
-use segments::Disk;
+use segments::{Disk, remove_if_there};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use stdx::record::Reader;
@@ -258,6 +258,7 @@ impl Replay {
             queues.insert(def.id, queue);
         }
         let ReadLater { v1, pages, versions_upto } = later;
+        self.keep_left_pages(dirs, &classic.services)?;
         classic.load_all(v1, pages, self.unwanted_journals(dirs));
         let log = CommandLog::recovered(self.serial, &self.commands, &storage.wal);
         let definitions = Definitions::new(self.meta, queues, log, self.gone);
@@ -271,6 +272,30 @@ impl Replay {
             None => self.gone.has_queue(QueueId(*id)),
         };
         dirs.journals.iter().copied().filter(is_unwanted).collect()
+    }
+
+    /// Keeps page images of queues that no definitions name, and drops what is noted of deleted ones.
+    fn keep_left_pages(&self, dirs: &QueueDirs, services: &Services) -> Result<(), OpenError> {
+        let storage = &services.storage;
+        for id in &dirs.journals {
+            if self.gone.has_queue(QueueId(*id)) {
+                remove_if_there(storage.disk(), &left_pages_file(*id))?;
+                continue;
+            }
+            let notes = content::read_left_pages(storage.disk(), *id)?;
+            for note in &notes {
+                storage.images.durable.retain(note.blob, 1);
+            }
+            if notes.iter().any(|note| note.has_bodies) {
+                tracing::warn!(
+                    "space of message bodies is not given back while queues/{id} is there, whose messages name \
+                     some"
+                );
+                // In which virtual host is not known: nothing can be counted.
+                services.keep_bodies();
+            }
+        }
+        Ok(())
     }
 
     /// Fills a classic queue, or leaves that for later.

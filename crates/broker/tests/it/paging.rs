@@ -1,8 +1,10 @@
 //! Backlogs on disk: in order, through crashes, damage, slow disks; and their space given back.
 
-use crate::client::{Client, Kind, short, start, start_with, wait_until};
+use crate::client::{Client, Kind, block_on, short, start, start_with, wait_until};
 use broker::{Broker, Hold, PagerOptions, QueueRef, StorageOptions};
+use control::{DEFINITIONS_FILE, Gone};
 use log::WalOptions;
+use meta::{Command, QueueDef, Removed};
 use segments::Disk;
 use session::{Flag, Op, Outcome};
 use std::sync::Arc;
@@ -241,4 +243,85 @@ fn publishers_wait_while_pages_cannot_be_written() {
     while pager.step_sync() || pager.step_jobs() {}
     assert_eq!(client.session().hold(), Hold::None);
     assert!(queue(&broker).as_classic().unwrap().inspect().pages_on_disk() > 3);
+}
+
+/// Writes definitions without the queue, which say that it was deleted or do not.
+fn write_definitions_without(disk: &MemoryDisk, def: &QueueDef, broker: &Broker, is_deleted: bool) {
+    broker.snapshot_definitions().unwrap();
+    let (mut meta, mut gone) = (broker.view().meta.clone(), Gone::default());
+    let command = Command::DeleteQueueById { id: def.id };
+    meta.replay(&command).ok();
+    if is_deleted {
+        gone.note(&command, &[Removed::Queue(Arc::new(def.clone()))]);
+    }
+    let bytes = control::encode_definitions(1_000_000, &gone, &meta);
+    let (stamp, _) = segments::read_stamped(disk, DEFINITIONS_FILE).unwrap().unwrap();
+    segments::write_stamped(disk, DEFINITIONS_FILE, stamp.unwrap(), &bytes).unwrap();
+}
+
+/// Repairs the disk as the command line does, after damage of the definitions that leaves them readable.
+fn repair(disk: &MemoryDisk) {
+    let (whole, anew): (Arc<dyn Disk>, _) = (Arc::new(disk.clone()), MemoryDisk::new());
+    assert!(disk.flip_bit(DEFINITIONS_FILE, 5, 0));
+    let found = broker::repair(&whole, Some(Arc::new(anew.clone()))).unwrap();
+    assert!(found.refusal.is_some());
+    for name in &found.set_aside {
+        let is_of = |file: &&(String, usize)| file.0.starts_with(name.as_str());
+        disk.files().iter().filter(is_of).for_each(|(file, _)| whole.remove(file).unwrap());
+        for (file, _) in anew.files().iter().filter(is_of) {
+            whole.create_dir(file.rsplit_once('/').map_or("", |(dir, _)| dir)).unwrap();
+            let bytes = segments::read_file(&anew, file).unwrap().unwrap();
+            segments::replace_file(disk, file, &bytes).unwrap();
+        }
+    }
+    assert!(broker::repair(&whole, None).unwrap().refusal.is_none());
+}
+
+fn n_images(broker: &Broker) -> u64 {
+    broker.figures().pages().0.live_blobs
+}
+
+#[test]
+fn page_images_of_a_queue_that_a_repair_does_not_know_stay_until_its_deletion_is_logged() {
+    let mut disk = MemoryDisk::new();
+    let broker = node(&disk);
+    deep(&broker, 500, Kind::Persistent);
+    let def = Arc::clone(queue(&broker).def());
+    write_definitions_without(&disk, &def, &broker, false);
+    disk = disk.survive(CrashOutcome::Everything);
+    drop(broker);
+    repair(&disk);
+    let dir = format!("queues/{}", def.id.0);
+    let n_before = content::read_left_pages(&disk, def.id.0).unwrap().len() as u64;
+    assert!(n_before > 10);
+    for is_deleted in [false, true] {
+        let broker = node(&disk);
+        assert_eq!(
+            (broker.figures().leftovers(), n_images(&broker)),
+            (vec![dir.clone()], n_before)
+        );
+        let mut client = deep(&broker, 500, Kind::Persistent);
+        assert!(queue(&broker).id() > def.id);
+        drained(&mut client, 500);
+        let deletion = Command::DeleteQueueById { id: queue(&broker).id() };
+        block_on(broker.apply_definition(deletion)).unwrap();
+        wait_until("other images to go", || n_images(&broker) == n_before);
+        write_definitions_without(&disk, &def, &broker, is_deleted);
+        disk = disk.survive(CrashOutcome::Everything);
+    }
+    let broker = node(&disk);
+    assert_eq!((broker.figures().leftovers(), n_images(&broker)), (Vec::new(), 0));
+    wait_until("the directory to go", || disk.list("queues").unwrap().is_empty());
+}
+
+#[test]
+fn a_repair_notes_no_page_images_of_a_queue_whose_deletion_is_logged() {
+    let mut disk = MemoryDisk::new();
+    let broker = node(&disk);
+    deep(&broker, 500, Kind::Persistent);
+    write_definitions_without(&disk, queue(&broker).def(), &broker, true);
+    disk = disk.survive(CrashOutcome::Everything);
+    repair(&disk);
+    let broker = node(&disk);
+    assert_eq!((broker.figures().leftovers(), n_images(&broker)), (Vec::new(), 0));
 }

@@ -478,26 +478,22 @@ struct DamagedPart {
     damage: Damage,
 }
 
-/// Damage of a file, by whether it had been durable.
-#[derive(Debug, Default)]
-pub(super) struct FoundDamage {
-    pub(super) durable: Vec<Damage>,
-    pub(super) torn: Vec<Damage>,
-}
-
 impl Scanned {
-    /// Bytes that cannot be read of what was durable, which is all if the whole file was, and of the rest.
-    pub(super) fn take_damage(&mut self, extent: SyncedExtent) -> FoundDamage {
+    /// Moves out the bytes that cannot be read of what was durable, which is all if the whole file was, and
+    /// of the rest.
+    pub(super) fn take_damage(
+        &mut self,
+        extent: SyncedExtent,
+        durable: &mut Vec<Damage>,
+        torn: &mut Vec<Damage>,
+    ) {
         let synced = match extent {
             SyncedExtent::Whole => u64::MAX,
             SyncedExtent::AsItSays => self.synced,
         };
-        let mut found = FoundDamage::default();
         for DamagedPart { at, damage } in self.damage.drain(..) {
-            let list = if at < synced { &mut found.durable } else { &mut found.torn };
-            list.push(damage);
+            if at < synced { durable.push(damage) } else { torn.push(damage) }
         }
-        found
     }
 
     /// Whether all of it can be used.

@@ -34,6 +34,7 @@ struct FlushSource {
 }
 
 /// A segment at the moment the last of the journals ended.
+#[derive(Default)]
 struct FlushTarget {
     number: u64,
     live: Bits,
@@ -256,12 +257,9 @@ impl V1State {
                 number: *number,
                 live: segment.live(),
                 delivered: segment.delivered.clone(),
-                published_here: Bits::default(),
                 end: segment.end,
                 synced: segment.end,
-                file: None,
-                builder: Builder::default(),
-                blocks: Vec::new(),
+                ..FlushTarget::default()
             };
             Some((*number, target))
         };

@@ -9,7 +9,7 @@ use segments::{Disk, File, FileError, IoContext as _, list_if_there, sync_dir, s
 
 use super::bits::Bits;
 use super::block::{
-    Damage, Depth, FoundDamage, Operation, Publication, Scanned, SyncedExtent, Tag, TagKind, What,
+    Damage, Depth, Operation, Publication, Scanned, SyncedExtent, Tag, TagKind, What,
     bytes_of_blocks, scan,
 };
 use super::files::{FileNumbers, Files};
@@ -49,13 +49,6 @@ pub struct Recovered {
     pub damage: Vec<Damage>,
     /// Bytes that cannot be read and were written last: most likely a write that power was lost in.
     pub torn: Vec<Damage>,
-}
-
-impl Recovered {
-    fn take(&mut self, found: FoundDamage) {
-        self.damage.extend(found.durable);
-        self.torn.extend(found.torn);
-    }
 }
 
 /// The operations of journals on one segment.
@@ -172,7 +165,7 @@ fn recover(
         let mut scanned =
             dir.read_segment(number, extents.segments, &mut from, &mut found.next_position)?;
         // Blocks cut off of a segment come again from the journal they were flushed from, if that is left.
-        recovered.take(scanned.take_damage(extents.segments));
+        scanned.take_damage(extents.segments, &mut recovered.damage, &mut recovered.torn);
         let segment = PositionSegment {
             blocks: scanned.blocks,
             end: scanned.end,
@@ -293,7 +286,7 @@ impl Dir<'_> {
             file.sync()?;
             // Unreadable bytes may never have been durable: the journal counts as synced up to them.
             journal.synced_end = scanned.readable_end();
-            recovered.take(scanned.take_damage(extent));
+            scanned.take_damage(extent, &mut recovered.damage, &mut recovered.torn);
             journal.blocks = scanned.blocks;
             journal.end = scanned.end;
             journal.is_on_disk = true;

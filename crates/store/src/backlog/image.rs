@@ -23,7 +23,7 @@ use super::segments::SegmentNumber;
 use crate::blob::BlobId;
 use bytes::Bytes;
 use message::{StandIn, StoredAnnotations};
-use stdx::record::{Reader, RecordError};
+use stdx::record::{Reader, RecordError, put_u16, put_u32, put_u64};
 
 const VERSION: u8 = 1;
 /// Version of images with properties in front of bodies.
@@ -147,39 +147,14 @@ impl Image {
             head.extend_from_slice(&blob.index.to_le_bytes());
         }
         head.extend_from_slice(page.bytes.as_slice());
-        let header = ImageHeader {
-            version: if any_apart { VERSION_APART } else { VERSION },
-            n_stored: to_u16(stored.len()),
-            n_entries: to_u32(page.entries.len()),
-            first,
-            inline_bytes: to_u32(page.bytes.len()),
-            body_bytes: to_u32(body_bytes),
-        };
-        if let Some(place) = head.first_chunk_mut() {
-            *place = header.encode();
-        }
-    }
-}
-
-struct ImageHeader {
-    version: u8,
-    n_stored: u16,
-    n_entries: u32,
-    first: u64,
-    inline_bytes: u32,
-    body_bytes: u32,
-}
-
-impl ImageHeader {
-    fn encode(&self) -> [u8; HEADER_BYTES] {
-        let mut bytes = [0; HEADER_BYTES];
-        bytes[0] = self.version;
-        bytes[2..4].copy_from_slice(&self.n_stored.to_le_bytes());
-        bytes[4..8].copy_from_slice(&self.n_entries.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.first.to_le_bytes());
-        bytes[16..20].copy_from_slice(&self.inline_bytes.to_le_bytes());
-        bytes[20..24].copy_from_slice(&self.body_bytes.to_le_bytes());
-        bytes
+        let mut header = vec![if any_apart { VERSION_APART } else { VERSION }, 0];
+        put_u16(&mut header, to_u16(stored.len()));
+        put_u32(&mut header, to_u32(page.entries.len()));
+        put_u64(&mut header, first);
+        put_u32(&mut header, to_u32(page.bytes.len()));
+        put_u32(&mut header, to_u32(body_bytes));
+        assert_eq!(header.len(), HEADER_BYTES, "the header is as long as it is drawn");
+        head.splice(..HEADER_BYTES, header);
     }
 }
 

@@ -203,8 +203,13 @@ impl BlobFile {
     }
 
     /// Notes where the blobs lie after a rewriting. References are those of now, not of its start.
-    pub(super) fn rewritten(&mut self, by: Rewritten) {
-        let Rewritten { slots, end, disk_bytes, cached } = by;
+    pub(super) fn rewritten(
+        &mut self,
+        slots: &Slots,
+        end: u32,
+        disk_bytes: u64,
+        cached: Arc<CachedFile>,
+    ) {
         assert!(
             self.slots.iter().map(|slot| slot.index).eq(slots.iter().map(|slot| slot.index)),
             "a file that is rewritten keeps its blobs"
@@ -216,13 +221,4 @@ impl BlobFile {
         self.disk_bytes = disk_bytes;
         self.cached = Some(cached);
     }
-}
-
-/// A file that has taken the place of a sparse one.
-#[derive(Debug)]
-pub(super) struct Rewritten {
-    pub(super) slots: Slots,
-    pub(super) end: u32,
-    pub(super) disk_bytes: u64,
-    pub(super) cached: Arc<CachedFile>,
 }

@@ -9,7 +9,7 @@ use stdx::lock;
 
 use super::BlobStore;
 use super::dir::{Dir, draft_name};
-use super::file::Rewritten;
+use super::file::BlobFile;
 use super::format::{self, FILE_HEADER_BYTES, RECORD_HEADER_BYTES, Stamps};
 use super::slots::{BlobSlot, Slots};
 use super::state::BlobState;
@@ -71,8 +71,8 @@ impl BlobStore {
             return false;
         }
         // Asked without the lock: the answer may need the disk.
-        let sparsest = lock(&self.state).sparsest();
-        let rewritten = sparsest.filter(|file| may_copy(file.live_bytes)).map(|file| file.number);
+        let sparsest = lock(&self.state).sparsest().map(|file| (file.number, file.live_bytes));
+        let rewritten = sparsest.filter(|(_, bytes)| may_copy(*bytes)).map(|(number, _)| number);
         *job = lock(&self.state).plan(rewritten);
         if sparsest.is_some() {
             // The sparse file is left, or others are.
@@ -170,11 +170,10 @@ impl BlobStore {
             file.cached = Some(self.dir.cache.pin(old));
         }
         let cached = self.dir.poison(self.dir.take_name(&draft, name))?;
-        let slots = std::mem::take(&mut rewrite.slots);
         let mut state = lock(&self.state);
         let Some(file) = state.files.get_mut(&rewrite.number) else { return Ok(0) };
         let freed_bytes = file.disk_bytes.saturating_sub(disk_bytes);
-        file.rewritten(Rewritten { slots, end: rewrite.end, disk_bytes, cached });
+        file.rewritten(&rewrite.slots, rewrite.end, disk_bytes, cached);
         Ok(freed_bytes)
     }
 }
@@ -252,20 +251,12 @@ impl Rewrite {
     }
 }
 
-/// A file that gives much back when it is rewritten.
-#[derive(Clone, Copy)]
-struct SparseFile {
-    number: u32,
-    live_bytes: u64,
-}
-
 impl BlobState {
     /// The sparse file that gives most back for what is copied.
-    fn sparsest(&self) -> Option<SparseFile> {
+    fn sparsest(&self) -> Option<&BlobFile> {
         let sparse = self.files.values().filter(|file| !self.is_dead(file) && file.is_sparse());
         let sparse = sparse.filter(|_| self.is_reclaiming);
-        let sparsest = sparse.min_by_key(|file| file.live_bytes * 1000 / file.disk_bytes.max(1));
-        sparsest.map(|file| SparseFile { number: file.number, live_bytes: file.live_bytes })
+        sparse.min_by_key(|file| file.live_bytes * 1000 / file.disk_bytes.max(1))
     }
 
     /// Plans the removal of all files without a live blob, and the rewriting of a sparse one.

@@ -156,7 +156,7 @@ fn finish(
     let failure = parts.failure.clone();
     let classic = parts.open(wal, host, is_v1, vhosts, replay.gone.vhosts())?;
     let storage = classic.storage();
-    storage.count_cut_off(replay.cut_off_bytes());
+    storage.count_cut_off(replay.cut_off_bytes);
     let options = &start.options;
     let streams =
         StreamService::new(Arc::clone(disk), options.streams, options.storage.clock, &failure)?;

@@ -62,9 +62,8 @@ pub struct Replay {
     /// Milliseconds for which queues had not been used before the last clean stop, by id of queue; valid if
     /// `cursors` is there.
     unused: HashMap<u64, u64>,
-    /// Bytes at the end of the log that cannot be read.
-    cut_off_bytes: u64,
-    n_entries: u64,
+    /// Bytes at the end of the log that cannot be read, and are cut off.
+    pub cut_off_bytes: u64,
 }
 
 /// Data that was read and fits together. Reading has changed nothing.
@@ -132,12 +131,6 @@ impl Replay {
         self.cursors.is_some()
     }
 
-    /// Bytes at the end of the log that cannot be read, and are cut off.
-    #[must_use]
-    pub const fn cut_off_bytes(&self) -> u64 {
-        self.cut_off_bytes
-    }
-
     /// The version that the files of a queue have.
     #[must_use]
     pub fn version_of(&self, queue: QueueId) -> QueueVersion {
@@ -166,14 +159,12 @@ impl Replay {
             cursors: None,
             unused: HashMap::new(),
             cut_off_bytes: 0,
-            n_entries: 0,
         };
         Ok((replay, stamp))
     }
 
     fn take(&mut self, entry: log::Entry<'_>) -> Result<(), RefusedEntry> {
         self.cursors = None;
-        self.n_entries += 1;
         let parsed =
             log_records::parse(&entry).map_err(|error| RefusedEntry(error.to_string().into()))?;
         match parsed {

@@ -7,7 +7,7 @@ use classic::RecoveredDeliveryCounts;
 use content::records::QueueEntry;
 use log::SegmentId;
 use meta::{QueueId, State};
-use queue::{DeliveryCounts, PositionRange};
+use queue::PositionRange;
 use quorum::LoggedMachine;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -162,6 +162,24 @@ impl OfQueue {
         }
     }
 
+    /// Forgets messages that are gone, and how often they came back.
+    fn settle(&mut self, records: &mut Records, positions: impl Iterator<Item = u64>) {
+        for position in positions {
+            self.forget(records, position);
+            self.returns.counts.remove(&position);
+        }
+        self.compact();
+    }
+
+    /// Forgets ranges of messages that are gone, and how often they came back.
+    fn purge(&mut self, records: &mut Records, ranges: impl Iterator<Item = PositionRange>) {
+        for range in ranges {
+            self.forget_range(records, range);
+            let positions = range.start..range.end;
+            self.returns.counts.retain(|position, _| !positions.contains(position));
+        }
+    }
+
     /// Takes positions out of the pages that cover them.
     fn forget_paged(&mut self, range: &Range<u64>) {
         let before = self.pages.range(..range.start).next_back().map(|(first, _)| *first);
@@ -279,64 +297,35 @@ impl Contents {
 
     /// Takes an entry about a queue.
     pub(super) fn take(&mut self, segment: SegmentId, queue: u64, entry: QueueEntry<'_>) {
+        let makes = !matches!(
+            entry,
+            QueueEntry::Version { .. } | QueueEntry::Settled { .. } | QueueEntry::Purged { .. }
+        );
+        let Some((queue, records)) = self.queue(queue, makes) else { return };
         match entry {
             QueueEntry::Message { position, record } => {
-                let logged = Logged { position, record, is_reference: false };
-                self.message(segment, queue, &logged);
+                queue.take(records, segment, &Logged { position, record, is_reference: false });
             }
-            QueueEntry::Reference { position, reference } => {
-                let logged = Logged { position, record: reference, is_reference: true };
-                self.message(segment, queue, &logged);
+            QueueEntry::Reference { position, reference: record } => {
+                queue.take(records, segment, &Logged { position, record, is_reference: true });
             }
             QueueEntry::Version { .. } => {}
-            QueueEntry::Settled { positions } => self.settled(queue, positions.iter()),
-            QueueEntry::Purged { ranges } => self.ranges_gone(queue, ranges.iter()),
-            QueueEntry::Paged { note } => self.paged(segment, queue, note),
+            QueueEntry::Settled { positions } => queue.settle(records, positions.iter()),
+            QueueEntry::Purged { ranges } => queue.purge(records, ranges.iter()),
+            QueueEntry::Paged { note } => queue.page(records, segment, note),
             QueueEntry::Commands { commands } => {
-                self.with_machine(queue, |machine| machine.take_commands(segment, commands));
+                queue.machine.get_or_insert_default().take_commands(segment, commands);
             }
-            QueueEntry::Machine { machine: form } => {
-                self.with_machine(queue, |machine| machine.take_form(segment, form));
+            QueueEntry::Machine { machine } => {
+                queue.machine.get_or_insert_default().take_form(segment, machine);
             }
             QueueEntry::Returned { anew, counts } => {
-                self.returned(segment, queue, anew, counts.iter());
+                if anew {
+                    queue.returns = RecoveredDeliveryCounts::default();
+                }
+                queue.returns.counts.extend(counts.iter());
+                queue.returns.segments.add(segment);
             }
-        }
-    }
-
-    /// Notes that a message is in the queue.
-    fn message(&mut self, segment: SegmentId, queue: u64, logged: &Logged<'_>) {
-        if let Some((queue, records)) = self.queue(queue, true) {
-            queue.take(records, segment, logged);
-        }
-    }
-
-    /// Notes that messages of the queue are in a page image.
-    fn paged(&mut self, segment: SegmentId, queue: u64, note: PageNote) {
-        if let Some((queue, records)) = self.queue(queue, true) {
-            queue.page(records, segment, note);
-        }
-    }
-
-    /// Notes how often messages of the queue came back; if `anew`, no others did.
-    fn returned(
-        &mut self,
-        segment: SegmentId,
-        queue: u64,
-        anew: bool,
-        counts: impl Iterator<Item = (u64, DeliveryCounts)>,
-    ) {
-        let Some((queue, _)) = self.queue(queue, true) else { return };
-        if anew {
-            queue.returns = RecoveredDeliveryCounts::default();
-        }
-        queue.returns.counts.extend(counts);
-        queue.returns.segments.add(segment);
-    }
-
-    fn with_machine(&mut self, queue: u64, take: impl FnOnce(&mut LoggedMachine)) {
-        if let Some((queue, _)) = self.queue(queue, true) {
-            take(queue.machine.get_or_insert_default());
         }
     }
 
@@ -366,28 +355,6 @@ impl Contents {
     pub(super) fn take_returns(&mut self, queue: u64) -> RecoveredDeliveryCounts {
         let queue = self.queue(queue, false);
         queue.map(|(queue, _)| std::mem::take(&mut queue.returns)).unwrap_or_default()
-    }
-
-    /// Forgets messages that are gone from the queue.
-    fn settled(&mut self, queue: u64, positions: impl Iterator<Item = u64>) {
-        if let Some((queue, records)) = self.queue(queue, false) {
-            for position in positions {
-                queue.forget(records, position);
-                queue.returns.counts.remove(&position);
-            }
-            queue.compact();
-        }
-    }
-
-    /// Forgets ranges of messages that are gone from the queue.
-    fn ranges_gone(&mut self, queue: u64, ranges: impl Iterator<Item = PositionRange>) {
-        if let Some((queue, records)) = self.queue(queue, false) {
-            for range in ranges {
-                queue.forget_range(records, range);
-                let positions = range.start..range.end;
-                queue.returns.counts.retain(|position, _| !positions.contains(position));
-            }
-        }
     }
 
     /// Whether `is_such` holds for one of a queue's pages.
@@ -485,6 +452,18 @@ mod tests {
         }
     }
 
+    impl Contents {
+        fn message(&mut self, segment: SegmentId, queue: u64, logged: &Logged<'_>) {
+            let (queue, records) = self.queue(queue, true).unwrap();
+            queue.take(records, segment, logged);
+        }
+
+        fn paged(&mut self, segment: SegmentId, queue: u64, note: PageNote) {
+            let (queue, records) = self.queue(queue, true).unwrap();
+            queue.page(records, segment, note);
+        }
+    }
+
     fn logged(position: u64, record: &[u8]) -> Logged<'_> {
         Logged { position, record, is_reference: position.is_multiple_of(3) }
     }
@@ -535,12 +514,16 @@ mod tests {
                         contents.message(SegmentId(segment), at.0, &logged(at.1, record));
                     }
                     Step::Settle(queue, at) => {
-                        contents.settled(queue, [at].into_iter());
+                        if let Some((queue, records)) = contents.queue(queue, false) {
+                            queue.settle(records, [at].into_iter());
+                        }
                         model.remove(&(queue, at));
                     }
                     Step::Range(queue, start, end) => {
                         let range = PositionRange { start, end };
-                        contents.ranges_gone(queue, [range].into_iter());
+                        if let Some((queue, records)) = contents.queue(queue, false) {
+                            queue.purge(records, [range].into_iter());
+                        }
                         model.retain(|at, _| at.0 != queue || at.1 < start || at.1 >= end);
                     }
                     Step::Page(queue, n) => {

@@ -297,14 +297,15 @@ impl Figures<'_> {
     /// Figures of the files of pages: those that survive a restart, and those that do not.
     #[must_use]
     pub fn pages(&self) -> (BlobStats, BlobStats) {
-        self.0.classic.storage().page_figures()
+        let images = &self.0.classic.storage().images;
+        (images.durable.stats(), images.volatile.stats())
     }
 
     /// Figures of the files of bodies, by virtual host.
     #[must_use]
     pub fn bodies(&self) -> Vec<(Name, BlobStats)> {
         let stores = self.0.classic.storage().bodies.all().into_iter();
-        stores.map(|(vhost, store)| (vhost, store.stats())).collect()
+        stores.map(|(vhost, store)| (vhost, store.blobs.stats())).collect()
     }
 
     /// Messages that died in queues since the start.

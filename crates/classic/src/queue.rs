@@ -156,7 +156,7 @@ impl Queue {
             self.services.host.send_letters_of(me);
         }
         if is_pager_wanted && let Some(me) = self.me.upgrade() {
-            self.services.page_soon(me);
+            self.services.pager.ask(me);
         }
         result
     }

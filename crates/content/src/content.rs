@@ -92,9 +92,7 @@ impl Content {
             stored_bytes = kept.map(|incoming| self.store_shared(incoming)).sum();
         }
         let placed = (first..).zip(messages).filter(|(_, incoming)| wanted(incoming));
-        if self.stores_bodies(queue, placed.clone()) {
-            stored_bytes += self.store_own(queue, placed.clone());
-        }
+        stored_bytes += self.store_own(queue, placed.clone());
         Some(KeptTogether { only_confirmed, ..self.keep(queue, stored_bytes, placed) })
     }
 
@@ -110,9 +108,7 @@ impl Content {
         for (_, incoming) in placed.clone().filter(|(_, incoming)| incoming.home.is_some()) {
             stored_bytes += self.store_shared(incoming);
         }
-        if self.stores_bodies(queue, placed.clone()) {
-            stored_bytes += self.store_own(queue, placed.clone());
-        }
+        stored_bytes += self.store_own(queue, placed.clone());
         self.append(queue, stored_bytes, placed, Some(commands))
     }
 
@@ -170,7 +166,7 @@ impl Content {
         };
         let is_deep = || self.backlog.stored_bytes() > pager.allowance_bytes() as u64;
         self.durability.journal().is_some()
-            || (is_deep() && waiting_bytes() >= pager.stored_at_once_bytes_min())
+            || (is_deep() && waiting_bytes() >= pager.options.stored_at_once_bytes_min)
     }
 
     /// Stores the body of a message that is about to be kept if it has a home, and is not there yet. Returns
@@ -186,8 +182,11 @@ impl Content {
     fn store_own<'m, 'a: 'm>(
         &mut self,
         queue: &QueueContext,
-        placed: impl Iterator<Item = (u64, &'m Incoming<'a>)>,
+        placed: impl Iterator<Item = (u64, &'m Incoming<'a>)> + Clone,
     ) -> usize {
+        if !self.stores_bodies(queue, placed.clone()) {
+            return 0;
+        }
         let all = &queue.storage().bodies;
         let mut added_bytes = 0;
         for (at, Incoming { message, home, .. }) in placed {
@@ -242,7 +241,9 @@ impl Content {
             records::append_purged(queue.wal(), queue.id().0, gone);
         }
         if let Some(journal) = self.durability.journal() {
-            gone.iter().for_each(|range| journal.ack_range(range.start..range.end));
+            for range in gone {
+                journal.v1.ack(range.start..range.end);
+            }
         }
         self.free(queue, dropped);
     }
@@ -257,11 +258,9 @@ impl Content {
         if !(self.durability.is_kept() && incoming.message.persistent) {
             return None;
         }
-        let mut stored_bytes = self.store_shared(incoming);
-        if self.stores_bodies(queue, std::iter::once((at, incoming))) {
-            stored_bytes += self.store_own(queue, std::iter::once((at, incoming)));
-        }
-        Some(self.keep(queue, stored_bytes, std::iter::once((at, incoming))))
+        let placed = std::iter::once((at, incoming));
+        let stored_bytes = self.store_shared(incoming) + self.store_own(queue, placed.clone());
+        Some(self.keep(queue, stored_bytes, placed))
     }
 
     /// Keeps `placed` messages, each with its position; of their bodies `stored_bytes` were stored for it.
@@ -279,7 +278,7 @@ impl Content {
             self.each_named(placed, BodyHome::named, |position, message, stored| {
                 let (message, stored) = (*message, stored.copied());
                 let queued = Queued { position, message, stored, is_delivered: false };
-                note = Some(journal.publish(&queued, std::mem::take(&mut added_bytes)));
+                note = Some(journal.v1.publish(&queued, std::mem::take(&mut added_bytes)));
             });
         }
         KeptTogether {

@@ -61,29 +61,14 @@ impl Journal {
         })
     }
 
-    /// Notes a persistent message, for whose body `added_bytes` were added to the body store. Returns the
-    /// note: the message is durable, with its body, when a [wait](Self::wait) for that note ends.
-    pub fn publish(&self, queued: &Queued<'_>, added_bytes: usize) -> u64 {
-        self.v1.publish(queued, added_bytes)
-    }
-
     /// Notes that messages were given to consumers. Messages that are not in the journal are passed over.
     pub fn deliver(&self, positions: impl Iterator<Item = u64>) {
-        each_run(positions, |run| {
-            self.v1.deliver(run);
-        });
+        each_run(positions, |run| self.v1.deliver(run));
     }
 
     /// Notes that messages are gone. Messages that are not in the journal are passed over.
     pub fn ack(&self, positions: impl Iterator<Item = u64>) {
-        each_run(positions, |run| {
-            self.v1.ack(run);
-        });
-    }
-
-    /// Notes that all messages in a range are gone.
-    pub fn ack_range(&self, positions: Range<u64>) {
-        self.v1.ack(positions);
+        each_run(positions, |run| self.v1.ack(run));
     }
 
     /// Fills the page that begins at `first` with the journal's messages at `positions`, in place of a
@@ -166,20 +151,16 @@ fn wake(waker: Option<Waker>) {
     }
 }
 
-/// Calls `act` for each run of neighbours.
-fn each_run(positions: impl Iterator<Item = u64>, mut act: impl FnMut(Range<u64>)) {
+/// Notes each run of neighbours.
+fn each_run(positions: impl Iterator<Item = u64>, note: impl Fn(Range<u64>) -> u64) {
     let mut run: Option<Range<u64>> = None;
     for at in positions {
         match &mut run {
             Some(run) if run.end == at => run.end += 1,
             _ => {
-                if let Some(run) = run.replace(at..at + 1) {
-                    act(run);
-                }
+                run.replace(at..at + 1).map(&note);
             }
         }
     }
-    if let Some(run) = run {
-        act(run);
-    }
+    run.map(note);
 }

@@ -142,7 +142,7 @@ enum Turn {
 fn run_some(pager: &PagerInbox, scratch: &mut Scratch, queue: &Arc<dyn PagedQueue>) -> Turn {
     for _ in 0..JOBS_PER_TURN {
         let unsynced_bytes = pager.jobs.update(|jobs| jobs.unsynced_bytes);
-        let only_load = unsynced_bytes >= Some(pager.unsynced_bytes_max());
+        let only_load = unsynced_bytes >= Some(pager.options.unsynced_bytes_max);
         if only_load && !queue.waits_for_page() {
             return Turn::AfterSync;
         }

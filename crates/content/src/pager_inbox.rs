@@ -1,7 +1,7 @@
 //! The pager as queues know it: they ask it for turns, count what they have in memory, and leave it what only
 //! page images name. The work is in `pager`.
 
-use crate::body_refs::{BodyRefCounter, BodyRefs};
+use crate::body_refs::BodyRefCounter;
 use crate::options::PagerOptions;
 use crate::paged_queue::PagedQueue;
 use crate::storage::Storage;
@@ -17,7 +17,7 @@ use store::blob::BlobId;
 /// The pager of a node: the inboxes of its two threads, and the memory that backlogs take and may take.
 #[derive(Debug)]
 pub struct PagerInbox {
-    options: PagerOptions,
+    pub(crate) options: PagerOptions,
     /// Queues that asked. The inbox's excess are bytes that queues take beyond their allowance, together.
     pub(crate) jobs: Inbox<Jobs>,
     pub(crate) syncs: Inbox<Syncs>,
@@ -151,24 +151,9 @@ impl PagerInbox {
         self.held_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of images that may wait for a sync.
-    pub(crate) const fn unsynced_bytes_max(&self) -> usize {
-        self.options.unsynced_bytes_max
-    }
-
-    /// Bytes that wait for the log's next sync from which on large bodies of a deep queue are stored at once.
-    pub(crate) const fn stored_at_once_bytes_min(&self) -> usize {
-        self.options.stored_at_once_bytes_min
-    }
-
     /// Whether unused queues are to be checked, since queues may take more memory than they are allowed.
     pub fn has_excess(&self) -> bool {
         self.jobs.excess_bytes() > 0 || self.allowance_bytes() < self.options.allowance_bytes_max
-    }
-
-    /// References of bodies that page images of an earlier life name are to be counted.
-    pub(crate) fn count_named(&self, names: Vec<BodyRefs>) {
-        self.syncs.add(|syncs| syncs.body_refs.count(names));
     }
 
     /// Adds a journal to be read: until then nobody knows which bodies it names.
@@ -179,11 +164,6 @@ impl PagerInbox {
     /// Notes that a journal was read, or that its queue is gone.
     pub fn journal_read(&self) {
         self.syncs.add(|syncs| syncs.body_refs.journal_read());
-    }
-
-    /// Has the references released that a page's image names, and then the image.
-    pub(crate) fn release_named(&self, names: BodyRefs) {
-        self.syncs.add(|syncs| syncs.body_refs.release(names));
     }
 
     /// Has files checked for space to reclaim.

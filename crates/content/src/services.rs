@@ -3,7 +3,6 @@
 
 use crate::body_refs::BodyRefs;
 use crate::journal_inbox::{Fill, JournalInbox, Task};
-use crate::paged_queue::PagedQueue;
 use crate::pager_inbox::PagerInbox;
 use crate::storage::Storage;
 use message_store::BodyStore;
@@ -34,16 +33,6 @@ pub struct Services {
 }
 
 impl Services {
-    /// The node.
-    pub fn host(&self) -> &dyn QueueHost {
-        &*self.host
-    }
-
-    /// Runs a queue's jobs of paging soon. The queue sees to it that it asks once.
-    pub fn page_soon(&self, queue: Arc<dyn PagedQueue>) {
-        self.pager.ask(queue);
-    }
-
     /// Has a queue filled after a start, or its files made.
     pub fn fill(&self, fill: Box<dyn Fill>) {
         if fill.is_of_journal() {
@@ -68,7 +57,8 @@ impl Services {
             None => self.storage.release_image(image, is_durable),
             Some(positions) => {
                 let bodies = Arc::clone(bodies);
-                self.pager.release_named(BodyRefs { bodies, image, is_durable, positions });
+                let names = BodyRefs { bodies, image, is_durable, positions };
+                self.pager.syncs.add(|syncs| syncs.body_refs.release(names));
             }
         }
     }

@@ -11,14 +11,14 @@ use crate::options::StorageOptions;
 use log::{Stamper, Wal};
 use message_store::MessageStores;
 use meta::QueueDef;
-use queue_index::{Damage, JournalTable, V1Options, V1Queue};
+use queue_index::{Damage, JournalTable, V1Options};
 use queue_type::Deaths;
 use segments::Disk;
 use std::sync::{Arc, Mutex};
 use stdx::WallClock;
 use store::StoreError;
 use store::backlog::PagePool;
-use store::blob::{BlobId, BlobOptions, BlobStats, BlobStore};
+use store::blob::{BlobId, BlobOptions, BlobStore};
 
 /// Pages with messages that survive a restart.
 pub const PAGES_DIR: &str = "pages";
@@ -153,11 +153,6 @@ impl Storage {
         *stdx::lock(&self.losses)
     }
 
-    /// Figures of the files of pages: those that survive a restart, and those that do not.
-    pub fn page_figures(&self) -> (BlobStats, BlobStats) {
-        (self.images.durable.stats(), self.images.volatile.stats())
-    }
-
     /// Options for the files of a queue of version 1.
     pub fn journal_options(&self, queue: u64) -> V1Options {
         let told = Some((Arc::clone(&self.journals), queue));
@@ -171,7 +166,7 @@ impl Storage {
     /// The disk's.
     pub fn forget_journal(&self, queue: u64) -> Result<(), StoreError> {
         self.journals.forget(queue)?;
-        V1Queue::remove_all(self.disk.as_ref(), &journals_dir_of(queue))
+        queue_index::remove_all(self.disk.as_ref(), &journals_dir_of(queue))
     }
 
     /// Counts a place in a file of a queue of version 1.

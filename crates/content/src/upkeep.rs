@@ -102,7 +102,7 @@ impl ContentUpkeep<'_> {
         });
         // Images stay until they have been read for that.
         let names = names.filter(|names| storage.images.durable.retain(names.image, 1));
-        pager.count_named(names.collect());
+        pager.syncs.add(|syncs| syncs.body_refs.count(names.collect()));
     }
 
     /// Moves messages and notes that lie in log segment `segment` to the log's end.

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use stdx::lock;
 use store::backlog::{SharedBody, SharedProperties};
-use store::blob::{BlobId, BlobOptions, BlobStats, BlobStore, BodyFiles};
+use store::blob::{BlobId, BlobOptions, BlobStore, BodyFiles};
 use store::{StoreError, StoredBody};
 
 /// The directory that has a directory for each virtual host that has files of its own.
@@ -160,7 +160,7 @@ impl MessageStores {
     fn remove(&self, vhost_dir: &str) -> Result<(), StoreError> {
         let bodies = format!("{vhost_dir}/bodies");
         self.told.get().map_or(Ok(()), |told| told.forget(&bodies, |_| true))?;
-        BlobStore::remove_all(self.disk.as_ref(), &bodies)?;
+        store::blob::remove_all(self.disk.as_ref(), &bodies)?;
         Ok(self.disk.remove_dir(vhost_dir).context("remove", vhost_dir)?)
     }
 
@@ -284,11 +284,6 @@ impl BodyStore {
                 tracing::error!("released {blob:?} in {}, which does not exist", self.blobs.dir());
             }
         }
-    }
-
-    /// The figures of its files.
-    pub fn stats(&self) -> BlobStats {
-        self.blobs.stats()
     }
 }
 
@@ -442,9 +437,9 @@ mod tests {
         bodies.start_reclaiming();
         let blob = keep(&bodies, &vhost, b"ten or more");
         let store = bodies.of(&vhost);
-        assert_eq!(store.stats().live_blobs, 1);
+        assert_eq!(store.blobs.stats().live_blobs, 1);
         store.release([blob]);
-        assert_eq!(store.stats().live_blobs, 0);
+        assert_eq!(store.blobs.stats().live_blobs, 0);
     }
 
     #[test]

@@ -129,8 +129,11 @@ pub(super) fn read_block(file: &File, block: &BlockRef, into: &mut Vec<u8>) -> R
     Ok(file.read_into(block.at, bytes.context("read", file.name())?, into)?)
 }
 
-/// Removes the files of a queue nobody has open, and its directory.
-pub(super) fn remove_all(disk: &dyn Disk, dir: &str) -> Result<()> {
+/// Removes the files of a queue nobody has open, and its directory: it is deleted, or has another form now.
+///
+/// # Errors
+/// The disk's.
+pub fn remove_all(disk: &dyn Disk, dir: &str) -> Result<()> {
     let Some(names) = list_if_there(disk, dir)? else { return Ok(()) };
     let is_ours = |name: &&String| name.ends_with(JOURNAL.suffix) || name.ends_with(SEGMENT.suffix);
     for name in names.iter().filter(is_ours) {

@@ -25,10 +25,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use segments::Disk;
 use stdx::lock;
 
 pub use block::Damage;
+pub use files::remove_all;
 pub use flush::Flushed;
 pub use open::{Live, Recovered, missing_bodies, named_bodies};
 pub use sync::Unsynced;
@@ -193,11 +193,6 @@ impl V1Queue {
         let mut stats = lock(&self.state).stats();
         stats.unsynced_bytes = self.unsynced_bytes();
         stats
-    }
-
-    /// Removes the files of a queue nobody has open: it is deleted, or has another form now.
-    pub fn remove_all(disk: &dyn Disk, dir: &str) -> Result<()> {
-        files::remove_all(disk, dir)
     }
 }
 

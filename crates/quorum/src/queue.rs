@@ -119,13 +119,13 @@ impl QuorumQueue {
             && let Some(me) = self.me.upgrade()
         {
             let me: Arc<dyn RuledQueue> = me;
-            self.context.services.host().send_letters_of(me);
+            self.context.services.host.send_letters_of(me);
         }
         if follow_up.is_pager_wanted
             && let Some(me) = self.me.upgrade()
         {
             let me: Arc<dyn PagedQueue> = me;
-            self.context.services.page_soon(me);
+            self.context.services.pager.ask(me);
         }
         result
     }

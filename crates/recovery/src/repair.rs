@@ -297,7 +297,7 @@ impl Survey {
         dirs.extend(vhosts.map(|name| (Some(name.clone()), message_store::bodies_dir_of(name))));
         let mut found = Vec::new();
         for (vhost, dir) in dirs {
-            for (number, stamp) in BlobStore::stamps(disk, &dir)? {
+            for (number, stamp) in store::blob::stamps(disk, &dir)? {
                 found.push((vhost.clone(), number, BlobStore::name_of(&dir, number), stamp));
             }
         }

@@ -21,13 +21,13 @@ mod state;
 mod table;
 mod write;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use segments::{Disk, Stamp, Stamper};
+use segments::{Disk, Stamper};
 use stdx::lock;
 
+pub use open::{remove_all, stamps};
 pub use reclaim::Reclaimed;
 pub use table::{BODIES_FILE, BodyFiles, ToldFiles};
 
@@ -108,13 +108,6 @@ pub struct BlobStats {
     pub syncs: u64,
 }
 
-/// The knowledge of a writer.
-#[derive(Debug, Default)]
-struct WriterState {
-    /// Whether the directory is durably there.
-    has_dir: bool,
-}
-
 /// Files of blobs in one directory, which is made when there is something to write. Every call may come
 /// from any thread; none but [`Self::sync`], the reads and [`Self::reclaim_step`] touches the disk, and no
 /// lock is held while one of those reads.
@@ -122,9 +115,9 @@ struct WriterState {
 pub struct BlobStore {
     dir: Dir,
     state: Mutex<BlobState>,
-    /// Held by who writes to filling files. Taken before `state`.
-    writing: Mutex<WriterState>,
-    /// The files being reclaimed. Taken before `state`, never together with `writing`.
+    /// Whether the directory is durably there. Held by who writes to filling files; taken before `state`.
+    has_dir: Mutex<bool>,
+    /// The files being reclaimed. Taken before `state`, never together with `has_dir`.
     job: Mutex<Option<ReclaimJob>>,
     unsynced_bytes: AtomicU64,
     /// Whether a file may have become empty or sparse since the last plan.
@@ -146,7 +139,7 @@ impl BlobStore {
         Self {
             dir: Dir::new(disk, options),
             state: Mutex::new(open::nothing()),
-            writing: Mutex::default(),
+            has_dir: Mutex::new(false),
             job: Mutex::new(None),
             unsynced_bytes: AtomicU64::new(0),
             has_garbage: AtomicBool::new(false),
@@ -225,20 +218,9 @@ impl BlobStore {
         stats
     }
 
-    /// The numbers of a store's files, each with what it says of the log that names its blobs. Touches
-    /// nothing.
-    pub fn stamps(disk: &dyn Disk, dir: &str) -> Result<BTreeMap<u32, Option<Stamp>>> {
-        open::stamps(disk, dir)
-    }
-
     /// The name of a file of the store in `dir`.
     #[must_use]
     pub fn name_of(dir: &str, number: u32) -> String {
         dir::file_name(dir, number)
-    }
-
-    /// Removes the files of a store nobody has open, and its directory.
-    pub fn remove_all(disk: &dyn Disk, dir: &str) -> Result<()> {
-        open::remove_all(disk, dir)
     }
 }

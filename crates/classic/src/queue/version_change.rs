@@ -35,7 +35,7 @@ impl PageCopy<'_> {
         for queued in wanted {
             let added_bytes = std::mem::take(&mut stored_bytes);
             let queued = Queued { is_delivered: false, ..queued };
-            drop_note(self.journal.publish(&queued, added_bytes));
+            drop_note(self.journal.v1.publish(&queued, added_bytes));
         }
         if end >= self.positions.end { CopyOutcome::All } else { CopyOutcome::Upto(end) }
     }

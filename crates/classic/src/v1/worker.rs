@@ -8,7 +8,6 @@ use content::{
     Fill, Journal, JournalInbox, JournalWork, QUEUES_DIR, READ_BYTES, Removal, Services, Storage,
     Task, journals_dir_of,
 };
-use queue_index::V1Queue;
 use segments::IoContext;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -313,7 +312,7 @@ impl DirtyJournal {
 /// Removes the files of queues that are gone or in another version.
 fn sweep(storage: &Storage, unwanted: &[u64]) -> Result<(), StoreError> {
     for id in unwanted {
-        V1Queue::remove_all(storage.disk.as_ref(), &journals_dir_of(*id))?;
+        queue_index::remove_all(storage.disk.as_ref(), &journals_dir_of(*id))?;
     }
     Ok(())
 }

@@ -109,7 +109,7 @@ impl Turn<'_> {
         let channel = &mut feed.channel;
         let (outbox, link) = (Arc::clone(&channel.outbox), channel.link);
         let settled_by_write = channel.checkout.settling == AckMode::Auto;
-        let host = queue.context.services.host();
+        let host = &queue.context.services.host;
         let owner = host.is_traced().then_some(channel.owner());
         let (mut n_given, mut n_again, mut lost) = (0, 0, Vec::new());
         let mut annotated = Vec::new();
@@ -340,7 +340,7 @@ impl Turn<'_> {
             let (channel, no_ack) = (consumer.channel, consumer.is_no_ack);
             sink.event(Event::Got { channel, link, delivery, no_ack, n_ready });
         }));
-        let host = self.queue.context.services.host();
+        let host = &self.queue.context.services.host;
         if host.is_traced()
             && let Some(owner) = self.state.members.owner(consumer.id)
         {

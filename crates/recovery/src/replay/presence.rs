@@ -95,7 +95,7 @@ fn check_new(disk: &dyn Disk, has_definitions: bool) -> Result<(), OpenError> {
 
 /// The files in a directory, which belong to this log.
 fn files(disk: &dyn Disk, log: &WalFound, dir: &str) -> Result<Files, OpenError> {
-    let files = BlobStore::stamps(disk, dir)?;
+    let files = store::blob::stamps(disk, dir)?;
     for (number, stamp) in &files {
         if let Some(stamp) = stamp {
             log.check(&BlobStore::name_of(dir, *number), *stamp)?;

@@ -87,7 +87,10 @@ impl Dir {
 
 /// The files of the store in `dir` by number, each with what it says of the log that names its blobs.
 /// Touches nothing.
-pub(super) fn stamps(disk: &dyn Disk, dir: &str) -> Result<BTreeMap<u32, Option<Stamp>>> {
+///
+/// # Errors
+/// The disk's, or a file of a newer version.
+pub fn stamps(disk: &dyn Disk, dir: &str) -> Result<BTreeMap<u32, Option<Stamp>>> {
     let names = list_if_there(disk, dir)?.unwrap_or_default();
     let stamp = |number| {
         let file = File::open(disk, &file_name(dir, number))?;
@@ -96,14 +99,16 @@ pub(super) fn stamps(disk: &dyn Disk, dir: &str) -> Result<BTreeMap<u32, Option<
     numbers(&names).map(stamp).collect()
 }
 
-/// Removes the files, and the directory if nothing else is in it.
-pub(super) fn remove_all(disk: &dyn Disk, dir: &str) -> Result<()> {
+/// Removes the files of a store that nobody has open, and the directory if nothing else is in it.
+///
+/// # Errors
+/// The disk's.
+pub fn remove_all(disk: &dyn Disk, dir: &str) -> Result<()> {
     let Some(names) = list_if_there(disk, dir)? else { return Ok(()) };
     let is_ours = |name: &&String| name.ends_with(BLOBS.suffix) || name.ends_with(DRAFTS.suffix);
     for name in names.iter().filter(is_ours) {
         remove(disk, &format!("{dir}/{name}"))?;
     }
     sync_dir(disk, dir)?;
-    disk.remove_dir(dir).context("remove", dir)?;
-    Ok(())
+    Ok(disk.remove_dir(dir).context("remove", dir)?)
 }

@@ -10,7 +10,7 @@ use super::dir::Dir;
 use super::file::{BlobFile, Stage, UnwrittenChunk};
 use super::format::{self, RECORD_HEADER_BYTES, Stamps};
 use super::state::BlobState;
-use super::{BlobStore, WriterState, open};
+use super::{BlobStore, open};
 use crate::error::Result;
 
 /// The unsynced bytes that a blob of `bytes` adds.
@@ -70,11 +70,11 @@ impl BlobStore {
         if !self.is_dirty() {
             return Ok(());
         }
-        let mut writing = lock(&self.writing);
+        let mut has_dir = lock(&self.has_dir);
         self.dir.alive()?;
         let works = lock(&self.state).take_work();
         let bytes: u64 = works.iter().map(FileWrites::chunk_bytes).sum();
-        let done = self.dir.poison(self.dir.write_all(&mut writing, works))?;
+        let done = self.dir.poison(self.dir.write_all(&mut has_dir, works))?;
         let mut state = lock(&self.state);
         if state.finish(done, self.dir.is_durable()) {
             self.has_garbage.store(true, Ordering::Relaxed);
@@ -86,13 +86,13 @@ impl BlobStore {
 }
 
 impl Dir {
-    fn write_all(&self, writing: &mut WriterState, works: Vec<FileWrites>) -> Result<Vec<Done>> {
+    fn write_all(&self, has_dir: &mut bool, works: Vec<FileWrites>) -> Result<Vec<Done>> {
         let new = works.iter().filter(|work| work.cached.is_none()).map(|work| work.number);
         let new: Vec<u32> = new.collect();
         let has_new = !new.is_empty();
-        if has_new && !writing.has_dir {
+        if has_new && !*has_dir {
             open::make_dir(self.disk(), &self.options.dir)?;
-            writing.has_dir = true;
+            *has_dir = true;
         }
         let done = works.into_iter().map(|work| self.write_one(work)).collect::<Result<_>>()?;
         if has_new && self.is_durable() {

@@ -1,6 +1,6 @@
 //! Parts of tests and of the simulator, built once for several crates: a disk in memory that loses power, a
 //! client of AMQP 0-9-1, one of AMQP 1.0 and its performatives, an outbox that writes everything down, random
-//! numbers from a seed, samples of files.
+//! numbers from a seed, a network between nodes, samples of files.
 //! Never part of the product.
 //! Start reading at [`MemoryDisk`], [`client::Client`] and [`outbox::Recorder`].
 
@@ -9,6 +9,7 @@ pub mod amqp10_peer;
 pub mod client;
 mod first_user;
 mod memory_disk;
+pub mod net;
 pub mod outbox;
 mod random;
 mod samples;

@@ -10,11 +10,13 @@ pub mod client;
 mod first_user;
 mod memory_disk;
 pub mod net;
+mod node_clock;
 pub mod outbox;
 mod random;
 mod samples;
 
 pub use first_user::first_user;
 pub use memory_disk::{CrashOutcome, Fault, MemoryDisk};
+pub use node_clock::NodeClock;
 pub use random::Random;
 pub use samples::{compare_with_sample, disk_with_sample};

@@ -1,19 +1,20 @@
-//! The harness of every world: a node over a simulated disk, random numbers, the trace and the events
-//! that clients got; start, crash and connections of the node. Never what a world is about, and never
+//! The harness of every world: nodes over simulated disks, random numbers, the trace and the events
+//! that clients got; start, crash and connections of the nodes. Never what a world is about, and never
 //! what must hold in it.
 
 use crate::client::Read;
-use crate::node::{Node, NodeOptions, SingleClient, block_on, open_session, set_policy};
+use crate::node::{Node, NodeOptions, block_on, open_session, set_policy};
+use crate::node_host::NodeHost;
 use crate::trace::Trace;
-use broker::{Clock, Departed, Departure, QueueRef, Session, Stop};
-use log::Durability;
+use broker::{Departed, Departure, QueueRef, Session, Stop};
 use meta::Command;
 use session::{Outcome, ProtocolKind};
+use std::fmt::Display;
 use std::pin::pin;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use stdx::Now;
 use testing::Random;
+use testing::net::Address;
 use testing::outbox::{Recorder, Space, Transcript};
 use testing::{CrashOutcome, Fault, MemoryDisk};
 
@@ -22,7 +23,7 @@ const START_FAULT_WITHIN: usize = 12;
 
 /// Something is wrong: the run ends here.
 #[expect(clippy::panic, reason = "caught by the caller of the run, who shows the trace")]
-pub(crate) fn fail(violation: impl std::fmt::Display) -> ! {
+pub(crate) fn fail(violation: impl Display) -> ! {
     panic!("{violation}")
 }
 
@@ -31,15 +32,17 @@ pub(crate) fn expect_ok<T>(result: Result<T, String>) -> T {
     result.unwrap_or_else(|violation| fail(violation))
 }
 
-/// The node and everything around it that worlds have in common.
+/// The node of worlds that have one.
+pub(crate) const FIRST: Address = Address(0);
+
+/// The nodes and everything around them that worlds have in common.
 pub(crate) struct Harness {
     pub(crate) random: Random,
     pub(crate) trace: Trace,
-    pub(crate) disk: MemoryDisk,
-    pub(crate) options: NodeOptions,
-    pub(crate) node: Option<Node>,
     pub(crate) transcript: Transcript,
-    n_connected: usize,
+    hosts: Vec<NodeHost>,
+    /// The node of each connection that there ever was.
+    connections: Vec<Address>,
 }
 
 /// A connection that has just been made.
@@ -95,55 +98,58 @@ impl Said {
 }
 
 impl Harness {
-    pub(crate) fn new(random: Random, options: NodeOptions, echo: bool) -> Self {
-        Self {
-            random,
-            trace: Trace::new(echo),
-            disk: MemoryDisk::new(),
-            options,
-            node: None,
-            transcript: Transcript::default(),
-            n_connected: 0,
-        }
+    /// Nodes with these options, at the addresses 0, 1 and so on.
+    pub(crate) fn new(random: Random, options: Vec<NodeOptions>, echo: bool) -> Self {
+        let hosts = options.into_iter().map(NodeHost::new).collect();
+        let (trace, transcript) = (Trace::new(echo), Transcript::default());
+        Self { random, trace, transcript, hosts, connections: Vec::new() }
+    }
+
+    pub(crate) fn host(&self, at: Address) -> &NodeHost {
+        self.hosts.get(at.0).expect("the world has this node")
+    }
+
+    pub(crate) fn host_mut(&mut self, at: Address) -> &mut NodeHost {
+        self.hosts.get_mut(at.0).expect("the world has this node")
     }
 
     pub(crate) fn note(&mut self, line: impl Into<String>) {
         self.trace.note(line.into());
     }
 
-    /// The first start.
+    /// Notes what becomes of a node, with its name where there are several.
+    fn note_of(&mut self, at: Address, line: impl Display) {
+        let line = if self.hosts.len() == 1 { line.to_string() } else { format!("{at}: {line}") };
+        self.trace.note(line);
+    }
+
+    /// The first start of all nodes.
     pub(crate) fn begin(&mut self) {
-        let mut node = expect_ok(Node::open(&self.disk, &self.options));
-        node.add_first_user();
-        self.node = Some(node);
+        self.hosts.iter_mut().for_each(NodeHost::begin);
     }
 
-    /// Whether nothing more is to be had of the node's storage, or there is no node.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.node.as_ref().is_none_or(|node| node.has_failed() || node.steppers.v1.has_failed())
-    }
-
-    /// Has the disk fail now and then, within so many of its operations; at which of them.
-    pub(crate) fn plan_fault(&mut self, within: usize) -> Option<u64> {
+    /// Has a node's disk fail now and then, within so many of its operations; at which of them.
+    pub(crate) fn plan_fault(&mut self, of: Address, within: usize) -> Option<u64> {
         let fault = match self.random.below(10) {
             0..4 => Fault::PowerLoss,
             4 => Fault::Io,
             5 => Fault::NoSpace,
             _ => return None,
         };
-        let at = self.disk.operations() + self.random.below(within) as u64;
-        self.disk.inject(at, fault);
-        self.note(format!("planned: {fault:?} at disk operation {at}"));
+        let disk = self.host(of).disk.clone();
+        let at = disk.operations() + self.random.below(within) as u64;
+        disk.inject(at, fault);
+        self.note_of(of, format!("planned: {fault:?} at disk operation {at}"));
         Some(at)
     }
 
-    /// A client connects, with an outbox of some size; to a node there must be.
-    pub(crate) fn connect(&mut self) -> Connected {
-        let client = self.n_connected;
-        self.n_connected += 1;
+    /// A client connects to a node that there must be, with an outbox of some size.
+    pub(crate) fn connect(&mut self, to: Address) -> Connected {
+        let client = self.connections.len();
+        self.connections.push(to);
         let limit = self.random.choose(&[2, 10, 10_000, 10_000]).unwrap_or(10_000);
         let recorder = Recorder::new(client, &self.transcript, Space::Deliveries(limit));
-        let broker = &self.node.as_ref().expect("the node runs").broker;
+        let broker = &self.host(to).running().broker;
         let outbox = Arc::<Recorder>::clone(&recorder);
         let session = expect_ok(open_session(broker, outbox, ProtocolKind::Amqp091));
         Connected { client, recorder, session, limit }
@@ -165,27 +171,29 @@ impl Harness {
         self.block_on(session.close()).is_some()
     }
 
-    /// Changes definitions; false if they stay as they were, or that would take for ever.
-    pub(crate) fn apply_definition(&mut self, command: Command) -> bool {
-        let Some(node) = &self.node else { return false };
+    /// Changes definitions at a node; false if they stay as they were, or that would take for ever.
+    pub(crate) fn apply_definition(&mut self, at: Address, command: Command) -> bool {
+        let Some(node) = &self.host(at).node else { return false };
         let broker = Arc::clone(&node.broker);
         self.block_on(broker.apply_definition(command)).is_some_and(|done| done.is_ok())
     }
 
-    /// Sends messages of a queue on; none if the log fails.
+    /// Sends messages of a node's queue on; none if the log fails.
     pub(crate) fn send_on(
         &mut self,
+        at: Address,
         from: &QueueRef,
         departures: &[Departure],
     ) -> Option<Departed> {
-        let broker = Arc::clone(&self.node.as_ref()?.broker);
+        let broker = Arc::clone(&self.host(at).node.as_ref()?.broker);
         self.block_on(broker.operations().send_on(from, departures))?.ok()
     }
 
     /// Works a future off while everything has turns; none if it would take for ever.
     pub(crate) fn block_on<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
+        let hosts = &mut self.hosts;
         block_on(future, || {
-            if let Some(node) = &mut self.node {
+            for node in hosts.iter_mut().filter_map(|host| host.node.as_mut()) {
                 node.step();
             }
         })
@@ -204,15 +212,10 @@ impl Harness {
         self.random.choose(&outcomes).unwrap_or(Outcome::Accepted)
     }
 
-    /// The queue of this name, if it is there.
-    pub(crate) fn queue(&self, name: &str) -> Option<QueueRef> {
-        self.node.as_ref()?.broker.view().queue("/", name)
-    }
-
-    /// One part of the node has a turn.
-    pub(crate) fn step_part(&mut self) {
+    /// One part of a node has a turn.
+    pub(crate) fn step_part(&mut self, of: Address) {
         let what = self.random.below(6);
-        let Some(node) = &mut self.node else { return };
+        let Some(node) = &mut self.host_mut(of).node else { return };
         let steppers = &mut node.steppers;
         let (name, stepped) = match what {
             0 | 1 => ("rules", steppers.rules.step()),
@@ -222,88 +225,77 @@ impl Harness {
             _ => ("page sync", steppers.pager.step_sync()),
         };
         if stepped {
-            self.note(name);
+            self.note_of(of, name);
         }
     }
 
-    /// Sets the node's clock.
+    /// Sets the clocks of all nodes by the simulated time.
     pub(crate) fn tick(&mut self, now_ms: u64) {
         self.note(format!("it is {now_ms}"));
-        if let Some(node) = &self.node {
-            node.broker.tick(Now::at_ms(now_ms));
-        }
+        self.hosts.iter().for_each(|host| host.tick(now_ms));
     }
 
     /// A policy says which form some queues are to have; when that is durable is nobody's concern.
-    pub(crate) fn change_versions(&mut self) {
-        let Some(node) = &self.node else { return };
+    pub(crate) fn change_versions(&mut self, at: Address) {
+        let Some(node) = &self.host(at).node else { return };
+        let broker = Arc::clone(&node.broker);
         let pattern = self.random.choose(&["q0", "q[12]", ".*"]).unwrap_or(".*");
         let version = self.random.choose(&[1, 1, 2]).unwrap_or(2);
         let policy = set_policy("form", pattern, &format!("{{\"queue-version\":{version}}}"));
-        let broker = Arc::clone(&node.broker);
         let mut change = pin!(broker.apply_definition(policy));
         if let Poll::Ready(Err(error)) =
             change.as_mut().poll(&mut Context::from_waker(Waker::noop()))
         {
             fail(format!("the policy is refused: {error}"));
         }
-        self.note(format!("policy: {pattern} has version {version}"));
+        self.note_of(at, format!("policy: {pattern} has version {version}"));
     }
 
-    /// Stops the node in good order, when nobody is connected; false if its disk is against it.
-    pub(crate) fn stop(&self) -> bool {
-        self.node.as_ref().is_some_and(|node| node.broker.stop().is_ok())
-    }
-
-    /// The node is gone, and with it all that was not on its disk. Clients are gone already.
-    pub(crate) fn crash(&mut self) -> MemoryDisk {
-        let left = self.node.take().map(|node| Weak::clone(&node.disk));
-        if left.is_some_and(|disk| disk.strong_count() > 0) {
-            fail("something of the node is left in memory");
-        }
-        self.lose_node()
+    /// A node is gone, and with it all that was not on its disk. Its clients are gone already.
+    pub(crate) fn crash(&mut self, at: Address) -> MemoryDisk {
+        self.host_mut(at).drop_whole();
+        self.lose_node(at)
     }
 
     /// As [`Self::crash`], where publishes that a stream will never confirm may keep it in memory.
-    pub(crate) fn lose_node(&mut self) -> MemoryDisk {
-        self.node = None;
-        stdx::lock(&self.transcript).clear();
-        self.lose_power(&self.disk.clone())
+    pub(crate) fn lose_node(&mut self, at: Address) -> MemoryDisk {
+        self.host_mut(at).node = None;
+        let connections = &self.connections;
+        let is_elsewhere = |client: usize| connections.get(client).is_some_and(|node| *node != at);
+        stdx::lock(&self.transcript).retain(|(client, _)| is_elsewhere(*client));
+        self.lose_power(at, &self.host(at).disk.clone())
     }
 
-    fn lose_power(&mut self, disk: &MemoryDisk) -> MemoryDisk {
-        let survival = self.some_survival();
-        self.note(format!("restart, {survival:?}"));
+    fn lose_power(&mut self, at: Address, disk: &MemoryDisk) -> MemoryDisk {
+        let Self { random, hosts, .. } = self;
+        let host = hosts.get(at.0).expect("the world has this node");
+        let survival = host.some_survival(random);
+        self.note_of(at, format!("restart, {survival:?}"));
         disk.survive(survival)
     }
 
-    /// The content of a disk after a loss of power; or after the end of the process, the only crash
-    /// survived where nothing waits for syncs.
-    fn some_survival(&mut self) -> CrashOutcome {
-        match (self.random.below(4), self.options.durability) {
-            (0, _) | (_, Durability::Write) => CrashOutcome::Everything,
-            (1, Durability::Sync) => CrashOutcome::OnlySynced,
-            (_, Durability::Sync) => CrashOutcome::Torn(self.random.next()),
-        }
-    }
-
-    /// The node comes back from a disk, perhaps not at the first attempt.
-    pub(crate) fn start(&mut self, mut disk: MemoryDisk, faults: StartFaults) -> Started {
+    /// A node comes back from a disk, perhaps not at the first attempt.
+    pub(crate) fn start(
+        &mut self,
+        at: Address,
+        mut disk: MemoryDisk,
+        faults: StartFaults,
+    ) -> Started {
         let mut n_faults = 0;
         loop {
             let copy = disk.survive(CrashOutcome::Everything);
             if n_faults < faults.in_a_row_max && self.random.percent(faults.percent) {
-                self.plan_start_fault(&disk, faults);
+                self.plan_start_fault(at, &disk, faults);
             }
-            match Node::open_loaded(&disk, &self.options) {
+            let host = self.host_mut(at);
+            match Node::open_loaded(&disk, &host.options) {
                 Ok(node) => {
-                    self.disk = disk;
-                    self.node = Some(node);
+                    (host.disk, host.node) = (disk, Some(node));
                     return Started { copy, was_cut_off: n_faults > 0 };
                 }
                 Err(error) if error.contains("simulated power loss") => {
-                    self.note("power is lost during the start");
-                    disk = self.lose_power(&disk);
+                    self.note_of(at, "power is lost during the start");
+                    disk = self.lose_power(at, &disk);
                     n_faults += 1;
                 }
                 Err(error) => fail(format!("the node does not start: {error}")),
@@ -311,24 +303,12 @@ impl Harness {
         }
     }
 
-    fn plan_start_fault(&mut self, disk: &MemoryDisk, faults: StartFaults) {
+    fn plan_start_fault(&mut self, of: Address, disk: &MemoryDisk, faults: StartFaults) {
         let at = self.random.below(START_FAULT_WITHIN) as u64;
         if faults.are_noted {
-            self.note(format!("planned: power loss at disk operation {at} of the start"));
+            self.note_of(of, format!("planned: power loss at disk operation {at} of the start"));
         }
         disk.inject(disk.operations() + at, Fault::PowerLoss);
-    }
-
-    /// A node on a copy of a disk, to be looked into while no time goes by.
-    pub(crate) fn look_into(&self, copy: &MemoryDisk) -> SingleClient {
-        expect_ok(self.try_to_look_into(copy))
-    }
-
-    /// As [`Self::look_into`], on a disk that may be damaged.
-    pub(crate) fn try_to_look_into(&self, copy: &MemoryDisk) -> Result<SingleClient, String> {
-        let options =
-            NodeOptions { clock: Clock::TicksFrom(Now::default()), ..self.options.clone() };
-        Node::open_loaded(copy, &options).and_then(SingleClient::new)
     }
 
     /// Flips a bit of one of some files that have something in them; returns the file.
@@ -346,13 +326,50 @@ impl Harness {
         self.note(format!("bit {bit} of byte {at} of {file} is another one"));
         Some(file)
     }
+}
 
-    /// Nothing is in any queue: looks at what is left all the same. False if the disk fails meanwhile.
-    pub(crate) fn check_empty(&mut self) -> bool {
-        let Some(node) = &mut self.node else { return false };
-        if node.broker.figures().message_bytes() != 0 {
-            fail("bytes are left after the drain");
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::control;
+    use broker::{Clock, StreamDurability};
+    use log::Durability;
+    use meta::QueueVersion;
+    use session::Op;
+
+    fn options() -> NodeOptions {
+        NodeOptions {
+            segment_bytes: 8192,
+            durability: Durability::Sync,
+            allowance_bytes: 4000,
+            embed_below_bytes: 2000,
+            journal_operations_max: 12,
+            default_version: QueueVersion::V2,
+            clock: Clock::Ticks,
+            stream_durability: StreamDurability::Fsync,
         }
-        expect_ok(node.frees_all())
+    }
+
+    #[test]
+    fn a_node_crashes_alone() {
+        let nodes = [FIRST, Address(1)];
+        let mut harness = Harness::new(Random::new(1), vec![options(); 2], false);
+        harness.begin();
+        let [crashed, mut staying] = nodes.map(|node| {
+            let mut session = harness.connect(node).session;
+            harness.say(&mut session, Read::of(vec![control(1, Op::OpenChannel)])).check();
+            session
+        });
+        assert!(harness.close(crashed));
+        let disk = harness.crash(FIRST);
+        assert!(harness.host(FIRST).has_failed() && !harness.host(Address(1)).has_failed());
+        let clients: Vec<usize> =
+            stdx::lock(&harness.transcript).iter().map(|(client, _)| *client).collect();
+        assert_eq!(clients, [1]);
+        let no_faults = StartFaults { in_a_row_max: 0, percent: 0, are_noted: false };
+        harness.start(FIRST, disk, no_faults);
+        assert!(!harness.host(FIRST).has_failed());
+        harness.say(&mut staying, Read::of(vec![control(2, Op::OpenChannel)])).check();
+        assert!(harness.trace.lines.iter().any(|line| line.starts_with("node 0: restart")));
     }
 }

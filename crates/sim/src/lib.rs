@@ -10,6 +10,7 @@ mod declare;
 mod harness;
 mod model;
 mod node;
+mod node_host;
 mod plain_queues;
 mod seen;
 mod trace;

@@ -6,7 +6,7 @@ mod restarts;
 mod work;
 
 use crate::client::{self, Client, Doing, Expect, Read};
-use crate::harness::{Connected, Harness, expect_ok, fail};
+use crate::harness::{Connected, FIRST, Harness, expect_ok, fail};
 use crate::model::{Binding, Exchange, Fact, Kind, Lasting, LinkKey, Model, Target};
 use crate::node::{Node, NodeOptions, PATIENCE, journal_operations_max, some_durability};
 use broker::{Broker, Clock, Session, StreamDurability};
@@ -60,7 +60,7 @@ impl PlainQueues {
             stream_durability: StreamDurability::Write,
         };
         Self {
-            harness: Harness::new(random, options, echo),
+            harness: Harness::new(random, vec![options], echo),
             clients: BTreeMap::new(),
             model: Model::new(),
             n_messages: 0,
@@ -76,15 +76,19 @@ impl PlainQueues {
     }
 
     fn broker(&self) -> &Arc<Broker> {
-        &self.harness.node.as_ref().expect("the node runs").broker
+        &self.harness.host(FIRST).running().broker
     }
 
     fn has_failed(&self) -> bool {
-        self.harness.node.as_ref().is_some_and(|node| node.failed.load(Ordering::SeqCst))
+        self.harness
+            .host(FIRST)
+            .node
+            .as_ref()
+            .is_some_and(|node| node.failed.load(Ordering::SeqCst))
     }
 
     fn connect(&mut self) -> usize {
-        let Connected { client, recorder, session, limit } = self.harness.connect();
+        let Connected { client, recorder, session, limit } = self.harness.connect(FIRST);
         self.harness.note(format!("client {client} connects, outbox {limit}"));
         let client_state = Client {
             recorder,
@@ -151,7 +155,7 @@ impl PlainQueues {
             self.step_v1();
             self.poll(client);
             let has_failed = |node: &Node| node.steppers.v1.has_failed();
-            if self.harness.node.as_ref().is_some_and(has_failed) {
+            if self.harness.host(FIRST).node.as_ref().is_some_and(has_failed) {
                 // The log finds out.
                 self.step();
                 break;
@@ -188,7 +192,7 @@ impl PlainQueues {
             self.step_v1();
             return;
         }
-        let Some(node) = &mut self.harness.node else { return };
+        let Some(node) = &mut self.harness.host_mut(FIRST).node else { return };
         let pager = &mut node.steppers.pager;
         let (name, stepped) = match what {
             0..4 => ("page jobs", pager.step_jobs()),
@@ -204,7 +208,7 @@ impl PlainQueues {
 
     /// The pager does all it can, but for reclaiming.
     fn page_all(&mut self) {
-        let Some(node) = &mut self.harness.node else { return };
+        let Some(node) = &mut self.harness.host_mut(FIRST).node else { return };
         let pager = &mut node.steppers.pager;
         while pager.step_jobs() || pager.step_sync() || pager.step_names() {}
         self.check_events();
@@ -213,7 +217,7 @@ impl PlainQueues {
     /// Queues of version 1 have a turn; false if there was nothing to do.
     fn step_v1(&mut self) -> bool {
         self.note_v1();
-        let Some(node) = &mut self.harness.node else { return false };
+        let Some(node) = &mut self.harness.host_mut(FIRST).node else { return false };
         let stepped = node.steppers.v1.step();
         self.note_v1();
         if stepped {
@@ -224,7 +228,7 @@ impl PlainQueues {
     }
 
     fn note_v1(&mut self) {
-        let Some(node) = &self.harness.node else { return };
+        let Some(node) = &self.harness.host(FIRST).node else { return };
         let view = node.broker.view();
         let is_v1 = |queue: &&broker::QueueRef| {
             let stat = queue.stat();
@@ -235,7 +239,7 @@ impl PlainQueues {
     }
 
     fn any_loading(&self) -> bool {
-        let view = self.harness.node.as_ref().map(|node| node.broker.view());
+        let view = self.harness.host(FIRST).node.as_ref().map(|node| node.broker.view());
         view.is_some_and(|view| view.queues().any(|queue| queue.is_loading()))
     }
 
@@ -333,7 +337,7 @@ impl PlainQueues {
                 break;
             }
         }
-        let Some(node) = &mut self.harness.node else { return };
+        let Some(node) = &mut self.harness.host_mut(FIRST).node else { return };
         let was_well = !node.failed.load(Ordering::SeqCst);
         let appended_upto = node.broker.figures().log().appended_upto;
         let stepped = node.steppers.log.step();

@@ -25,7 +25,7 @@ mod transactions;
 mod tx_and_alarms;
 mod work;
 
-use crate::harness::{Harness, Said, fail};
+use crate::harness::{FIRST, Harness, Said, fail};
 use crate::node::{Node, NodeOptions, journal_operations_max, some_durability};
 use crate::{AMQP10_FROM, LOG_QUEUES_FROM, SENT_ON_FROM};
 use broker::{Clock, StreamDurability};
@@ -152,7 +152,7 @@ impl World {
         let rules = rules::queues(&mut random, features).into_iter().collect();
         let streams = Streams::new(&mut random, features.has_logs);
         Self {
-            harness: Harness::new(random, options, echo),
+            harness: Harness::new(random, vec![options], echo),
             features,
             peers: BTreeMap::new(),
             frames: Frames::default(),
@@ -178,10 +178,11 @@ impl World {
 
     /// Whether the life is over: nothing that is done from now on need be kept.
     fn is_over(&self) -> bool {
-        let (disk, operations) = (&self.harness.disk, self.harness.disk.operations());
+        let (disk, operations) =
+            (&self.harness.host(FIRST).disk, self.harness.host(FIRST).disk.operations());
         // What a failing disk leaves undone of streams nobody says.
         let is_past = self.fault_at.is_some_and(|at| operations > at) || disk.has_lost_power();
-        self.harness.has_failed() || (self.features.has_logs && is_past)
+        self.harness.host(FIRST).has_failed() || (self.features.has_logs && is_past)
     }
 
     /// The queues with rules.
@@ -199,7 +200,7 @@ impl World {
     }
 
     fn is_there(&self, queue: &str) -> bool {
-        self.harness.queue(queue).is_some()
+        self.harness.host(FIRST).queue(queue).is_some()
     }
 
     /// Whether a queue is there, and cannot expire before it has heard a request.
@@ -209,7 +210,10 @@ impl World {
 
     /// Whether a queue confirms a publish once a consumer has had it.
     fn is_late(&self, queue: &str) -> bool {
-        self.harness.queue(queue).is_some_and(|queue| queue.confirm_on().waits_for_consumers())
+        self.harness
+            .host(FIRST)
+            .queue(queue)
+            .is_some_and(|queue| queue.confirm_on().waits_for_consumers())
     }
 
     /// Whether nobody uses a queue, for so long that it may be gone.
@@ -247,7 +251,7 @@ impl World {
                 return;
             }
             self.note_modes();
-            let stepped = self.harness.node.as_mut().is_some_and(Node::step);
+            let stepped = self.harness.host_mut(FIRST).node.as_mut().is_some_and(Node::step);
             self.take_in();
             if !stepped && !std::mem::take(&mut self.frames.has_heard) {
                 return self.check_dry();
@@ -269,7 +273,8 @@ impl World {
         if let Some(id) = overdue.filter(|_| !self.is_disk_short) {
             fail(format!("m{id} is not answered"));
         }
-        let queues = self.queues().into_iter().filter_map(|name| self.harness.queue(name));
+        let queues =
+            self.queues().into_iter().filter_map(|name| self.harness.host(FIRST).queue(name));
         let n_pending: u64 = queues.map(|queue| queue.pending_confirms().n).sum();
         if !self.features.has_logs && n_pending < waiting.len() as u64 {
             fail(format!("{} wait, and {n_pending} in queues", waiting.len()));
@@ -297,7 +302,7 @@ impl World {
             if self.is_over() {
                 return;
             }
-            let Some(queue) = self.harness.queue(name) else {
+            let Some(queue) = self.harness.host(FIRST).queue(name) else {
                 self.note_missing(name);
                 continue;
             };
@@ -341,8 +346,11 @@ impl World {
     /// Notes how each queue confirms.
     fn note_modes(&mut self) {
         for name in self.names() {
-            let is_late =
-                self.harness.queue(name).map(|queue| queue.confirm_on().waits_for_consumers());
+            let is_late = self
+                .harness
+                .host(FIRST)
+                .queue(name)
+                .map(|queue| queue.confirm_on().waits_for_consumers());
             let life = &mut self.ledger.life;
             match is_late {
                 None => drop(life.ever_missing.insert(name)),

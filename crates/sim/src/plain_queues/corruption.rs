@@ -2,7 +2,7 @@
 //! is one message or one page, and is reported.
 
 use super::PlainQueues;
-use crate::harness::fail;
+use crate::harness::{FIRST, fail};
 use crate::model::Found;
 use crate::node::{Node, SingleClient};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +31,7 @@ impl PlainQueues {
     pub(super) fn damage_start(&mut self, disk: &MemoryDisk, found: &BTreeMap<String, Found>) {
         let copy = disk.survive(CrashOutcome::Everything);
         let Some(cost) = self.flip_some_bit(&copy, &["swap/"]) else { return };
-        let node = match Node::open_loaded(&copy, &self.harness.options) {
+        let node = match Node::open_loaded(&copy, &self.harness.host(FIRST).options) {
             Ok(node) => node,
             Err(error) if REASONS.iter().any(|reason| error.contains(reason)) => {
                 return self.harness.note(format!("the start says: {error}"));
@@ -55,12 +55,12 @@ impl PlainQueues {
         if self.harness.random.percent(70) {
             self.page_all();
         }
-        let disk = self.harness.disk.clone();
+        let disk = self.harness.host(FIRST).disk.clone();
         let Some(cost) = self.flip_some_bit(&disk, &["wal/", "definitions"]) else { return };
         let ids = |queue: &crate::model::Queue| queue.messages.values().map(|one| one.id).collect();
         let queues = self.model.queues.iter();
         let before = queues.map(|(name, queue)| (name.clone(), ids(queue))).collect();
-        let Some(node) = self.harness.node.take() else { return };
+        let Some(node) = self.harness.host_mut(FIRST).node.take() else { return };
         let failed = std::sync::Arc::clone(&node.failed);
         let has_failed = || failed.load(std::sync::atomic::Ordering::SeqCst);
         match SingleClient::new(node) {

@@ -2,7 +2,7 @@
 
 use super::{PATIENCE, PlainQueues, facts};
 use crate::client::{self, Client, Expect};
-use crate::harness::{StartFaults, Started, expect_ok};
+use crate::harness::{FIRST, StartFaults, Started, expect_ok};
 use crate::model::Found;
 use meta::QueueVersion;
 use session::Op;
@@ -24,7 +24,7 @@ impl PlainQueues {
         let mut lives = 1 + self.harness.random.below(LIVES_MAX);
         while lives > 0 {
             lives -= 1;
-            self.harness.plan_fault(FAULT_WITHIN);
+            self.harness.plan_fault(FIRST, FAULT_WITHIN);
             for _ in 0..self.harness.random.below(WORK_MAX) {
                 self.act();
                 if self.has_failed() {
@@ -96,7 +96,7 @@ impl PlainQueues {
             return false;
         }
         self.check();
-        let stopped = self.harness.stop();
+        let stopped = self.harness.host(FIRST).stop();
         self.step();
         stopped && !self.has_failed()
     }
@@ -115,11 +115,11 @@ impl PlainQueues {
         self.v1_lately.clear();
         self.alarm = false;
         self.clients.clear();
-        let disk = self.harness.crash();
+        let disk = self.harness.crash(FIRST);
         let versions = [QueueVersion::V1, QueueVersion::V2, QueueVersion::V2];
-        self.harness.options.default_version =
+        self.harness.host_mut(FIRST).options.default_version =
             self.harness.random.choose(&versions).unwrap_or_default();
-        let Started { copy, was_cut_off } = self.harness.start(disk, START_FAULTS);
+        let Started { copy, was_cut_off } = self.harness.start(FIRST, disk, START_FAULTS);
         let found = self.peek(&copy);
         if self.harness.random.percent(DAMAGED_PERCENT) {
             self.damage_start(&copy, &found);
@@ -129,7 +129,7 @@ impl PlainQueues {
 
     /// The queues' messages, read from a copy so that no client gets anything.
     fn peek(&self, disk: &MemoryDisk) -> BTreeMap<String, Found> {
-        let mut client = self.harness.look_into(disk);
+        let mut client = self.harness.host(FIRST).look_into(disk);
         let view = client.node.broker.view();
         let mut found = BTreeMap::new();
         for queue in view.meta.queues().iter() {
@@ -174,6 +174,6 @@ impl PlainQueues {
             return false;
         }
         self.lose(client);
-        self.harness.check_empty()
+        self.harness.host_mut(FIRST).check_empty()
     }
 }

@@ -8,6 +8,7 @@ pub(super) use replies::{Replies, ReplyConsumer};
 
 use super::PlainQueues;
 use crate::client::{Client, Doing, Expect, Read};
+use crate::harness::FIRST;
 use broker::Hold;
 use session::{ChannelId, Control, ErrorKind, MethodTag, Op, Request};
 
@@ -33,7 +34,7 @@ impl PlainQueues {
             20..22 => self.leave(),
             22..24 => self.tick(),
             24..26 => self.alarm(),
-            31..33 => self.harness.change_versions(),
+            31..33 => self.harness.change_versions(FIRST),
             26..31 => self.read(),
             _ => self.ask(),
         }

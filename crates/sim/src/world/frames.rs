@@ -5,7 +5,7 @@ use super::frame_client::{Answer, FrameClient, FrameLink, Heard};
 use super::ledger::{Copy, Sent};
 use super::peers::Link;
 use super::work::{PRIORITIES, QUORUM_PRIORITY};
-use crate::harness::{expect_ok, fail};
+use crate::harness::{FIRST, expect_ok, fail};
 use crate::seen::Framed;
 use amqp10::{
     DeliveryOutcome, DeliveryState, Header, MapRef, Modified, Role, Section, ValueRef, put_map,
@@ -453,7 +453,8 @@ impl World {
     fn check_fed(&self, queue: &'static str) {
         let rules = self.ledger.rules(queue);
         let may_wait = rules.is_single_active || self.ledger.may_hold_back(queue);
-        let stat = self.harness.queue(queue).filter(|_| !may_wait).map(|queue| queue.stat());
+        let stat =
+            self.harness.host(FIRST).queue(queue).filter(|_| !may_wait).map(|queue| queue.stat());
         if let Some(stat) = stat.filter(|stat| stat.n_ready > 0 && !self.streams.has(queue)) {
             fail(format!("{} wait in {queue} for a consumer with credit", stat.n_ready));
         }

@@ -2,7 +2,7 @@
 
 use super::ledger::Copy;
 use super::{ALLOWANCE_BYTES_MAX, Link, Saying, World};
-use crate::harness::{expect_ok, fail};
+use crate::harness::{FIRST, expect_ok, fail};
 use crate::seen::Seen;
 use session::{ErrorKind, Outcome};
 use std::cmp::Reverse;
@@ -210,7 +210,7 @@ impl World {
     /// Whether a client is given everything as soon as it is assigned: nothing was ever on disk only.
     fn is_prompt(&self, peer: usize) -> bool {
         let has_room = self.peers.get(&peer).is_some_and(|peer| peer.has_room);
-        let is_in_memory = self.harness.options.allowance_bytes == ALLOWANCE_BYTES_MAX;
+        let is_in_memory = self.harness.host(FIRST).options.allowance_bytes == ALLOWANCE_BYTES_MAX;
         has_room && is_in_memory && self.ledger.past.n_starts == 0
     }
 

@@ -3,7 +3,7 @@
 
 use super::World;
 use super::ledger::{At, Routed};
-use crate::harness::fail;
+use crate::harness::{FIRST, fail};
 use broker::{Browser, Departed, Departure, Fate, LookFrom, LookedAt, QueueRef, Standing};
 use message::{MessageRef, OwnedMessage};
 use std::collections::BTreeSet;
@@ -25,11 +25,11 @@ impl World {
             return;
         };
         let to = if self.harness.random.percent(20) { NOWHERE } else { to };
-        let Some(queue) = self.harness.queue(from) else { return };
+        let Some(queue) = self.harness.host(FIRST).queue(from) else { return };
         let departures = departures(&queue, to, self.harness.random.below(TOGETHER_MAX));
         let ids: Vec<u64> = departures.iter().filter_map(|it| id_of(&it.message)).collect();
         self.harness.note(format!("{from} sends {ids:?} on to {to}"));
-        let sent = self.harness.send_on(&queue, &departures);
+        let sent = self.harness.send_on(FIRST, &queue, &departures);
         let fates = sent.as_ref().map_or(&[][..], |sent| &sent.fates);
         let arrived = |at: usize| fates.get(at).is_none_or(|fate| *fate == Fate::Arrived);
         let moved: Vec<u64> =
@@ -51,7 +51,9 @@ impl World {
     /// Checks that no message is in two queues that was not at the start.
     pub(super) fn check_single(&self) {
         let mut seen = BTreeSet::new();
-        for queue in self.queues().into_iter().filter_map(|name| self.harness.queue(name)) {
+        for queue in
+            self.queues().into_iter().filter_map(|name| self.harness.host(FIRST).queue(name))
+        {
             for departure in departures(&queue, "", usize::MAX) {
                 let Some(id) = id_of(&departure.message) else { continue };
                 if !seen.insert(id) && !self.ledger.life.doubled.contains(&id) {

@@ -3,7 +3,7 @@
 use super::World;
 use super::ledger::Copy;
 use crate::client::{Read, control, short};
-use crate::harness::{Connected, fail};
+use crate::harness::{Connected, FIRST, fail};
 use broker::Session;
 use session::{Attachment, ChannelId, Op, Position, Table};
 use std::collections::{BTreeMap, BTreeSet};
@@ -170,7 +170,7 @@ impl World {
         if self.peers.len() >= PEERS_MAX {
             return;
         }
-        let Connected { client, recorder, session, limit } = self.harness.connect();
+        let Connected { client, recorder, session, limit } = self.harness.connect(FIRST);
         self.harness.note(format!("client {client} connects"));
         let peer = Peer {
             session: Some(session),

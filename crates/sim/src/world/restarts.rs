@@ -4,10 +4,10 @@ use super::World;
 use super::accounts::Peeked;
 use super::rules::RETRY_MAX_MS;
 use super::streams::Found;
-use crate::harness::{StartFaults, Started, expect_ok, fail};
+use crate::harness::{FIRST, StartFaults, Started, expect_ok, fail};
 use crate::node::SingleClient;
 use crate::seen::Seen;
-use broker::{Clock, StreamDurability};
+use broker::StreamDurability;
 use log::Durability;
 use stdx::Now;
 use testing::outbox::Given;
@@ -37,7 +37,7 @@ impl World {
         loop {
             self.begin();
             lives -= 1;
-            self.fault_at = self.harness.plan_fault(FAULT_WITHIN);
+            self.fault_at = self.harness.plan_fault(FIRST, FAULT_WITHIN);
             for _ in 0..self.harness.random.below(WORK_MAX) {
                 if self.is_over() {
                     break;
@@ -102,7 +102,7 @@ impl World {
         if !self.leave_all() {
             return false;
         }
-        let stopped = self.harness.stop();
+        let stopped = self.harness.host(FIRST).stop();
         self.dry();
         stopped && !self.is_over()
     }
@@ -110,14 +110,23 @@ impl World {
     /// Ends the work of streams with their consumers, which hold each other in memory until then; nothing
     /// of it gets to the disk.
     fn end_streams(&mut self) {
-        self.harness.disk.inject(self.harness.disk.operations(), Fault::PowerLoss);
+        self.harness
+            .host(FIRST)
+            .disk
+            .inject(self.harness.host(FIRST).disk.operations(), Fault::PowerLoss);
         for (_, peer) in std::mem::take(&mut self.peers) {
             peer.session.map(|session| self.harness.close(session));
         }
         for (_, client) in std::mem::take(&mut self.frames.clients) {
             client.end(&mut self.harness);
         }
-        while self.harness.node.as_ref().is_some_and(|node| node.steppers.streams.step()) {}
+        while self
+            .harness
+            .host(FIRST)
+            .node
+            .as_ref()
+            .is_some_and(|node| node.steppers.streams.step())
+        {}
     }
 
     /// The node is gone, and comes back from what is on its disk.
@@ -125,11 +134,12 @@ impl World {
         // Streams that confirm what is written lose it with the power, as they say; and never to a crash of
         // the process, of which each such node meets one kind or the other.
         let has_logs = self.features.has_logs;
-        let is_fsync = self.harness.options.stream_durability == StreamDurability::Fsync;
-        let durability = self.harness.options.durability;
+        let is_fsync =
+            self.harness.host(FIRST).options.stream_durability == StreamDurability::Fsync;
+        let durability = self.harness.host(FIRST).options.durability;
         let is_process = has_logs && !is_fsync && self.harness.random.percent(50);
         if is_process {
-            self.harness.options.durability = Durability::Write;
+            self.harness.host_mut(FIRST).options.durability = Durability::Write;
         }
         if self.features.sends_on && !self.is_over() {
             self.check_single();
@@ -139,10 +149,11 @@ impl World {
         }
         self.peers.clear();
         self.frames.clients.clear();
-        let disk = if has_logs { self.harness.lose_node() } else { self.harness.crash() };
-        self.harness.options.durability = durability;
-        self.harness.options.clock = Clock::TicksFrom(Now::at_ms(self.now_ms()));
-        let Started { copy, was_cut_off } = self.harness.start(disk, START_FAULTS);
+        let disk = if has_logs { self.harness.lose_node(FIRST) } else { self.harness.crash(FIRST) };
+        self.harness.host_mut(FIRST).options.durability = durability;
+        let now_ms = self.now_ms();
+        self.harness.host_mut(FIRST).set_start_time(now_ms);
+        let Started { copy, was_cut_off } = self.harness.start(FIRST, disk, START_FAULTS);
         (self.asking, self.saying, self.failing, self.fault_at) = (None, None, None, None);
         (self.has_alarm, self.is_disk_short, self.is_dry) = (false, false, false);
         self.enforced.clear();
@@ -188,7 +199,7 @@ impl World {
         if self.streams.names().is_empty() {
             return;
         }
-        let mut client = self.harness.look_into(copy);
+        let mut client = self.harness.host(FIRST).look_into(copy);
         for stream in self.streams.names() {
             if self.is_there(stream) {
                 let given = expect_ok(client.read_stream(stream));
@@ -202,7 +213,7 @@ impl World {
     }
 
     fn compare_messages(&mut self, copy: &MemoryDisk, is_clean: bool) {
-        let mut client = self.harness.look_into(copy);
+        let mut client = self.harness.host(FIRST).look_into(copy);
         let peeked = self.peek(&mut client);
         self.harness.note(format!("{peeked:?}"));
         expect_ok(self.ledger.restart(is_clean, &peeked));
@@ -277,7 +288,7 @@ impl World {
         if self.harness.flip_some_bit(&copy, |name| name.starts_with("streams/")).is_none() {
             return;
         }
-        let Ok(mut client) = self.harness.try_to_look_into(&copy) else { return };
+        let Ok(mut client) = self.harness.host(FIRST).try_to_look_into(&copy) else { return };
         for stream in self.streams.names() {
             if self.is_there(stream) {
                 for given in client.read_stream(stream).unwrap_or_default() {
@@ -314,7 +325,7 @@ impl World {
             fail(format!("m{id} has no answer at the end"));
         }
         expect_ok(self.ledger.check_all(&Peeked { now_ms: self.now_ms(), ..Peeked::default() }));
-        self.leave_all() && self.harness.check_empty()
+        self.leave_all() && self.harness.host_mut(FIRST).check_empty()
     }
 
     /// Clients acknowledge what they hold, and what is ready is taken.

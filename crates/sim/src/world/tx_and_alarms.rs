@@ -3,7 +3,7 @@
 use super::World;
 use super::peers::Published;
 use crate::client::Read;
-use crate::harness::fail;
+use crate::harness::{FIRST, fail};
 use broker::Alarm;
 use session::Op;
 use std::collections::BTreeMap;
@@ -72,7 +72,7 @@ impl World {
     pub(super) fn set_alarm(&mut self, is_on: bool) {
         // Under the one of the disk dead letters and pages wait as well.
         let is_disk = self.harness.random.percent(50);
-        let Some(node) = &self.harness.node else { return };
+        let Some(node) = &self.harness.host(FIRST).node else { return };
         node.broker.set_alarm(Alarm::Disk, is_on && is_disk);
         node.broker.set_alarm(Alarm::Memory, is_on && !is_disk);
         (self.has_alarm, self.is_disk_short) = (is_on, is_on && is_disk);

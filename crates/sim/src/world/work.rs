@@ -7,7 +7,7 @@ use super::rules::{Policy, Rules, SPREAD};
 use super::{HOUR_MS, World, streams};
 use crate::client::{Read, short};
 use crate::declare::Arguments;
-use crate::harness::fail;
+use crate::harness::{FIRST, fail};
 use crate::node::{set_operator_policy, set_policy};
 use crate::trace::join;
 use amqp091::{Table as Headers, Value};
@@ -69,11 +69,11 @@ impl World {
     fn step(&mut self) {
         self.note_modes();
         if self.features.has_logs && self.harness.random.percent(30) {
-            let node = self.harness.node.as_mut();
+            let node = self.harness.host_mut(FIRST).node.as_mut();
             let stepped = node.is_some_and(|node| node.steppers.streams.step());
             self.harness.note(format!("streams: {stepped}"));
         } else {
-            self.harness.step_part();
+            self.harness.step_part(FIRST);
         }
         self.take_in();
     }
@@ -241,7 +241,7 @@ impl World {
             expiration_ms,
             priority: priority.min(PRIORITY_MAX),
             content,
-            is_large: size >= self.harness.options.embed_below_bytes,
+            is_large: size >= self.harness.host(FIRST).options.embed_below_bytes,
             named: None,
             n_attempts: 1,
             is_moved: false,
@@ -276,7 +276,7 @@ impl World {
     /// The answer that a publish has to have, behind `n_new` others of the same read, as far as that is
     /// certain.
     pub(super) fn expected(&self, queue: &str, n_new: u64) -> Option<bool> {
-        let Some(there) = self.harness.queue(queue) else { return Some(true) };
+        let Some(there) = self.harness.host(FIRST).queue(queue) else { return Some(true) };
         let (rules, stat) = (self.ledger.rules(queue), there.stat());
         let ever_waits = self.ledger.ever_waits(queue);
         let is_unknown = !rules.is_quorum || rules.max_bytes.is_some() || ever_waits;
@@ -357,7 +357,8 @@ impl World {
             return;
         };
         let held = self.held_of(queue);
-        let n_unacked = self.harness.queue(queue).map_or(0, |queue| queue.stat().n_unacked);
+        let n_unacked =
+            self.harness.host(FIRST).queue(queue).map_or(0, |queue| queue.stat().n_unacked);
         self.ledger.purge(queue, &held, n_unacked == held.len() as u64);
         self.control(peer, channel, Op::PurgeQueue { queue: short(queue) });
     }
@@ -392,7 +393,7 @@ impl World {
             let definition = format!("{{\"confirm-on\":\"{mode}\"}}");
             self.apply(set_policy("confirms", pattern, &definition));
         } else if !self.features.has_logs {
-            self.harness.change_versions();
+            self.harness.change_versions(FIRST);
         } else if self.features.has_rules {
             let of = random.perhaps(60, &["q0", "q1", "q2"]);
             let policy = Policy::new(random);
@@ -416,7 +417,7 @@ impl World {
 
     fn apply(&mut self, policy: Command) {
         self.harness.note(format!("{policy:?}"));
-        let is_done = self.harness.apply_definition(policy);
+        let is_done = self.harness.apply_definition(FIRST, policy);
         self.take_in();
         if !is_done && !self.is_over() {
             fail("a policy is refused");

@@ -2,7 +2,7 @@
 //! sizes of reads.
 
 use crate::client::poll_on;
-use crate::harness::{Harness, fail};
+use crate::harness::{FIRST, Harness, fail};
 use crate::node::open_session;
 use broker::Session;
 use edge::{Step, TaskOutbox as _, WriteBatch};
@@ -57,7 +57,7 @@ impl Wire {
                 match said {
                     Some(Ok(())) => {}
                     Some(Err(_)) => return false,
-                    None if harness.has_failed() => return false,
+                    None if harness.host(FIRST).has_failed() => return false,
                     None => fail("a client waits for ever"),
                 }
             }
@@ -66,8 +66,8 @@ impl Wire {
                 Step::Authenticate(_) => self.front.authenticated(self.now, Ok(())),
                 Step::Open { .. } => {
                     let outbox: Arc<dyn Outbox> = Arc::<ClientOutbox>::clone(&self.outbox);
-                    let node = harness.node.as_ref().expect("the node runs");
-                    self.session = open_session(&node.broker, outbox, ProtocolKind::Amqp10).ok();
+                    let broker = &harness.host(FIRST).running().broker;
+                    self.session = open_session(broker, outbox, ProtocolKind::Amqp10).ok();
                     self.front.opened(self.now, Ok(()));
                 }
                 Step::Again => {}

@@ -5,7 +5,6 @@
 use crate::client::Read;
 use crate::node::{Node, NodeOptions, block_on, open_session, set_policy};
 use crate::node_host::NodeHost;
-use crate::trace::Trace;
 use broker::{Departed, Departure, QueueRef, Session, Stop};
 use meta::Command;
 use session::{Outcome, ProtocolKind};
@@ -16,21 +15,11 @@ use std::task::{Context, Poll, Waker};
 use testing::Random;
 use testing::net::Address;
 use testing::outbox::{Recorder, Space, Transcript};
+use testing::run::{Trace, expect_ok, fail};
 use testing::{CrashOutcome, Fault, MemoryDisk};
 
 /// Disk operations within which a planned loss of power comes that a start meets.
 const START_FAULT_WITHIN: usize = 12;
-
-/// Something is wrong: the run ends here.
-#[expect(clippy::panic, reason = "caught by the caller of the run, who shows the trace")]
-pub(crate) fn fail(violation: impl Display) -> ! {
-    panic!("{violation}")
-}
-
-/// The value of a check that found no violation.
-pub(crate) fn expect_ok<T>(result: Result<T, String>) -> T {
-    result.unwrap_or_else(|violation| fail(violation))
-}
 
 /// The node of worlds that have one.
 pub(crate) const FIRST: Address = Address(0);
@@ -99,10 +88,9 @@ impl Said {
 
 impl Harness {
     /// Nodes with these options, at the addresses 0, 1 and so on.
-    pub(crate) fn new(random: Random, options: Vec<NodeOptions>, echo: bool) -> Self {
+    pub(crate) fn new(random: Random, options: Vec<NodeOptions>, trace: Trace) -> Self {
         let hosts = options.into_iter().map(NodeHost::new).collect();
-        let (trace, transcript) = (Trace::new(echo), Transcript::default());
-        Self { random, trace, transcript, hosts, connections: Vec::new() }
+        Self { random, trace, transcript: Transcript::default(), hosts, connections: Vec::new() }
     }
 
     pub(crate) fn host(&self, at: Address) -> &NodeHost {
@@ -336,6 +324,7 @@ mod tests {
     use log::Durability;
     use meta::QueueVersion;
     use session::Op;
+    use testing::run::Show;
 
     fn options() -> NodeOptions {
         NodeOptions {
@@ -353,7 +342,7 @@ mod tests {
     #[test]
     fn a_node_crashes_alone() {
         let nodes = [FIRST, Address(1)];
-        let mut harness = Harness::new(Random::new(1), vec![options(); 2], false);
+        let mut harness = Harness::new(Random::new(1), vec![options(); 2], Trace::new(Show::Kept));
         harness.begin();
         let [crashed, mut staying] = nodes.map(|node| {
             let mut session = harness.connect(node).session;

@@ -13,13 +13,13 @@ mod node;
 mod node_host;
 mod plain_queues;
 mod seen;
-mod trace;
 mod world;
 
-use harness::Harness;
 use plain_queues::PlainQueues;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use testing::run::Trace;
 use world::{Features, World};
+
+pub use testing::run::{Report, Show};
 
 /// The first seed of runs with quorum queues and streams.
 pub const LOG_QUEUES_FROM: u64 = 1_000_000_000;
@@ -30,45 +30,16 @@ pub const SENT_ON_FROM: u64 = 2_000_000_000;
 /// The first seed of runs with clients of AMQP 1.0.
 pub const AMQP10_FROM: u64 = 3_000_000_000;
 
-/// The report of a run.
-#[derive(Debug)]
-pub struct Report {
-    /// The trace, line by line; empty when it was printed meanwhile.
-    pub trace: Vec<String>,
-    /// A number that is the same for the same trace.
-    pub hash: u64,
-    /// The violation, if there is one.
-    pub failure: Option<String>,
-}
-
-/// The destination of the trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Show {
-    /// The trace is kept in the report.
-    Kept,
-    /// The trace is printed as it comes.
-    Printed,
-}
-
 /// Runs one simulation. The same seed always does the same.
 #[must_use]
 pub fn run(seed: u64, show: Show) -> Report {
-    let echo = show == Show::Printed;
+    let trace = Trace::new(show);
     match Features::of(seed) {
         Some(features) => {
-            report(World::new(seed, features, echo), World::run, |world| world.harness)
+            Report::of(World::new(seed, features, trace), World::run, |world| world.harness.trace)
         }
-        None => report(PlainQueues::new(seed, echo), PlainQueues::run, |world| world.harness),
+        None => {
+            Report::of(PlainQueues::new(seed, trace), PlainQueues::run, |world| world.harness.trace)
+        }
     }
-}
-
-fn report<W>(mut world: W, run: fn(&mut W), harness_of: fn(W) -> Harness) -> Report {
-    let ran = catch_unwind(AssertUnwindSafe(|| run(&mut world)));
-    let failure = ran.err().map(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        text.unwrap_or_else(|| "a panic without a text".to_owned())
-    });
-    let trace = harness_of(world).trace;
-    Report { trace: trace.lines, hash: trace.hash, failure }
 }

@@ -1,11 +1,11 @@
 //! One of the nodes of a run: its disk, its clocks, its options, and the node itself unless it has crashed.
 
-use crate::harness::{expect_ok, fail};
 use crate::node::{Node, NodeOptions, SingleClient};
 use broker::{Clock, QueueRef};
 use log::Durability;
 use std::sync::Weak;
 use stdx::Now;
+use testing::run::{expect_ok, fail};
 use testing::{CrashOutcome, MemoryDisk, NodeClock, Random};
 
 /// A node and all that is its own.

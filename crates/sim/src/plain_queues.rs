@@ -6,7 +6,7 @@ mod restarts;
 mod work;
 
 use crate::client::{self, Client, Doing, Expect, Read};
-use crate::harness::{Connected, FIRST, Harness, expect_ok, fail};
+use crate::harness::{Connected, FIRST, Harness};
 use crate::model::{Binding, Exchange, Fact, Kind, Lasting, LinkKey, Model, Target};
 use crate::node::{Node, NodeOptions, PATIENCE, journal_operations_max, some_durability};
 use broker::{Broker, Clock, Session, StreamDurability};
@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 use testing::Random;
+use testing::run::{Trace, expect_ok, fail};
 
 /// Turns of queues of version 1 before a commit: everything they have to sync is done then.
 const OLDER_STEPS_MAX: usize = 50;
@@ -41,7 +42,7 @@ pub(crate) struct PlainQueues {
 }
 
 impl PlainQueues {
-    pub(crate) fn new(seed: u64, echo: bool) -> Self {
+    pub(crate) fn new(seed: u64, trace: Trace) -> Self {
         let mut random = Random::new(seed);
         let segment_bytes = random.choose(&[2048, 8192, 65_536]).unwrap_or(65_536);
         let allowance_bytes = random.choose(&[0, 500, 4_000, 12_000, 4 << 20]).unwrap_or(0);
@@ -60,7 +61,7 @@ impl PlainQueues {
             stream_durability: StreamDurability::Write,
         };
         Self {
-            harness: Harness::new(random, vec![options], echo),
+            harness: Harness::new(random, vec![options], trace),
             clients: BTreeMap::new(),
             model: Model::new(),
             n_messages: 0,

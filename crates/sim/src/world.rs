@@ -25,7 +25,7 @@ mod transactions;
 mod tx_and_alarms;
 mod work;
 
-use crate::harness::{FIRST, Harness, Said, fail};
+use crate::harness::{FIRST, Harness, Said};
 use crate::node::{Node, NodeOptions, journal_operations_max, some_durability};
 use crate::{AMQP10_FROM, LOG_QUEUES_FROM, SENT_ON_FROM};
 use broker::{Clock, StreamDurability};
@@ -40,6 +40,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use stdx::Now;
 use streams::Streams;
 use testing::Random;
+use testing::run::{Trace, fail};
 
 /// The time at the beginning.
 const BEGINS_MS: u64 = 1_000_000;
@@ -133,7 +134,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(seed: u64, mut features: Features, echo: bool) -> Self {
+    pub(crate) fn new(seed: u64, mut features: Features, trace: Trace) -> Self {
         let mut random = Random::new(seed);
         let percent = if features.has_frames { 50 } else { 75 };
         features.has_rules = !features.sends_on && (!features.has_logs || random.percent(percent));
@@ -152,7 +153,7 @@ impl World {
         let rules = rules::queues(&mut random, features).into_iter().collect();
         let streams = Streams::new(&mut random, features.has_logs);
         Self {
-            harness: Harness::new(random, vec![options], echo),
+            harness: Harness::new(random, vec![options], trace),
             features,
             peers: BTreeMap::new(),
             frames: Frames::default(),

@@ -38,20 +38,12 @@ fn no_seed_finds_anything_wrong() {
         for _ in 0..std::thread::available_parallelism().map_or(1, NonZero::get) {
             scope.spawn(|| {
                 while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    simulate(seed);
+                    let replay = format!("cargo run -p sim -- --seed {seed}");
+                    run(seed, Show::Kept).assert_passed(&replay);
                 }
             });
         }
     });
-}
-
-fn simulate(seed: u64) {
-    let mut report = run(seed, Show::Kept);
-    if let Some(failure) = report.failure {
-        let last = report.trace.len().saturating_sub(40);
-        let tail = report.trace.split_off(last).join("\n");
-        panic!("seed {seed}: {failure}\n{tail}\nreplay: cargo run -p sim -- --seed {seed}");
-    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ pub mod net;
 mod node_clock;
 pub mod outbox;
 mod random;
+pub mod run;
 mod samples;
 
 pub use first_user::first_user;

@@ -3,10 +3,10 @@
 use super::PlainQueues;
 use super::work::ReplyConsumer;
 use crate::client::Expect;
-use crate::harness::{expect_ok, fail};
 use crate::model::LinkKey;
 use session::ErrorKind;
 use testing::outbox::{Content, Given, What};
+use testing::run::{expect_ok, fail};
 
 impl PlainQueues {
     /// Takes in what clients were told since the last time.

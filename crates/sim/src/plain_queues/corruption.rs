@@ -2,10 +2,11 @@
 //! is one message or one page, and is reported.
 
 use super::PlainQueues;
-use crate::harness::{FIRST, fail};
+use crate::harness::FIRST;
 use crate::model::Found;
 use crate::node::{Node, SingleClient};
 use std::collections::{BTreeMap, BTreeSet};
+use testing::run::fail;
 use testing::{CrashOutcome, MemoryDisk};
 
 /// Words of which a refused start's error has at least one.

@@ -2,12 +2,13 @@
 
 use super::{PATIENCE, PlainQueues, facts};
 use crate::client::{self, Client, Expect};
-use crate::harness::{FIRST, StartFaults, Started, expect_ok};
+use crate::harness::{FIRST, StartFaults, Started};
 use crate::model::Found;
 use meta::QueueVersion;
 use session::Op;
 use std::collections::BTreeMap;
 use testing::MemoryDisk;
+use testing::run::expect_ok;
 
 const LIVES_MAX: usize = 5;
 const WORK_MAX: usize = 120;
@@ -148,7 +149,7 @@ impl PlainQueues {
         for (name, found) in found {
             let shown =
                 found.iter().map(|(id, again)| format!("m{id}{}", if *again { "*" } else { "" }));
-            let line = format!("{name} has {}", crate::trace::join(shown));
+            let line = format!("{name} has {}", testing::run::join(shown));
             self.harness.note(line);
         }
         let facts = facts(self.broker());

@@ -5,7 +5,7 @@ mod wire;
 use super::ledger::Copy;
 use super::peers::Link;
 use super::transactions::Coordination;
-use crate::harness::{Harness, fail};
+use crate::harness::Harness;
 use amqp10::{
     Attach, Begin, DeliveryOutcome, DeliveryState, Detach, Disposition, Flow, FrameType, MapRef,
     Open, Performative, ProtocolLayer, Role, SenderSettleMode, SerialNumber, SourceTerminus,
@@ -14,6 +14,7 @@ use amqp10::{
 use std::collections::BTreeMap;
 use stdx::Now;
 use testing::amqp10_client;
+use testing::run::fail;
 use wire::Wire;
 
 /// The window of a client that is never short of it.

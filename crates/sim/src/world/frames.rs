@@ -5,7 +5,7 @@ use super::frame_client::{Answer, FrameClient, FrameLink, Heard};
 use super::ledger::{Copy, Sent};
 use super::peers::Link;
 use super::work::{PRIORITIES, QUORUM_PRIORITY};
-use crate::harness::{FIRST, expect_ok, fail};
+use crate::harness::FIRST;
 use crate::seen::Framed;
 use amqp10::{
     DeliveryOutcome, DeliveryState, Header, MapRef, Modified, Role, Section, ValueRef, put_map,
@@ -16,6 +16,7 @@ use session::Outcome;
 use std::collections::BTreeMap;
 use stdx::Now;
 use testing::outbox::Content;
+use testing::run::{expect_ok, fail};
 
 const CLIENTS_MAX: usize = 3;
 const LINKS_MAX: usize = 6;
@@ -300,7 +301,7 @@ impl World {
             _ => (modified(false, annotations), failed),
         };
         let is_told_settled = random.percent(80);
-        let shown = crate::trace::join(held.iter().map(|(_, copy)| format!("m{}", copy.id)));
+        let shown = testing::run::join(held.iter().map(|(_, copy)| format!("m{}", copy.id)));
         self.harness.note(format!("client {number}: {shown} {outcome:?}, as {what}"));
         for (_, copy) in held {
             self.settle_copy(copy, outcome);

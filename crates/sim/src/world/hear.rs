@@ -2,11 +2,12 @@
 
 use super::ledger::Copy;
 use super::{ALLOWANCE_BYTES_MAX, Link, Saying, World};
-use crate::harness::{FIRST, expect_ok, fail};
+use crate::harness::FIRST;
 use crate::seen::Seen;
 use session::{ErrorKind, Outcome};
 use std::cmp::Reverse;
 use testing::outbox::{Given, What};
+use testing::run::{expect_ok, fail};
 
 impl World {
     /// Takes in what clients were told since the last time.

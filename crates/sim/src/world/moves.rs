@@ -3,12 +3,13 @@
 
 use super::World;
 use super::ledger::{At, Routed};
-use crate::harness::{FIRST, fail};
+use crate::harness::FIRST;
 use broker::{Browser, Departed, Departure, Fate, LookFrom, LookedAt, QueueRef, Standing};
 use message::{MessageRef, OwnedMessage};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use testing::outbox::Content;
+use testing::run::fail;
 
 /// A queue that is soon full; [`NOWHERE`] does not exist.
 pub(super) const FULL: &str = "full";

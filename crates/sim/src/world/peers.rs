@@ -3,12 +3,13 @@
 use super::World;
 use super::ledger::Copy;
 use crate::client::{Read, control, short};
-use crate::harness::{Connected, FIRST, fail};
+use crate::harness::{Connected, FIRST};
 use broker::Session;
 use session::{Attachment, ChannelId, Op, Position, Table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use testing::outbox::Recorder;
+use testing::run::fail;
 
 /// Clients at once, at most.
 const PEERS_MAX: usize = 4;

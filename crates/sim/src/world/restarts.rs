@@ -4,13 +4,14 @@ use super::World;
 use super::accounts::Peeked;
 use super::rules::RETRY_MAX_MS;
 use super::streams::Found;
-use crate::harness::{FIRST, StartFaults, Started, expect_ok, fail};
+use crate::harness::{FIRST, StartFaults, Started};
 use crate::node::SingleClient;
 use crate::seen::Seen;
 use broker::StreamDurability;
 use log::Durability;
 use stdx::Now;
 use testing::outbox::Given;
+use testing::run::{expect_ok, fail};
 use testing::{CrashOutcome, Fault, MemoryDisk};
 
 const LIVES_MAX: usize = 5;

@@ -4,8 +4,8 @@ use super::ledger::Copy;
 use super::peers::{HeldCopy, Peer};
 use super::{Saying, World};
 use crate::client::{Read, control, settle, short};
-use crate::trace::join;
 use session::{ErrorKind, Op, Outcome, QueueDeclaration, Request, Settle, Table};
+use testing::run::join;
 
 impl World {
     /// Some of the messages that a channel of the client holds, with the channel.

@@ -4,12 +4,13 @@ use super::World;
 use super::frame_client::{FrameClient, FrameLink};
 use super::ledger::Sent;
 use super::rules::Rules;
-use crate::harness::{Harness, fail};
+use crate::harness::Harness;
 use amqp10::{
     Accepted, DeliveryOutcome, DeliveryState, Disposition, PassingState, Performative, Transfer,
 };
 use session::Outcome;
 use testing::amqp10_client::{controller, declare, discharge, transactional};
+use testing::run::fail;
 
 const PUBLISHES_MAX: usize = 4;
 const SETTLES_MAX: usize = 3;

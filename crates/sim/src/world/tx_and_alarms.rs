@@ -3,10 +3,11 @@
 use super::World;
 use super::peers::Published;
 use crate::client::Read;
-use crate::harness::{FIRST, fail};
+use crate::harness::FIRST;
 use broker::Alarm;
 use session::Op;
 use std::collections::BTreeMap;
+use testing::run::fail;
 
 /// The share of transactions that are rolled back.
 const ROLLED_BACK_PERCENT: usize = 25;

@@ -7,14 +7,14 @@ use super::rules::{Policy, Rules, SPREAD};
 use super::{HOUR_MS, World, streams};
 use crate::client::{Read, short};
 use crate::declare::Arguments;
-use crate::harness::{FIRST, fail};
+use crate::harness::FIRST;
 use crate::node::{set_operator_policy, set_policy};
-use crate::trace::join;
 use amqp091::{Table as Headers, Value};
 use meta::Command;
 use session::{Flag, Op, ShortString, Table};
 use std::collections::BTreeMap;
 use testing::outbox::Content;
+use testing::run::{fail, join};
 
 const PUBLISHES_MAX: usize = 12;
 /// Unsettled deliveries of a consumer; of streams there must be a limit.

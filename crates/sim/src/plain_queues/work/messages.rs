@@ -3,12 +3,12 @@
 use super::{PlainQueues, QUEUES, SOURCES, SPREAD_SOURCE};
 use crate::client::{Doing, Expect, Publishing, Read, Tx, short};
 use crate::model::{Link, LinkKey, Place};
-use crate::trace::join;
 use session::{
     Attachment, ChannelId, ErrorKind, LinkId, Op, Position, Publish, Request, Settle, Table,
 };
 use std::collections::BTreeSet;
 use testing::outbox::Content;
+use testing::run::join;
 
 const KEYS: &[&str] = &["a", "a.b", "a.b.c", "b"];
 /// A few channels publish and settle in one read.

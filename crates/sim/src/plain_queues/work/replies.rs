@@ -3,11 +3,11 @@
 
 use super::{PlainQueues, QUEUES};
 use crate::client::{Doing, Expect, Publishing, Read, short};
-use crate::harness::fail;
 use crate::model::LinkKey;
 use session::{Attachment, ErrorKind, Op, Publish, Request, Table};
 use std::collections::{BTreeMap, BTreeSet};
 use testing::outbox::{Content, Given, REPLY_TOKEN_BYTES, without_token};
+use testing::run::fail;
 
 const REPLY_QUEUE: &str = "amq.rabbitmq.reply-to";
 

@@ -2,7 +2,7 @@
 //! sizes of reads.
 
 use crate::client::poll_on;
-use crate::harness::{FIRST, Harness, fail};
+use crate::harness::{FIRST, Harness};
 use crate::node::open_session;
 use broker::Session;
 use edge::{Step, TaskOutbox as _, WriteBatch};
@@ -13,6 +13,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use stdx::Now;
+use testing::run::fail;
 
 /// Slices of output that are taken at a time.
 const SLICES: usize = 8;

@@ -1,12 +1,13 @@
 //! Parts of tests and of the simulator, built once for several crates: a disk in memory that loses power, a
 //! client of AMQP 0-9-1, one of AMQP 1.0 and its performatives, an outbox that writes everything down, random
-//! numbers from a seed, a network between nodes, samples of files.
+//! numbers from a seed, a network between nodes, a world of several nodes, samples of files.
 //! Never part of the product.
-//! Start reading at [`MemoryDisk`], [`client::Client`] and [`outbox::Recorder`].
+//! Start reading at [`MemoryDisk`], [`client::Client`], [`outbox::Recorder`] and [`cluster_world::simulate`].
 
 pub mod amqp10_client;
 pub mod amqp10_peer;
 pub mod client;
+pub mod cluster_world;
 mod first_user;
 mod memory_disk;
 pub mod net;

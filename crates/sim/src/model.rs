@@ -227,13 +227,15 @@ impl Model {
         Ok(())
     }
 
+    /// A link and its queue, if that is the one it was made for.
+    fn link_with_queue(&mut self, key: LinkKey) -> Option<(&mut Link, &mut Queue)> {
+        let link = self.links.get_mut(&key)?;
+        let queue = self.queues.get_mut(&link.queue.0)?;
+        (queue.generation == link.queue.1).then_some((link, queue))
+    }
+
     fn take_out(&mut self, key: LinkKey, position: Position) {
-        let Some(link) = self.links.get_mut(&key) else { return };
-        let (name, generation) = &link.queue;
-        let Some(queue) = self.queues.get_mut(name) else { return };
-        if queue.generation != *generation {
-            return;
-        }
+        let Some((link, queue)) = self.link_with_queue(key) else { return };
         let place = Place::Held(key, position);
         let found = queue.messages.iter().find(|(_, message)| message.place == place);
         let Some(at) = found.map(|(at, _)| *at) else { return };
@@ -256,12 +258,7 @@ impl Model {
     }
 
     fn give_back(&mut self, key: LinkKey, which: impl Fn(Place) -> bool) {
-        let Some(link) = self.links.get_mut(&key) else { return };
-        let (name, generation) = &link.queue;
-        let Some(queue) = self.queues.get_mut(name) else { return };
-        if queue.generation != *generation {
-            return;
-        }
+        let Some((link, queue)) = self.link_with_queue(key) else { return };
         for message in queue.messages.values_mut().filter(|message| which(message.place)) {
             message.place = Place::Ready;
             message.in_tx = false;

@@ -89,8 +89,7 @@ impl Parts {
 
     /// The number in front of the body.
     pub(crate) fn id(&self) -> Result<u64, String> {
-        let digits = self.payload.split(|byte| *byte == b'|').next().unwrap_or_default();
-        let number = str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+        let number = Content::number_of(&self.payload);
         number.ok_or_else(|| "a delivery without a number".to_owned())
     }
 

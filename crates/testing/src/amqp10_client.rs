@@ -97,22 +97,21 @@ pub fn message(body: &[u8]) -> Vec<u8> {
     out
 }
 
+fn message_with(properties: Properties<'_>, body: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    Section::Properties(properties).encode(&mut out);
+    out.extend(message(body));
+    out
+}
+
 /// A message that names the node that it goes to.
 pub fn message_to(to: &str, body: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    let properties = Properties { to: Some(ValueRef::Str(to)), ..Properties::default() };
-    Section::Properties(properties).encode(&mut out);
-    Section::Data(body).encode(&mut out);
-    out
+    message_with(Properties { to: Some(ValueRef::Str(to)), ..Properties::default() }, body)
 }
 
 /// A message with a subject.
 pub fn message_about(subject: &str, body: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    let properties = Properties { subject: Some(subject), ..Properties::default() };
-    Section::Properties(properties).encode(&mut out);
-    Section::Data(body).encode(&mut out);
-    out
+    message_with(Properties { subject: Some(subject), ..Properties::default() }, body)
 }
 
 /// A transfer that is the whole of delivery `n` of a session.

@@ -77,10 +77,15 @@ impl Content {
         sizes.iter().map(|part| part.len() as u64).sum()
     }
 
+    /// The number in front of a body.
+    pub fn number_of(body: &[u8]) -> Option<u64> {
+        let text = body.split(|byte| *byte == b'|').next()?;
+        std::str::from_utf8(text).ok()?.parse().ok()
+    }
+
     /// The number in front of the body.
     pub fn id(&self) -> Option<u64> {
-        let text = self.body.split(|byte| *byte == b'|').next()?;
-        std::str::from_utf8(text).ok()?.parse().ok()
+        Self::number_of(&self.body)
     }
 }
 

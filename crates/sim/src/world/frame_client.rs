@@ -271,19 +271,28 @@ impl FrameClient {
         transfer: Transfer<'_>,
         payload: &[u8],
     ) {
-        if let Some(link) = self.links.get_mut(&transfer.handle) {
+        self.send_parts(harness, Transfer { settled: Some(false), ..transfer }, &[payload]);
+    }
+
+    /// Sends a delivery in a transfer for each of its parts.
+    fn send_parts(&mut self, harness: &mut Harness, transfer: Transfer<'_>, parts: &[&[u8]]) {
+        let Transfer { handle, settled, state, .. } = transfer;
+        if let Some(link) = self.links.get_mut(&handle) {
             (link.credit, link.count) = (link.credit - 1, link.count.wrapping_add(1));
         }
-        let whole = amqp10_client::transfer(transfer.handle, self.next_delivery_id);
-        let transfer = Transfer { state: transfer.state, settled: Some(false), ..whole };
-        self.next_delivery_id += 1;
-        self.windows.remote = self.windows.remote.saturating_sub(1);
-        self.windows.n_out = self.windows.n_out.wrapping_add(1);
+        let n_parts = u32::try_from(parts.len()).unwrap_or(u32::MAX);
+        self.windows.remote = self.windows.remote.saturating_sub(n_parts);
+        self.windows.n_out = self.windows.n_out.wrapping_add(n_parts);
         let mut bytes = Vec::new();
-        put_frame(&mut bytes, FrameType::Amqp, 0, |out| {
-            transfer.encode(out);
-            out.extend_from_slice(payload);
-        });
+        for (at, part) in (1..).zip(parts) {
+            let whole = amqp10_client::transfer(handle, self.next_delivery_id);
+            let transfer = Transfer { settled, state, more: at < n_parts, ..whole };
+            put_frame(&mut bytes, FrameType::Amqp, 0, |out| {
+                transfer.encode(out);
+                out.extend_from_slice(part);
+            });
+        }
+        self.next_delivery_id += 1;
         self.wire.send(harness, &bytes);
     }
 
@@ -305,26 +314,12 @@ impl FrameClient {
         sections: &[u8],
         is_settled: bool,
     ) {
-        let n_parts = self.n_parts(sections.len());
-        let Some(link) = self.links.get_mut(&handle) else { return };
-        let delivery_id = self.next_delivery_id;
-        (link.credit, link.count) = (link.credit - 1, link.count.wrapping_add(1));
-        self.next_delivery_id += 1;
-        self.windows.remote -= n_parts;
-        self.windows.n_out = self.windows.n_out.wrapping_add(n_parts);
-        let mut bytes = Vec::new();
-        for (at, part) in (1..).zip(sections.chunks(self.part_bytes)) {
-            let whole = amqp10_client::transfer(handle, delivery_id);
-            let transfer = Transfer { settled: Some(is_settled), more: at < n_parts, ..whole };
-            put_frame(&mut bytes, FrameType::Amqp, 0, |out| {
-                transfer.encode(out);
-                out.extend_from_slice(part);
-            });
-        }
         if !is_settled {
-            self.unanswered.insert(delivery_id, (handle, id));
+            self.unanswered.insert(self.next_delivery_id, (handle, id));
         }
-        self.wire.send(harness, &bytes);
+        let parts: Vec<&[u8]> = sections.chunks(self.part_bytes).collect();
+        let transfer = Transfer { settled: Some(is_settled), ..Transfer::on(handle) };
+        self.send_parts(harness, transfer, &parts);
     }
 
     /// Tells the state of a run of deliveries.

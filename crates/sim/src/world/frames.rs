@@ -319,11 +319,7 @@ impl World {
             return;
         }
         self.use_by_hold(copy.queue);
-        match outcome {
-            Outcome::Accepted | Outcome::Rejected => self.ledger.settle(copy, outcome),
-            Outcome::Modified => self.come_back(copy, true),
-            Outcome::Released => self.come_back(copy, false),
-        }
+        self.end_copy(copy, outcome);
     }
 
     fn give_credit(&mut self) {

@@ -38,13 +38,7 @@ impl World {
             self.release(peer, channel);
             return copies.into_iter().for_each(|copy| self.come_back(copy, true));
         }
-        for copy in copies {
-            match outcome {
-                Outcome::Accepted | Outcome::Rejected => self.ledger.settle(copy, outcome),
-                Outcome::Modified => self.come_back(copy, true),
-                Outcome::Released => self.come_back(copy, false),
-            }
-        }
+        copies.into_iter().for_each(|copy| self.end_copy(copy, outcome));
     }
 
     fn hear(&mut self, peer: usize, what: What) {

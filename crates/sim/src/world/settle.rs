@@ -70,6 +70,15 @@ impl World {
         self.submit(peer, read);
     }
 
+    /// A client has settled a message.
+    pub(super) fn end_copy(&mut self, copy: Copy, outcome: Outcome) {
+        match outcome {
+            Outcome::Accepted | Outcome::Rejected => self.ledger.settle(copy, outcome),
+            Outcome::Modified => self.come_back(copy, true),
+            Outcome::Released => self.come_back(copy, false),
+        }
+    }
+
     /// Writes some of the deliveries that are settled by being written.
     pub(super) fn write(&mut self) {
         let Some(peer) = self.some_peer() else { return };

@@ -299,10 +299,11 @@ impl ControlPlane {
             make_way(&self.storage().bodies, command)?;
             let outcome = definitions.meta.apply(self.storage().time.ticked(), command)?;
             effects::of_outcome(command, &outcome, &mut effects);
-            to_log.extend(outcome.log);
+            to_log.push(outcome);
             Ok(())
         });
-        definitions.log.append(&self.storage().wal, to_log.iter(), |_| ());
+        let commands = to_log.iter().flat_map(Outcome::durable);
+        definitions.log.append(&self.storage().wal, commands, |_| ());
         self.parts.exchanges.review(&definitions.meta);
         self.publish(&definitions);
         result.map(|()| effects)
@@ -316,7 +317,7 @@ impl ControlPlane {
         }
         // The command is tried on a copy, which costs next to nothing.
         let outcome = definitions.meta.clone().apply(self.storage().time.ticked(), command)?;
-        if outcome.log.is_empty() { Ok(()) } else { Err(MetaError::NoSpace) }
+        if outcome.durable().next().is_none() { Ok(()) } else { Err(MetaError::NoSpace) }
     }
 
     /// Logs changes as one unit, and makes the new queues.
@@ -328,7 +329,7 @@ impl ControlPlane {
                 Some((def, self.new_version(&definitions.meta, def)))
             })
             .collect();
-        let commands = made.iter().flat_map(|(_, outcome)| &outcome.log);
+        let commands = made.iter().flat_map(|(_, outcome)| outcome.durable());
         let appended = definitions.log.append(&self.storage().wal, commands, |batch| {
             for (def, version) in new.iter().filter(|(_, version)| *version == QueueVersion::V1) {
                 content::records::put_version(batch, def.id.0, *version);

@@ -16,10 +16,40 @@ pub struct Outcome {
     /// The removed objects, in order: the bindings of an object before the object, causes before
     /// consequences.
     pub removed: Vec<Removed>,
-    /// The commands to log so that the change survives a restart: replaying these with
-    /// [`State::replay`](crate::State::replay) on the durable part of the state before gives the
-    /// durable part of the state after. Empty when nothing durable changed.
-    pub log: Vec<Command>,
+    /// The change as facts, in order: replaying all of them with [`State::replay`](crate::State::replay) on
+    /// the state before gives the state after, and replaying the durable ones on its durable part gives the
+    /// durable part of the state after. Empty when nothing changed.
+    pub facts: Vec<Fact>,
+}
+
+/// A part of a change that was decided: no replay of a fact checks, names or numbers anything anew.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fact {
+    /// Whether the fact outlives its node.
+    pub class: FactClass,
+    /// The change.
+    pub command: Command,
+}
+
+/// Whether a fact outlives the node that made it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FactClass {
+    /// The fact is logged and survives a restart.
+    Durable,
+    /// The fact concerns what a restart ends: exclusive and transient objects.
+    Transient,
+}
+
+impl Fact {
+    pub(crate) const fn durable(command: Command) -> Self {
+        Self { class: FactClass::Durable, command }
+    }
+
+    /// A fact about an object that is durable or not.
+    pub(crate) const fn about(is_durable: bool, command: Command) -> Self {
+        let class = if is_durable { FactClass::Durable } else { FactClass::Transient };
+        Self { class, command }
+    }
 }
 
 /// A command's own effect.
@@ -65,16 +95,26 @@ pub enum Removed {
 }
 
 impl Outcome {
+    /// The commands to log so that the change survives a restart; none if nothing durable changed.
+    pub fn durable(&self) -> impl Iterator<Item = &Command> {
+        let durable = self.facts.iter().filter(|fact| fact.class == FactClass::Durable);
+        durable.map(|fact| &fact.command)
+    }
+
     pub(crate) const fn nothing() -> Self {
         Self::of(Done::Nothing)
     }
 
     pub(crate) const fn of(done: Done) -> Self {
-        Self { done, removed: Vec::new(), log: Vec::new() }
+        Self { done, removed: Vec::new(), facts: Vec::new() }
     }
 
     /// A change that is always durable.
     pub(crate) fn logged(command: &Command) -> Self {
-        Self { done: Done::Changed, removed: Vec::new(), log: vec![command.clone()] }
+        Self {
+            done: Done::Changed,
+            removed: Vec::new(),
+            facts: vec![Fact::durable(command.clone())],
+        }
     }
 }

@@ -68,7 +68,7 @@ impl State {
         self.change(command, AutoDelete::Follow)
     }
 
-    /// Applies a command of [`Outcome::log`] or of a snapshot; returns what it has removed.
+    /// Applies the command of a [`Fact`](crate::Fact) or of a snapshot; returns what it has removed.
     ///
     /// # Errors
     /// Only if the log does not belong to this state.

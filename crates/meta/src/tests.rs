@@ -5,6 +5,7 @@ mod delayed_exchange;
 mod deletion_cascades;
 mod error_texts;
 mod explain;
+mod facts;
 mod policies;
 mod properties;
 mod quorum;

@@ -12,7 +12,7 @@ use crate::command::{
 };
 use crate::error::MetaError;
 use crate::exchange::{self, ExchangeDef, is_reserved};
-use crate::outcome::{Done, Outcome, Removed};
+use crate::outcome::{Done, Fact, Outcome, Removed};
 use crate::queue::QueueDef;
 use crate::queue_arguments;
 use crate::queue_name::{delayed_queue_of, is_internal_name};
@@ -86,11 +86,8 @@ impl Resources {
             arguments: declare.arguments.clone(),
         });
         self.vhost_mut(&declare.vhost)?.insert_exchange(Arc::clone(&exchange));
-        let mut outcome = Outcome::of(Done::ExchangeCreated(exchange));
-        if declare.durable {
-            outcome.log.push(Command::DeclareExchange(declare.clone()));
-        }
-        Ok(outcome)
+        let fact = Fact::about(declare.durable, Command::DeclareExchange(declare.clone()));
+        Ok(Outcome { facts: vec![fact], ..Outcome::of(Done::ExchangeCreated(exchange)) })
     }
 
     pub(super) fn delete_exchange(
@@ -143,9 +140,9 @@ impl Resources {
             }
         };
         let ids: Vec<QueueId> = outcome.removed.iter().filter_map(queue_of).collect();
-        if let Ok(Outcome { removed, log, .. }) = self.delete_queues(&ids, mode) {
+        if let Ok(Outcome { removed, facts, .. }) = self.delete_queues(&ids, mode) {
             outcome.removed.extend(removed);
-            outcome.log.extend(log);
+            outcome.facts.extend(facts);
         }
         outcome
     }
@@ -197,8 +194,8 @@ impl Resources {
         let queue = Arc::new(queue);
         self.vhost_mut(&queue.vhost)?.insert_queue(Arc::clone(&queue));
         self.queues.insert(Arc::clone(&queue));
-        let log = if queue.durable { vec![redeclaration(&queue)] } else { Vec::new() };
-        Ok(Outcome { log, ..Outcome::of(Done::QueueCreated(queue)) })
+        let facts = vec![Fact::about(queue.durable, redeclaration(&queue))];
+        Ok(Outcome { facts, ..Outcome::of(Done::QueueCreated(queue)) })
     }
 
     pub(super) fn take_queue_id(&mut self) -> QueueId {
@@ -230,10 +227,10 @@ impl Resources {
             let Some(queue) = self.queues.remove(*id) else { continue };
             let mut removal = Removal::new(self.vhost_mut(&queue.vhost)?, mode);
             removal.queue(queue);
-            let Outcome { done, removed, log } = removal.finish();
+            let Outcome { done, removed, facts } = removal.finish();
             outcome.done = done;
             outcome.removed.extend(removed);
-            outcome.log.extend(log);
+            outcome.facts.extend(facts);
         }
         if outcome.removed.iter().any(|removed| matches!(removed, Removed::Exchange { .. })) {
             outcome = self.without_delayed_queues(outcome, mode);
@@ -274,11 +271,8 @@ impl Resources {
         if !self.vhost_mut(&spec.vhost)?.routes.bind(binding) {
             return Ok(Outcome::nothing());
         }
-        let mut outcome = Outcome::of(Done::Changed);
-        if is_durable {
-            outcome.log.push(Command::Bind(BindingSpec { by: None, ..spec.clone() }));
-        }
-        Ok(outcome)
+        let bind = Command::Bind(BindingSpec { by: None, ..spec.clone() });
+        Ok(Outcome { facts: vec![Fact::about(is_durable, bind)], ..Outcome::of(Done::Changed) })
     }
 
     /// COMPAT: whatever is missing is no error here.
@@ -305,9 +299,9 @@ impl Resources {
         let unbound = vhost.routes.unbind(&spec.source, destination, &spec.key, &spec.arguments);
         let Some(binding) = unbound else { return Ok(Outcome::nothing()) };
         let mut removal = Removal::new(vhost, mode);
-        if removal.vhost.is_durable(&binding, is_durable_queue) {
-            removal.log.push(Command::Unbind(BindingSpec { by: None, ..spec.clone() }));
-        }
+        let is_durable = removal.vhost.is_durable(&binding, is_durable_queue);
+        let unbind = Command::Unbind(BindingSpec { by: None, ..spec.clone() });
+        removal.facts.push(Fact::about(is_durable, unbind));
         removal.bindings(vec![binding], None);
         let outcome = removal.finish();
         Ok(self.without_delayed_queues(outcome, mode))
@@ -376,33 +370,32 @@ struct Removal<'v> {
     vhost: &'v mut Vhost,
     mode: AutoDelete,
     removed: Vec<Removed>,
-    log: Vec<Command>,
+    facts: Vec<Fact>,
     /// Exchanges that lost a binding as its source.
     lighter: Vec<Name>,
 }
 
 impl<'v> Removal<'v> {
     const fn new(vhost: &'v mut Vhost, mode: AutoDelete) -> Self {
-        Self { vhost, mode, removed: Vec::new(), log: Vec::new(), lighter: Vec::new() }
+        Self { vhost, mode, removed: Vec::new(), facts: Vec::new(), lighter: Vec::new() }
     }
 
     fn queue(&mut self, queue: Arc<QueueDef>) {
         let bindings = self.vhost.take_queue(&queue.name);
         self.bindings(bindings, None);
-        if queue.durable {
-            self.log.push(Command::DeleteQueueById { id: queue.id });
-        }
+        let deletion = Command::DeleteQueueById { id: queue.id };
+        self.facts.push(Fact::about(queue.durable, deletion));
         self.removed.push(Removed::Queue(queue));
     }
 
     fn exchange(&mut self, name: &Name) {
         let Some((exchange, bindings)) = self.vhost.take_exchange(name) else { return };
         self.bindings(bindings, Some(name));
-        if exchange.durable {
-            let (vhost, name) = (self.vhost.name.clone(), name.clone());
-            self.log.push(Command::DeleteExchange { vhost, name, if_unused: false });
-        }
-        self.removed.push(Removed::Exchange { vhost: self.vhost.name.clone(), exchange });
+        let vhost = self.vhost.name.clone();
+        let (name, if_unused) = (name.clone(), false);
+        let deletion = Command::DeleteExchange { vhost: vhost.clone(), name, if_unused };
+        self.facts.push(Fact::about(exchange.durable, deletion));
+        self.removed.push(Removed::Exchange { vhost, exchange });
     }
 
     /// Takes note of bindings that are gone; `gone` is the exchange they went with.
@@ -423,6 +416,6 @@ impl<'v> Removal<'v> {
                 self.exchange(&name);
             }
         }
-        Outcome { done: Done::Changed, removed: self.removed, log: self.log }
+        Outcome { done: Done::Changed, removed: self.removed, facts: self.facts }
     }
 }

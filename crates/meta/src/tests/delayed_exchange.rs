@@ -112,7 +112,7 @@ fn the_queue_behind_an_exchange_is_the_brokers_own() {
     // It goes with its exchange, whatever took that away, also in what is logged.
     let outcome = apply(s, delete_exchange("x")).unwrap();
     assert_eq!(gone(&outcome), ["exchange x", "queue amq.delayed.x"]);
-    assert_eq!(outcome.log.len(), 2);
+    assert_eq!(outcome.facts.len(), 2);
     let mut again = state();
     for command in [
         delaying("x", &[("x-delayed-type", "direct".into())]),
@@ -120,7 +120,7 @@ fn the_queue_behind_an_exchange_is_the_brokers_own() {
     ] {
         again.replay(&command).unwrap();
     }
-    for command in &outcome.log {
+    for command in outcome.durable() {
         again.replay(command).unwrap();
     }
     assert!(again.queue(V, "amq.delayed.x").is_none());

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use routing::{Binding, Name};
+use thiserror::Error;
 
 use crate::command::Command;
+use crate::error::MetaError;
 use crate::exchange::ExchangeDef;
 use crate::queue::QueueDef;
 
@@ -38,6 +40,16 @@ pub enum FactClass {
     Durable,
     /// The fact concerns what a restart ends: exclusive and transient objects.
     Transient,
+}
+
+/// The refusal of a fact that does not fit the state that is to replay it.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{fact} does not fit the definitions: {reason}")]
+pub struct Misfit {
+    /// The kind of its command.
+    pub fact: &'static str,
+    /// The object or value that the state lacks, has already, or does not know.
+    pub reason: Box<MetaError>,
 }
 
 impl Fact {

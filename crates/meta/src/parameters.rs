@@ -3,7 +3,6 @@
 use imbl::OrdMap;
 use routing::Name;
 
-use crate::checks::check_name;
 use crate::error::MetaError;
 use crate::parameter::Json;
 
@@ -33,11 +32,6 @@ impl Parameters {
         self.0.iter().flat_map(|(component, parameters)| {
             parameters.iter().map(move |(name, value)| Parameter { component, name, value })
         })
-    }
-
-    pub(crate) fn check_names(component: &Name, name: &Name) -> Result<(), MetaError> {
-        check_name("component", component)?;
-        check_name("parameter", name)
     }
 
     pub(crate) fn set(&mut self, component: &Name, name: &Name, value: &Json) {
@@ -79,10 +73,8 @@ impl GlobalParameters {
         self.0.iter()
     }
 
-    pub(crate) fn set(&mut self, name: &Name, value: &Json) -> Result<(), MetaError> {
-        check_name("parameter", name)?;
+    pub(crate) fn set(&mut self, name: &Name, value: &Json) {
         self.0.insert(name.clone(), value.clone());
-        Ok(())
     }
 
     pub(crate) fn clear(&mut self, name: &Name) -> Result<(), MetaError> {

@@ -6,6 +6,7 @@ use imbl::{OrdMap, OrdSet};
 use routing::{Binding, Destination, QueueId};
 
 use crate::command::DestinationName;
+use crate::error::MetaError;
 use crate::queue::{QueueDef, QueueIds};
 use crate::queue_type::ConnectionId;
 use crate::vhost::BindingView;
@@ -71,6 +72,14 @@ impl Queues {
 
     pub(crate) fn begin_term(&mut self, term: u32) {
         self.ids.begin_term(term);
+    }
+
+    /// Refuses an id that is another queue's, or one that queues of this durability do not have.
+    pub(crate) fn check_id(&self, known: Option<QueueId>, durable: bool) -> Result<(), MetaError> {
+        let is_wrong =
+            |id: &QueueId| self.get(*id).is_some() || QueueDef::is_durable_id(*id) != durable;
+        let wrong = known.filter(is_wrong);
+        wrong.map_or(Ok(()), |QueueId(id)| Err(MetaError::Invalid(format!("no new queue is {id}"))))
     }
 
     /// The id of a queue that is declared, or is there again with the id `known`.

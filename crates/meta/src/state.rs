@@ -18,9 +18,8 @@ use crate::checks::check_name;
 use crate::command::Command;
 use crate::error::MetaError;
 use crate::exchange::ExchangeDef;
-use crate::outcome::{Outcome, Removed};
-use crate::parameter::Json;
-use crate::parameters::{GlobalParameters, Parameters};
+use crate::outcome::{Misfit, Outcome, Removed};
+use crate::parameters::GlobalParameters;
 use crate::pattern::Pattern;
 use crate::permission::{Permissions, TopicPermissions};
 use crate::policies::Policies;
@@ -44,13 +43,12 @@ pub struct State {
     global_parameters: GlobalParameters,
 }
 
-/// Whether what is auto-delete goes when nothing uses it any more. In a log every removal is written
-/// down on its own, because what is durable may have been kept alive by what is not; and what was
-/// accepted when it happened is accepted again.
+/// Whether a command is decided or was so before. A fact was checked when it was made, and each removal is a
+/// fact of its own: durable objects may have been kept alive by transient ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AutoDelete {
-    Follow,
-    AsLogged,
+enum Mode {
+    Apply,
+    Replay,
 }
 
 impl State {
@@ -65,18 +63,22 @@ impl State {
     /// # Errors
     /// The reason why it is refused; the state is unchanged then.
     pub fn apply(&mut self, _now: Now, command: &Command) -> Result<Outcome, MetaError> {
-        self.change(command, AutoDelete::Follow)
+        check_new_name(command)?;
+        self.change(command, Mode::Apply)
     }
 
-    /// Applies the command of a [`Fact`](crate::Fact) or of a snapshot; returns what it has removed.
+    /// Applies the command of a [`Fact`](crate::Fact) or of a snapshot without deciding anything; returns
+    /// what it has removed.
     ///
     /// # Errors
-    /// Only if the log does not belong to this state.
-    pub fn replay(&mut self, command: &Command) -> Result<Vec<Removed>, MetaError> {
-        self.change(command, AutoDelete::AsLogged).map(|outcome| outcome.removed)
+    /// The fact was made from another state than this one, or by a version that knows more; the state is
+    /// unchanged then.
+    pub fn replay(&mut self, command: &Command) -> Result<Vec<Removed>, Misfit> {
+        let changed = self.change(command, Mode::Replay).map(|outcome| outcome.removed);
+        changed.map_err(|reason| Misfit { fact: command.kind(), reason: Box::new(reason) })
     }
 
-    fn change(&mut self, command: &Command, mode: AutoDelete) -> Result<Outcome, MetaError> {
+    fn change(&mut self, command: &Command, mode: Mode) -> Result<Outcome, MetaError> {
         // Settings and access are durable as they are.
         let logged = |done: Result<(), MetaError>| done.map(|()| Outcome::logged(command));
         let Self { resources, users, global_parameters } = self;
@@ -88,7 +90,7 @@ impl State {
                 logged(resources.vhost_mut(vhost).map(|found| found.metadata = metadata.clone()))
             }
             Command::DeleteVhost { vhost } => {
-                let removed = resources.delete_vhost(vhost)?;
+                let removed = resources.delete_vhost(vhost, mode)?;
                 users.forget_vhost(vhost);
                 Ok(Outcome { removed, ..Outcome::logged(command) })
             }
@@ -107,14 +109,16 @@ impl State {
                 )
             }
             Command::SetParameter { vhost, component, name, value } => {
-                logged(set_parameter(resources, vhost, component, name, value))
+                let found = resources.vhost_mut(vhost);
+                logged(found.map(|it| it.parameters.set(component, name, value)))
             }
             Command::ClearParameter { vhost, component, name } => {
                 let found = resources.vhost_mut(vhost);
                 logged(found.and_then(|it| it.parameters.clear(component, name)))
             }
             Command::SetGlobalParameter { name, value } => {
-                logged(global_parameters.set(name, value))
+                global_parameters.set(name, value);
+                Ok(Outcome::logged(command))
             }
             Command::ClearGlobalParameter { name } => logged(global_parameters.clear(name)),
             Command::DeleteUser { user } => {
@@ -128,7 +132,7 @@ impl State {
             | Command::ClearPermissions { .. }
             | Command::SetTopicPermissions { .. }
             | Command::ClearTopicPermissions { .. } => logged(self.set_user(command)),
-            Command::DeclareExchange(declare) => resources.declare_exchange(declare),
+            Command::DeclareExchange(declare) => resources.declare_exchange(declare, mode),
             Command::DeleteExchange { vhost, name, if_unused } => {
                 resources.delete_exchange(vhost, name, *if_unused, mode)
             }
@@ -282,14 +286,13 @@ fn set_policy(
     scope: PolicyScope,
     vhost: &Name,
     spec: &PolicySpec,
-    mode: AutoDelete,
+    mode: Mode,
 ) -> Result<(), MetaError> {
-    check_name("policy", &spec.name)?;
-    if mode == AutoDelete::Follow {
+    if mode == Mode::Apply {
         spec.check(scope)?;
     }
     let policy = Arc::new(Policy::new(spec)?);
-    if mode == AutoDelete::Follow {
+    if mode == Mode::Apply {
         resources.require_vhost(vhost)?.policies.check_room(scope, &policy)?;
     }
     resources
@@ -298,14 +301,21 @@ fn set_policy(
     Ok(())
 }
 
-fn set_parameter(
-    resources: &mut Resources,
-    vhost: &Name,
-    component: &Name,
-    name: &Name,
-    value: &Json,
-) -> Result<(), MetaError> {
-    Parameters::check_names(component, name)?;
-    resources.vhost_mut(vhost)?.parameters.set(component, name, value);
-    Ok(())
+/// Refuses names that are too long or empty, of objects whose other checks come after that.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the others name what is there, or check it later"
+)]
+fn check_new_name(command: &Command) -> Result<(), MetaError> {
+    match command {
+        Command::CreateVhost { vhost, .. } => check_name("vhost", vhost),
+        Command::CreateUser { user, .. } => check_name("user", user),
+        Command::SetPolicy { policy, .. } => check_name("policy", &policy.name),
+        Command::SetParameter { component, name, .. } => {
+            check_name("component", component)?;
+            check_name("parameter", name)
+        }
+        Command::SetGlobalParameter { name, .. } => check_name("parameter", name),
+        _ => Ok(()),
+    }
 }

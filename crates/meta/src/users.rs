@@ -5,7 +5,6 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use routing::Name;
 
-use crate::checks::check_name;
 use crate::error::MetaError;
 use crate::outcome::Removed;
 use crate::password::PasswordHash;
@@ -113,7 +112,6 @@ impl Users {
         password: &PasswordHash,
         tags: &[Name],
     ) -> Result<(), MetaError> {
-        check_name("user", name)?;
         if self.0.contains_key(name) {
             return Err(MetaError::UserExists(name.clone()));
         }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use routing::Name;
 
-use crate::checks::check_name;
 use crate::error::MetaError;
 use crate::vhost::Vhost;
 use crate::vhost_metadata::VhostMetadata;
@@ -39,7 +38,6 @@ impl Vhosts {
         name: &Name,
         metadata: &VhostMetadata,
     ) -> Result<(), MetaError> {
-        check_name("vhost", name)?;
         if self.0.contains_key(name) {
             return Err(MetaError::VhostExists(name.clone()));
         }
@@ -47,11 +45,7 @@ impl Vhosts {
         Ok(())
     }
 
-    /// Removes a virtual host that may be deleted.
     pub(crate) fn remove(&mut self, name: &Name) -> Result<Arc<Vhost>, MetaError> {
-        if self.require(name)?.metadata.protected_from_deletion {
-            return Err(MetaError::VhostProtected(name.clone()));
-        }
         self.0.remove(name).ok_or_else(|| MetaError::VhostNotFound(name.clone()))
     }
 }

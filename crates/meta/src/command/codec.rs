@@ -55,6 +55,14 @@ macro_rules! commands {
                 }
             }
 
+            /// The name of its kind.
+            pub const fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$name { .. } => stringify!($name),)*
+                    $(Self::$struct(_) => stringify!($struct),)*
+                }
+            }
+
             fn read(r: &mut Reader<'_>) -> Read<Self> {
                 Ok(match r.u8()? {
                     $($tag => Self::$name { $($field: Field::read(r)?),* },)*

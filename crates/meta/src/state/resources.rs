@@ -5,7 +5,7 @@ use std::sync::Arc;
 use amqp091::ShortString;
 use routing::{Binding, Destination, Name, QueueId};
 
-use super::AutoDelete;
+use super::Mode;
 use crate::checks::check_name;
 use crate::command::{
     BindingSpec, Command, DestinationName, ExchangeDeclare, NamedBy, QueueDeclare,
@@ -44,7 +44,14 @@ impl Resources {
     }
 
     /// Takes everything in it along. Bindings go unlisted: both their ends are gone.
-    pub(super) fn delete_vhost(&mut self, name: &Name) -> Result<Vec<Removed>, MetaError> {
+    pub(super) fn delete_vhost(
+        &mut self,
+        name: &Name,
+        mode: Mode,
+    ) -> Result<Vec<Removed>, MetaError> {
+        if mode == Mode::Apply && self.require_vhost(name)?.metadata.protected_from_deletion {
+            return Err(MetaError::VhostProtected(name.clone()));
+        }
         let vhost = self.vhosts.remove(name)?;
         let mut removed = Vec::new();
         for queue in vhost.queues() {
@@ -62,6 +69,7 @@ impl Resources {
     pub(super) fn declare_exchange(
         &mut self,
         declare: &ExchangeDeclare,
+        mode: Mode,
     ) -> Result<Outcome, MetaError> {
         let vhost = self.require_vhost(&declare.vhost)?;
         if declare.name.is_empty() {
@@ -71,12 +79,9 @@ impl Resources {
             existing.check_equivalent(&declare.vhost, declare)?;
             return Ok(Outcome::of(Done::ExchangeExists(Arc::clone(existing))));
         }
-        check_name("exchange", &declare.name)?;
-        if is_reserved(&declare.name) && !exchange::is_the_nodes(declare) {
-            let name = declare.name.clone();
-            return Err(MetaError::ReservedName { kind: ResourceKind::Exchange, name });
+        if mode == Mode::Apply {
+            check_new_exchange(declare)?;
         }
-        exchange::check_arguments(&declare.vhost, declare)?;
         let exchange = Arc::new(ExchangeDef {
             name: declare.name.clone(),
             kind: declare.kind,
@@ -95,7 +100,7 @@ impl Resources {
         vhost: &Name,
         name: &Name,
         if_unused: bool,
-        mode: AutoDelete,
+        mode: Mode,
     ) -> Result<Outcome, MetaError> {
         if !self.check_exchange_goes(vhost, name, if_unused)? {
             return Ok(Outcome::nothing());
@@ -127,8 +132,8 @@ impl Resources {
     }
 
     /// Exchanges that go take the queues with them that held messages back for them.
-    fn without_delayed_queues(&mut self, mut outcome: Outcome, mode: AutoDelete) -> Outcome {
-        if mode == AutoDelete::AsLogged {
+    fn without_delayed_queues(&mut self, mut outcome: Outcome, mode: Mode) -> Outcome {
+        if mode == Mode::Replay {
             return outcome;
         }
         let queue_of = |removed: &Removed| match removed {
@@ -150,13 +155,11 @@ impl Resources {
     pub(super) fn declare_queue(
         &mut self,
         declare: &QueueDeclare,
-        mode: AutoDelete,
+        mode: Mode,
     ) -> Result<Outcome, MetaError> {
         let vhost = self.require_vhost(&declare.vhost)?;
-        check_name("queue", &declare.name)?;
-        if declare.named_by == NamedBy::Client && is_reserved(&declare.name) {
-            let name = declare.name.clone();
-            return Err(MetaError::ReservedName { kind: ResourceKind::Queue, name });
+        if mode == Mode::Apply {
+            check_new_queue_name(declare)?;
         }
         let mut queue = QueueDef {
             id: QueueId(0),
@@ -171,7 +174,7 @@ impl Resources {
             arguments: declare.arguments.clone(),
         };
         queue_arguments::normalize_type(&mut queue.arguments);
-        let is_replayed = mode == AutoDelete::AsLogged;
+        let is_replayed = mode == Mode::Replay;
         if is_replayed {
             // A newer version may have made a queue of a type that this one does not know.
             queue_arguments::check_type(&queue)?;
@@ -190,6 +193,7 @@ impl Resources {
             queue_arguments::check(&queue)?;
             check_queue_limit(vhost, declare)?;
         }
+        self.queues.check_id(declare.id, queue.durable)?;
         queue.id = self.queues.take_id(queue.durable, declare.id);
         let queue = Arc::new(queue);
         self.vhost_mut(&queue.vhost)?.insert_queue(Arc::clone(&queue));
@@ -207,7 +211,7 @@ impl Resources {
         vhost: &Name,
         name: &Name,
         by: Option<ConnectionId>,
-        mode: AutoDelete,
+        mode: Mode,
     ) -> Result<Outcome, MetaError> {
         let Some(queue) = self.require_vhost(vhost)?.queue(name) else {
             return Ok(Outcome::nothing());
@@ -220,7 +224,7 @@ impl Resources {
     pub(super) fn delete_queues(
         &mut self,
         ids: &[QueueId],
-        mode: AutoDelete,
+        mode: Mode,
     ) -> Result<Outcome, MetaError> {
         let mut outcome = Outcome::nothing();
         for id in ids {
@@ -276,11 +280,7 @@ impl Resources {
     }
 
     /// COMPAT: whatever is missing is no error here.
-    pub(super) fn unbind(
-        &mut self,
-        spec: &BindingSpec,
-        mode: AutoDelete,
-    ) -> Result<Outcome, MetaError> {
+    pub(super) fn unbind(&mut self, spec: &BindingSpec, mode: Mode) -> Result<Outcome, MetaError> {
         let vhost = self.require_vhost(&spec.vhost)?;
         check_not_default(spec)?;
         let destination = match &spec.destination {
@@ -306,6 +306,24 @@ impl Resources {
         let outcome = removal.finish();
         Ok(self.without_delayed_queues(outcome, mode))
     }
+}
+
+fn check_new_exchange(declare: &ExchangeDeclare) -> Result<(), MetaError> {
+    check_name("exchange", &declare.name)?;
+    if is_reserved(&declare.name) && !exchange::is_the_nodes(declare) {
+        let name = declare.name.clone();
+        return Err(MetaError::ReservedName { kind: ResourceKind::Exchange, name });
+    }
+    exchange::check_arguments(&declare.vhost, declare)
+}
+
+fn check_new_queue_name(declare: &QueueDeclare) -> Result<(), MetaError> {
+    check_name("queue", &declare.name)?;
+    if declare.named_by == NamedBy::Client && is_reserved(&declare.name) {
+        let name = declare.name.clone();
+        return Err(MetaError::ReservedName { kind: ResourceKind::Queue, name });
+    }
+    Ok(())
 }
 
 fn check_queue_limit(vhost: &Vhost, declare: &QueueDeclare) -> Result<(), MetaError> {
@@ -368,7 +386,7 @@ pub(super) fn exchange_redeclaration(vhost: &Name, exchange: &ExchangeDef) -> Co
 /// The removal of something from a virtual host, with what follows from it.
 struct Removal<'v> {
     vhost: &'v mut Vhost,
-    mode: AutoDelete,
+    mode: Mode,
     removed: Vec<Removed>,
     facts: Vec<Fact>,
     /// Exchanges that lost a binding as its source.
@@ -376,7 +394,7 @@ struct Removal<'v> {
 }
 
 impl<'v> Removal<'v> {
-    const fn new(vhost: &'v mut Vhost, mode: AutoDelete) -> Self {
+    const fn new(vhost: &'v mut Vhost, mode: Mode) -> Self {
         Self { vhost, mode, removed: Vec::new(), facts: Vec::new(), lighter: Vec::new() }
     }
 
@@ -412,7 +430,7 @@ impl<'v> Removal<'v> {
         while let Some(name) = self.lighter.pop() {
             let is_unused = self.vhost.routes.n_bindings_from(&name) == 0;
             let goes = self.vhost.exchange(&name).is_some_and(|exchange| exchange.auto_delete);
-            if is_unused && goes && self.mode == AutoDelete::Follow {
+            if is_unused && goes && self.mode == Mode::Apply {
                 self.exchange(&name);
             }
         }

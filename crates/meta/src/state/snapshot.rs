@@ -12,9 +12,9 @@ use thiserror::Error;
 use super::State;
 use super::resources::{exchange_redeclaration, redeclaration};
 use crate::command::{BindingSpec, Command};
-use crate::error::MetaError;
 use crate::exchange::{NODE_EXCHANGES, node_exchange};
 use crate::legacy::legacy_queue_version;
+use crate::outcome::Misfit;
 use crate::policy::PolicyScope;
 use crate::user::{User, UserLimits};
 use crate::vhost::Vhost;
@@ -40,7 +40,7 @@ pub enum RestoreError {
     Record(#[from] RecordError),
     /// Its content contradicts itself.
     #[error("contradictory metadata snapshot: {0}")]
-    Refused(#[from] MetaError),
+    Misfit(#[from] Misfit),
 }
 
 impl State {
@@ -85,7 +85,7 @@ impl State {
     }
 
     /// Snapshots used to hold what is bound to the node's own exchanges, and not these themselves.
-    fn make_source_of(&mut self, command: &Command) -> Result<(), MetaError> {
+    fn make_source_of(&mut self, command: &Command) -> Result<(), Misfit> {
         if let Command::Bind(BindingSpec { vhost, source, .. }) = command
             && NODE_EXCHANGES.contains(&source.as_str())
             && self.exchange(vhost, source).is_none()

@@ -127,6 +127,69 @@ proptest! {
     }
 }
 
+/// A command with an id that it may not fit, as if from a log of another state.
+fn foreign() -> impl Strategy<Value = Command> {
+    (step(), prop::option::of(0_u64..6), any::<bool>()).prop_filter_map(
+        "a command",
+        |(step, id, is_transient)| {
+            let Step::One(mut command) = step else { return None };
+            if let Command::DeclareQueue(declare) = &mut command {
+                let class = u64::from(is_transient) << 63;
+                declare.id = id.map(|id| QueueId(class | id));
+            }
+            Some(command)
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn a_misfit_changes_nothing(commands in prop::collection::vec(foreign(), 1..60)) {
+        let mut state = populated();
+        for command in commands {
+            let before = everything(&state);
+            if let Err(misfit) = state.replay(&command) {
+                prop_assert_eq!(misfit.fact, command.kind());
+                prop_assert_eq!(&everything(&state), &before);
+            }
+            check_consistent(&state);
+            let restored = State::restore(&everything(&state)).unwrap();
+            prop_assert_eq!(everything(&restored), everything(&state));
+        }
+    }
+}
+
+#[test]
+fn facts_are_not_checked_again() {
+    let s = &mut state();
+    let metadata = VhostMetadata { protected_from_deletion: true, ..VhostMetadata::default() };
+    apply(s, Command::UpdateVhost { vhost: name(V), metadata }).unwrap();
+    let long = "x".repeat(300);
+    let deletion = Command::DeleteVhost { vhost: name(V) };
+    let declaration = Command::DeclareExchange(exchange("amq.mine", ExchangeKind::Fanout));
+    let parameter =
+        Command::SetGlobalParameter { name: name(&long), value: Json::parse("1").unwrap() };
+    for command in [Command::DeclareQueue(queue(&long)), declaration, parameter, deletion] {
+        refused(s, command.clone());
+        s.replay(&command).unwrap();
+    }
+    assert!(s.vhost(V).is_none());
+}
+
+#[test]
+fn a_fact_of_another_state_is_a_misfit() {
+    let s = &mut state();
+    let id = declare(s, queue("q"));
+    let misfit = |command: Command| s.clone().replay(&command).unwrap_err().to_string();
+    let text = misfit(Command::Bind(to_queue("x", "q", "")));
+    assert_eq!(text, "Bind does not fit the definitions: no exchange 'x' in vhost '/'");
+    let again = QueueDeclare { id: Some(id), ..queue("r") };
+    let text = misfit(Command::DeclareQueue(again));
+    assert_eq!(text, "DeclareQueue does not fit the definitions: no new queue is 1");
+    let text = misfit(Command::CreateVhost { vhost: name(V), metadata: VhostMetadata::default() });
+    assert!(text.starts_with("CreateVhost does not fit the definitions: "), "{text}");
+}
+
 const fn is_nothing(done: &Done) -> bool {
     matches!(done, Done::Nothing | Done::QueueExists(_) | Done::ExchangeExists(_))
 }

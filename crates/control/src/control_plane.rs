@@ -6,12 +6,14 @@
 mod command_log;
 mod effects;
 mod new_streams;
+mod planned;
 mod sharding;
 mod snapshot;
 
 pub use command_log::CommandLog;
 pub use effects::Effect;
 pub use new_streams::NewStreams;
+pub use planned::{Held, PlanError, Planned};
 pub use snapshot::DEFINITIONS_FILE;
 
 use crate::churn::QueueChurn;
@@ -183,40 +185,6 @@ impl ControlPlane {
         }
         effects::of_policy(&definitions, command, &mut effects);
         Ok(Changed { to_reshard, ..self.complete(&mut definitions, made, effects) })
-    }
-
-    /// Makes the changes that `plan` names as one: all of them or, after a crash too, none. The files of
-    /// `streams` are there already.
-    ///
-    /// # Errors
-    /// Those of `plan`; the definitions refuse one of them.
-    pub fn submit_together<E: From<MetaError>>(
-        &self,
-        plan: impl FnOnce(&State) -> Result<Vec<Command>, E>,
-        streams: NewStreams<'_>,
-    ) -> Result<Changed<'static>, E> {
-        let mut definitions = stdx::lock(&self.definitions);
-        let before = definitions.meta.clone();
-        let commands = plan(&before)?;
-        definitions.premade = streams.into_made();
-        let mut made = Made::with_capacity(commands.len());
-        let apply_all = || {
-            for command in commands {
-                let outcome = self.apply(&mut definitions, &command)?;
-                made.push((Cow::Owned(command), outcome));
-            }
-            Ok(())
-        };
-        let applied: Result<(), MetaError> = apply_all();
-        // No command has declared these.
-        let unused = std::mem::take(&mut definitions.premade);
-        unused.values().for_each(|stream| self.parts.streams.unmake(stream));
-        if let Err(error) = applied {
-            definitions.meta = before;
-            definitions.new_streams.drain(..).for_each(|it| self.parts.streams.unmake(&it));
-            return Err(error.into());
-        }
-        Ok(self.complete(&mut definitions, made, Vec::new()))
     }
 
     /// Applies a command to the definitions; of what follows from it only the files of a new stream are made,

@@ -11,8 +11,8 @@ mod view;
 
 pub use churn::QueueChurn;
 pub use control_plane::{
-    Changed, CommandLog, ControlParts, ControlPlane, DEFINITIONS_FILE, Definitions, Effect, Made,
-    NewStreams, Unbinding, accept_stream_loss, take_queue_id,
+    Changed, CommandLog, ControlParts, ControlPlane, DEFINITIONS_FILE, Definitions, Effect, Held,
+    Made, NewStreams, PlanError, Planned, Unbinding, accept_stream_loss, take_queue_id,
 };
 pub use gone::{Gone, encode_definitions, read_before_state};
 pub use view::View;

@@ -4,7 +4,7 @@ use super::Broker;
 use super::kept_messages::{declaration_of, give_history};
 use confirm::LogFailed;
 use control::slices::Slices;
-use control::{Changed, Effect, NewStreams, Unbinding, View};
+use control::{Changed, Effect, NewStreams, PlanError, Planned, Unbinding, View};
 use exchanges::NewlyDelaying;
 use log::Lsn;
 use meta::{Command, ConnectionId, Done, MetaError, QueueId, Resharding, State};
@@ -42,6 +42,9 @@ const BY_SHARDING: &str = "rmq-sharding";
 
 /// Queues that get the settings of changed policies before the change is answered; more get them in slices.
 const RULES_AT_ONCE_MAX: usize = 256;
+
+/// Plans that others may make void before the definitions are held for one.
+const PLANS_MAX: usize = 8;
 
 /// Queues without users that are deleted as one change: others wait for the definitions as long.
 const DELETIONS_AT_ONCE: usize = 64;
@@ -148,22 +151,8 @@ impl Changes<'_> {
         by: &str,
         plan: impl Fn(&State) -> Result<Vec<Command>, E>,
     ) -> Result<Result<(), E>, LogFailed> {
-        let (mut slices, mut unbinding) = (Slices::default(), Vec::new());
-        // An error of `plan` comes again when the changes are submitted.
-        let planned = plan(&self.0.view().meta).unwrap_or_default();
-        for command in &planned {
-            unbinding.extend(self.unbind_in_slices(command, by, &mut slices).await);
-        }
-        let changed = match self.make_streams(&planned, &mut slices).await {
-            // Another plan would not know of bindings that were removed in slices.
-            Ok(streams) if !unbinding.is_empty() => {
-                self.0.control_plane.submit_together(|_| Ok(planned), streams)
-            }
-            Ok(streams) => self.0.control_plane.submit_together(plan, streams),
-            Err(error) => Err(error.into()),
-        };
-        drop(unbinding);
-        let mut changed = match changed {
+        let mut slices = Slices::default();
+        let mut changed = match self.submit_planned(by, plan, &mut slices).await {
             Ok(changed) => changed,
             Err(error) => return Ok(Err(error)),
         };
@@ -176,17 +165,52 @@ impl Changes<'_> {
         confirm::durable(&self.0.classic.storage().wal, upto).await.map(Ok)
     }
 
+    /// Plans changes on a view and makes them; plans again when the definitions have changed meanwhile.
+    async fn submit_planned<E: From<MetaError>>(
+        &self,
+        by: &str,
+        plan: impl Fn(&State) -> Result<Vec<Command>, E>,
+        slices: &mut Slices,
+    ) -> Result<Changed<'static>, E> {
+        let (plane, mut unbinding) = (&self.0.control_plane, Vec::new());
+        let commands = plan(&self.0.view().meta)?;
+        for command in &commands {
+            unbinding.extend(self.unbind_in_slices(command, by, slices).await);
+        }
+        let mut planned = self.make_streams(commands, slices).await?;
+        for _ in 0..PLANS_MAX {
+            let view = self.0.view();
+            // Another plan would not know of bindings that were removed in slices.
+            let basis = unbinding.is_empty().then_some(view.epoch);
+            if basis.is_some() {
+                let commands = plan(&view.meta)?;
+                if commands != planned.commands {
+                    planned = self.make_streams(commands, slices).await?;
+                    continue;
+                }
+            }
+            match plane.submit_together(basis, &mut planned) {
+                Ok(changed) => return Ok(changed),
+                Err(PlanError::Refused(error)) => return Err(error.into()),
+                Err(PlanError::Moved) => {}
+            }
+        }
+        let held = plane.hold();
+        planned.commands = plan(held.meta())?;
+        Ok(held.submit_together(&mut planned)?)
+    }
+
     /// Makes the files of the streams that commands are about to declare.
     async fn make_streams(
         &self,
-        commands: &[Command],
+        commands: Vec<Command>,
         slices: &mut Slices,
-    ) -> Result<NewStreams<'_>, MetaError> {
-        let mut streams = NewStreams::of(&self.0.control_plane, commands);
+    ) -> Result<Planned<'_>, MetaError> {
+        let mut streams = NewStreams::of(&self.0.control_plane, &commands);
         while streams.make_next()? {
             slices.give_way().await;
         }
-        Ok(streams)
+        Ok(Planned { commands, streams })
     }
 
     /// Changes definitions and publishes the new view; the change is durable when the log is so up to the

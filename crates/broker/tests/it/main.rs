@@ -23,6 +23,7 @@ mod leftovers;
 mod link_credit;
 mod message_store;
 mod paging;
+mod planned;
 mod properties;
 mod queue_policies;
 mod quorum;

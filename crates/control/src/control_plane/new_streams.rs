@@ -64,7 +64,7 @@ impl<'p> NewStreams<'p> {
         Ok(true)
     }
 
-    pub(super) fn into_made(mut self) -> BTreeMap<(Name, Name), Arc<Stream>> {
+    pub(super) fn take_made(&mut self) -> BTreeMap<(Name, Name), Arc<Stream>> {
         std::mem::take(&mut self.made)
     }
 }

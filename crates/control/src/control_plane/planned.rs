@@ -1,0 +1,90 @@
+//! Changes that were planned on a view, and are made together.
+
+use super::{Changed, ControlPlane, Definitions, Made, NewStreams};
+use meta::{Command, MetaError, State};
+use std::borrow::Cow;
+use std::sync::MutexGuard;
+
+/// Why changes that were planned together are not made.
+#[derive(Debug)]
+pub enum PlanError {
+    /// The definitions have changed since: the caller plans again.
+    Moved,
+    /// The definitions refuse one of the changes.
+    Refused(MetaError),
+}
+
+/// Changes that are to be made together.
+pub struct Planned<'p> {
+    /// The changes in order.
+    pub commands: Vec<Command>,
+    /// The streams that they declare, with files already.
+    pub streams: NewStreams<'p>,
+}
+
+/// The definitions while nobody else changes them.
+#[derive(Debug)]
+pub struct Held<'p> {
+    plane: &'p ControlPlane,
+    definitions: MutexGuard<'p, Definitions>,
+}
+
+impl ControlPlane {
+    /// Makes changes as one: all of them or, after a crash too, none. `basis` is the epoch that they were
+    /// planned on, none if they are right whatever the definitions are.
+    ///
+    /// # Errors
+    /// The definitions have changed since, or refuse one of the changes; nothing has changed then.
+    pub fn submit_together(
+        &self,
+        basis: Option<u64>,
+        planned: &mut Planned<'_>,
+    ) -> Result<Changed<'static>, PlanError> {
+        let held = self.hold();
+        if basis.is_some_and(|basis| basis != self.epoch()) {
+            return Err(PlanError::Moved);
+        }
+        held.submit_together(planned).map_err(PlanError::Refused)
+    }
+
+    /// Keeps others from changing the definitions: for a plan that others have made void again and again.
+    pub fn hold(&self) -> Held<'_> {
+        Held { plane: self, definitions: stdx::lock(&self.definitions) }
+    }
+}
+
+impl Held<'_> {
+    /// The definitions as they are.
+    pub fn meta(&self) -> &State {
+        &self.definitions.meta
+    }
+
+    /// Makes changes as one, as [`ControlPlane::submit_together`].
+    ///
+    /// # Errors
+    /// The definitions refuse one of the changes; nothing has changed then.
+    pub fn submit_together(
+        mut self,
+        planned: &mut Planned<'_>,
+    ) -> Result<Changed<'static>, MetaError> {
+        let (plane, definitions) = (self.plane, &mut *self.definitions);
+        let before = definitions.meta.clone();
+        definitions.premade = planned.streams.take_made();
+        let commands = std::mem::take(&mut planned.commands);
+        let mut made = Made::with_capacity(commands.len());
+        let applied = commands.into_iter().try_for_each(|command| {
+            let outcome = plane.apply(definitions, &command)?;
+            made.push((Cow::Owned(command), outcome));
+            Ok(())
+        });
+        // No command has declared these.
+        let unused = std::mem::take(&mut definitions.premade);
+        unused.values().for_each(|stream| plane.parts.streams.unmake(stream));
+        if let Err(error) = applied {
+            definitions.meta = before;
+            definitions.new_streams.drain(..).for_each(|it| plane.parts.streams.unmake(&it));
+            return Err(error);
+        }
+        Ok(plane.complete(definitions, made, Vec::new()))
+    }
+}

@@ -152,10 +152,10 @@ impl Broker {
         self.control_plane.view()
     }
 
-    /// The newest view's number: cheap to compare with the one a session holds.
+    /// The newest view's version: cheap to compare with the one a session holds.
     #[must_use]
-    pub fn epoch(&self) -> u64 {
-        self.control_plane.epoch()
+    pub fn version(&self) -> u64 {
+        self.control_plane.version()
     }
 
     /// The time of the last tick.

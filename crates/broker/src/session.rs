@@ -488,7 +488,7 @@ impl Session {
         }
         let renamed = dispatch::renamed(&control.op).map(|op| Control { op, ..*control });
         let control = renamed.as_ref().unwrap_or(control);
-        let before = self.client.access.broker.epoch();
+        let before = self.client.access.broker.version();
         match self.act(control).await {
             Ok(Handled::Done) if !control.nowait => {
                 let origin = control.origin;
@@ -501,7 +501,7 @@ impl Session {
             }
             Err(error) => self.fail(channel, Some(control.origin), error).await?,
         }
-        let is_same = self.client.access.broker.epoch() == before;
+        let is_same = self.client.access.broker.version() == before;
         let work = if is_same { WORK_PER_REQUEST } else { WORK_PER_CHANGE };
         if self.client.turn.is_over_after(work) {
             self.client.turn.give_way().await;

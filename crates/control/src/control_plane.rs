@@ -94,6 +94,15 @@ pub struct Changed<'c> {
     pub upto: Lsn,
 }
 
+/// What a new view differs by.
+#[derive(Clone, Copy)]
+enum Cause {
+    /// A change of definitions.
+    Definitions,
+    /// Something that only this node does.
+    Node,
+}
+
 /// The control plane of a node.
 #[derive(Debug)]
 pub struct ControlPlane {
@@ -104,7 +113,8 @@ pub struct ControlPlane {
     /// Held while a stream is opened without its missing data: one stream at a time.
     accepting: Mutex<()>,
     view: Mutex<Arc<View>>,
-    epoch: AtomicU64,
+    /// The version of the newest view.
+    version: AtomicU64,
     /// Queues that came and went.
     pub churn: QueueChurn,
 }
@@ -132,6 +142,7 @@ impl ControlPlane {
     pub fn new(parts: ControlParts, definitions: Definitions) -> Self {
         let view = Arc::new(View {
             epoch: 1,
+            n_local: 0,
             meta: definitions.meta.clone(),
             queues: definitions.queues.clone(),
             exchanges: parts.exchanges.now(),
@@ -141,8 +152,8 @@ impl ControlPlane {
             definitions: Mutex::new(definitions),
             snapshotting: Mutex::new(()),
             accepting: Mutex::new(()),
+            version: AtomicU64::new(view.version()),
             view: Mutex::new(view),
-            epoch: AtomicU64::new(1),
             churn: QueueChurn::default(),
         }
     }
@@ -157,9 +168,14 @@ impl ControlPlane {
         Arc::clone(&stdx::lock(&self.view))
     }
 
-    /// The newest view's number: cheap to compare with the one a session holds.
+    /// The newest view's version: cheap to compare with the one a session holds.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The number of the last change of definitions.
     pub fn epoch(&self) -> u64 {
-        self.epoch.load(Ordering::Acquire)
+        stdx::lock(&self.view).epoch
     }
 
     /// The last change is durable when the log is so up to here.
@@ -243,11 +259,8 @@ impl ControlPlane {
             let delaying = self.parts.exchanges.follow(&definitions.meta, command, outcome);
             effects.extend(delaying.map(Effect::KeepDelayedQueues));
         }
-        let is_nothing = |done: &Done| {
-            matches!(done, Done::Nothing | Done::QueueExists(_) | Done::ExchangeExists(_))
-        };
-        if made.iter().any(|(_, outcome)| !is_nothing(&outcome.done)) {
-            self.publish(definitions);
+        if made.iter().any(|(_, outcome)| !outcome.facts.is_empty()) {
+            self.publish(definitions, Cause::Definitions);
         }
         // Deletions count once the view lacks the queues, so that no listing counts a queue twice.
         self.churn.note_ended(&gone);
@@ -273,7 +286,7 @@ impl ControlPlane {
         let commands = to_log.iter().flat_map(Outcome::durable);
         definitions.log.append(&self.storage().wal, commands, |_| ());
         self.parts.exchanges.review(&definitions.meta);
-        self.publish(&definitions);
+        self.publish(&definitions, Cause::Definitions);
         result.map(|()| effects)
     }
 
@@ -369,13 +382,17 @@ impl ControlPlane {
         ids.filter_map(|id| definitions.queues.remove(&id)).collect()
     }
 
-    fn publish(&self, definitions: &Definitions) {
+    fn publish(&self, definitions: &Definitions, cause: Cause) {
         stdx::walk::step("view");
         let mut view = stdx::lock(&self.view);
-        let epoch = view.epoch + 1;
+        let (epoch, n_local) = match cause {
+            Cause::Definitions => (view.epoch + 1, view.n_local),
+            Cause::Node => (view.epoch, view.n_local + 1),
+        };
         let (meta, queues) = (definitions.meta.clone(), definitions.queues.clone());
-        *view = Arc::new(View { epoch, meta, queues, exchanges: self.parts.exchanges.now() });
-        self.epoch.store(epoch, Ordering::Release);
+        let exchanges = self.parts.exchanges.now();
+        *view = Arc::new(View { epoch, n_local, meta, queues, exchanges });
+        self.version.store(view.version(), Ordering::Release);
     }
 
     /// Removes a slice of the bindings of what a command is about to delete; none if they are few. The first
@@ -392,7 +409,7 @@ impl ControlPlane {
                 definitions.n_unbinding += 1;
                 Unbinding(self)
             });
-            self.publish(&definitions);
+            self.publish(&definitions, Cause::Node);
         }
         removed
     }
@@ -462,7 +479,7 @@ pub fn accept_stream_loss(
     let settings = meta::stream_settings(&definitions.meta, stream.def());
     opened.set_settings(&settings, plane.epoch());
     definitions.queues.insert(id, opened.into());
-    plane.publish(&definitions);
+    plane.publish(&definitions, Cause::Node);
     Ok(Some(lack.clone()))
 }
 

@@ -14,8 +14,12 @@ use stream::Stream;
 /// The definitions and queues as of one moment, as sessions read them.
 #[derive(Debug)]
 pub struct View {
-    /// Rises with every change.
+    /// The number of the last change of definitions since the start: each rises it by one, durable or not. A
+    /// restart counts anew, since changes of what does not outlive it leave no trace.
     pub epoch: u64,
+    /// Changes that only this node has made since the start: streams opened without data that is missing,
+    /// and slices of deletions.
+    pub(crate) n_local: u64,
     /// The definitions.
     pub meta: State,
     pub(crate) queues: imbl::OrdMap<QueueId, QueueRef>,
@@ -24,6 +28,11 @@ pub struct View {
 }
 
 impl View {
+    /// The view's number: rises by one with every view, whatever has changed.
+    pub const fn version(&self) -> u64 {
+        self.epoch + self.n_local
+    }
+
     /// The queue of that id.
     #[must_use]
     pub fn queue_by_id(&self, id: QueueId) -> Option<QueueRef> {

@@ -30,7 +30,7 @@ impl Access {
 
     /// Takes the newest definitions.
     pub(super) fn refresh(&mut self) {
-        if self.broker.epoch() != self.view.epoch {
+        if self.broker.version() != self.view.version() {
             self.view = self.broker.view();
         }
     }

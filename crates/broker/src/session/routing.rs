@@ -48,7 +48,7 @@ impl Router {
     /// Looks at the definitions as they are now: routes that do not depend on what has changed are kept.
     pub(super) fn refresh(&mut self, access: &Access) {
         let view = &access.view;
-        if self.routes.epoch() == view.epoch {
+        if self.routes.epoch() == view.version() {
             return;
         }
         let user = view.meta.users().shared(&access.connection.identity.user);
@@ -57,7 +57,7 @@ impl Router {
             self.routes.clear();
             self.user = user.cloned();
         }
-        self.routes.enter_epoch(view.epoch);
+        self.routes.enter_epoch(view.version());
     }
 
     #[inline]

@@ -23,7 +23,7 @@ pub(crate) fn export(call: &Call) -> Outcome {
         true => refused.into(),
         false => Refusal::bad_request("vhost_not_found"),
     })?;
-    let tag = api.tags.hash_one((view.epoch, &vhost));
+    let tag = api.tags.hash_one((view.version(), &vhost));
     let write = move |take: &mut Take<'_>| {
         let pieces = BufWriter::with_capacity(PIECE_BYTES, Taker(take));
         let show = |document: Document<'_>| serde_json::to_writer(pieces, &document);

@@ -38,7 +38,7 @@ pub(crate) struct QueueLists {
 /// A question that has the same answer a moment later.
 #[derive(Debug, Clone, PartialEq)]
 struct Asked {
-    epoch: u64,
+    version: u64,
     vhosts: Vec<Name>,
     /// The parts of the query that the order comes from.
     query: Query,
@@ -69,7 +69,7 @@ impl QueueLists {
 impl Asked {
     fn of(view: &View, vhosts: &[&Vhost], query: Query) -> Self {
         let vhosts = vhosts.iter().map(|vhost| vhost.name.clone()).collect();
-        Self { epoch: view.epoch, vhosts, query }
+        Self { version: view.version(), vhosts, query }
     }
 }
 

@@ -17,8 +17,8 @@ pub(super) struct Queues {
     /// Queues that have changed since the last [`Self::take_changed`].
     changed: HashSet<QueueId>,
     streams: Vec<QueueRef>,
-    /// The epoch of the definitions at the last look.
-    epoch: u64,
+    /// The version of the view at the last look.
+    version: u64,
     /// Queues up to an id were there by a time: ids rise.
     there: Vec<(QueueId, u64)>,
 }
@@ -44,7 +44,7 @@ pub(super) struct SeenQueue {
 impl Queues {
     pub(super) fn look(&mut self, broker: &Broker, now_ms: u64) {
         let view = broker.view();
-        if self.epoch != view.epoch {
+        if self.version != view.version() {
             self.follow(&view);
             self.note_there(view.queues().map(QueueRef::id).max(), now_ms);
         }
@@ -101,7 +101,7 @@ impl Queues {
 
     /// Follows a change of definitions: forgets queues and virtual hosts that are gone.
     fn follow(&mut self, view: &View) {
-        self.epoch = view.epoch;
+        self.version = view.version();
         self.streams = view.streams().cloned().map(QueueRef::from).collect();
         let sums = &mut self.sums;
         self.known.retain(|id, known| {

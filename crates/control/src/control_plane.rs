@@ -1,7 +1,7 @@
 //! The definitions of a node, the queues they name, and the log of both: one state machine behind one lock.
 //! After each change an immutable [`View`] is published, which is all that the data plane reads.
 //!
-//! Never connections, sessions or events: what follows elsewhere from a change is returned as [`Effect`]s.
+//! Never connections, sessions or events: what follows elsewhere from a change is returned as [`Effects`].
 
 mod command_log;
 mod effects;
@@ -11,7 +11,7 @@ mod sharding;
 mod snapshot;
 
 pub use command_log::CommandLog;
-pub use effects::Effect;
+pub use effects::{Effects, LeaderEffects, NodeEffect};
 pub use new_streams::NewStreams;
 pub use planned::{Held, PlanError, Planned};
 pub use snapshot::DEFINITIONS_FILE;
@@ -28,7 +28,7 @@ use log::{Appended, Lsn, Owner};
 use message_store::MessageStores;
 use meta::{
     Command, Done, MetaError, Name, NodeLimits, Outcome, QueueDef, QueueId, QueueKind,
-    QueueVersion, Removed, Resharding, State,
+    QueueVersion, Removed, State,
 };
 use queues::QueueRef;
 use quorum::QuorumQueue;
@@ -82,14 +82,13 @@ pub type Made<'c> = Vec<(Cow<'c, Command>, Outcome)>;
 /// A change of definitions that was made, and what is still to follow from it.
 #[derive(Debug)]
 pub struct Changed<'c> {
-    /// The commands that were asked for, then those that shards need for them.
+    /// The commands that were asked for, then those that shards need for them; the asker's node tells of them
+    /// as events.
     pub made: Made<'c>,
     /// Queues that are gone from the definitions, and still have their messages.
     pub gone: Vec<QueueRef>,
-    /// The effects, in the order in which they are to be carried out.
-    pub effects: Vec<Effect>,
-    /// Exchanges whose shards are still to follow.
-    pub to_reshard: Vec<Resharding>,
+    /// The effects on others than the definitions and their queues.
+    pub effects: Effects,
     /// The change is durable when the log is so up to here.
     pub upto: Lsn,
 }
@@ -195,12 +194,13 @@ impl ControlPlane {
         let mut made = vec![(Cow::Borrowed(command), outcome)];
         let mut to_reshard = sharding::resharded(&definitions.meta, command, &sharded);
         self.reshard_some(&mut definitions, &mut to_reshard, &mut made);
-        let mut effects = Vec::new();
+        let mut effects = Effects::default();
+        effects.leader.to_reshard = to_reshard;
         if had_version_policy || effects::any_version_policy(&definitions.meta, command) {
-            effects.push(Effect::ReviewVersions);
+            effects.node.push(NodeEffect::ReviewVersions);
         }
         effects::of_policy(&definitions, command, &mut effects);
-        Ok(Changed { to_reshard, ..self.complete(&mut definitions, made, effects) })
+        Ok(self.complete(&mut definitions, made, effects))
     }
 
     /// Applies a command to the definitions; of what follows from it only the files of a new stream are made,
@@ -251,13 +251,13 @@ impl ControlPlane {
         &self,
         definitions: &mut Definitions,
         made: Made<'c>,
-        mut effects: Vec<Effect>,
+        mut effects: Effects,
     ) -> Changed<'c> {
         let new_queues = self.log(definitions, &made);
         let gone = self.follow(definitions, &made, new_queues);
         for (command, outcome) in &made {
             let delaying = self.parts.exchanges.follow(&definitions.meta, command, outcome);
-            effects.extend(delaying.map(Effect::KeepDelayedQueues));
+            effects.leader.delaying.extend(delaying);
         }
         if made.iter().any(|(_, outcome)| !outcome.facts.is_empty()) {
             self.publish(definitions, Cause::Definitions);
@@ -267,15 +267,15 @@ impl ControlPlane {
         for (command, outcome) in &made {
             effects::of_outcome(command, outcome, &mut effects);
         }
-        Changed { made, gone, effects, to_reshard: Vec::new(), upto: definitions.log.upto() }
+        Changed { made, gone, effects, upto: definitions.log.upto() }
     }
 
     /// Makes several changes, which a crash undoes together. Refuses the first that is refused; those before
     /// it are made.
-    pub fn submit_first(&self, commands: &[Command]) -> Result<Vec<Effect>, MetaError> {
+    pub fn submit_first(&self, commands: &[Command]) -> Result<Effects, MetaError> {
         let mut definitions = stdx::lock(&self.definitions);
-        let (mut to_log, mut effects) =
-            (Vec::new(), vec![Effect::KeepDelayedQueues(NewlyDelaying::Any)]);
+        let (mut to_log, mut effects) = (Vec::new(), Effects::default());
+        effects.leader.delaying.push(NewlyDelaying::Any);
         let result = commands.iter().try_for_each(|command| {
             make_way(&self.storage().bodies, command)?;
             let outcome = definitions.meta.apply(self.storage().time.ticked(), command)?;

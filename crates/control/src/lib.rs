@@ -1,5 +1,5 @@
 //! The control plane: the definitions of a node, the queues they name, and the log of both. Never
-//! connections, sessions or events: what follows elsewhere from a change is returned as [`Effect`]s.
+//! connections, sessions or events: what follows elsewhere from a change is returned as [`Effects`].
 //! Start reading at [`ControlPlane::submit`]; the data plane reads a [`View`].
 
 mod churn;
@@ -11,8 +11,9 @@ mod view;
 
 pub use churn::QueueChurn;
 pub use control_plane::{
-    Changed, CommandLog, ControlParts, ControlPlane, DEFINITIONS_FILE, Definitions, Effect, Held,
-    Made, NewStreams, PlanError, Planned, Unbinding, accept_stream_loss, take_queue_id,
+    Changed, CommandLog, ControlParts, ControlPlane, DEFINITIONS_FILE, Definitions, Effects, Held,
+    LeaderEffects, Made, NewStreams, NodeEffect, PlanError, Planned, Unbinding, accept_stream_loss,
+    take_queue_id,
 };
 pub use gone::{Gone, encode_definitions, read_before_state};
 pub use view::View;

@@ -4,7 +4,7 @@ use super::Broker;
 use super::kept_messages::{declaration_of, give_history};
 use confirm::LogFailed;
 use control::slices::Slices;
-use control::{Changed, Effect, NewStreams, PlanError, Planned, Unbinding, View};
+use control::{Changed, Effects, NewStreams, NodeEffect, PlanError, Planned, Unbinding, View};
 use exchanges::NewlyDelaying;
 use log::Lsn;
 use meta::{Command, ConnectionId, Done, MetaError, QueueId, Resharding, State};
@@ -239,13 +239,13 @@ impl Changes<'_> {
     /// to follow.
     fn after_change(&self, changed: Changed<'_>, n_asked: usize, by: &str) -> Applied {
         stdx::walk::step("carry out");
-        let Changed { made, effects, upto, to_reshard: left, .. } = changed;
+        let Changed { made, mut effects, upto, .. } = changed;
+        let left = std::mem::take(&mut effects.leader.to_reshard);
         for ((command, outcome), at) in made.iter().zip(0..) {
             let by = if at < n_asked { by } else { BY_SHARDING };
             self.0.events().definitions_changed(command, outcome, by);
         }
-        let any_defaults =
-            effects.iter().any(|effect| matches!(effect, Effect::ApplyVhostDefaults(_)));
+        let any_defaults = !effects.leader.new_vhosts.is_empty();
         self.carry_out(effects);
         let upto = if any_defaults { self.0.control_plane.logged_upto() } else { upto };
         let done = made.into_iter().next().map_or(Done::Nothing, |(_, outcome)| outcome.done);
@@ -277,27 +277,28 @@ impl Changes<'_> {
         self.reshard_all(self.0.control_plane.all_sharded());
     }
 
-    fn carry_out(&self, effects: Vec<Effect>) {
-        for effect in effects {
-            match effect {
-                Effect::ReviewVersions => self.0.classic.review_versions(),
-                Effect::ReviewSettings(queues) => self.review_settings(queues),
-                Effect::CloseConnectionsTo(vhost) => {
-                    self.0.timers.tracing.stop(&vhost, None);
-                    let reason = format!("vhost '{vhost}' is deleted");
-                    self.0.connections.kick_where(&reason, |one| one.vhost == *vhost);
-                }
-                Effect::CloseConnectionsOf(user) => {
-                    let reason = format!("user '{user}' is deleted");
-                    self.0.connections.kick_where(&reason, |one| one.user == *user);
-                }
-                Effect::ReviewRightsOf(user) => self.0.connections.review_rights(&user),
-                Effect::KeepDelayedQueues(of) => self.keep_delayed_queues(&of),
-                Effect::GiveHistory(spec) => {
-                    give_history(&self.0.view(), &self.0.timers.tracing, &spec);
-                }
-                Effect::ApplyVhostDefaults(vhost) => self.apply_vhost_defaults(&vhost),
+    fn carry_out(&self, Effects { node, leader, home }: Effects) {
+        node.into_iter().for_each(|effect| self.carry_out_here(effect));
+        leader.delaying.iter().for_each(|of| self.keep_delayed_queues(of));
+        leader.new_vhosts.iter().for_each(|vhost| self.apply_vhost_defaults(vhost));
+        home.iter().for_each(|spec| give_history(&self.0.view(), &self.0.timers.tracing, spec));
+    }
+
+    /// Carries out an effect on this node's connections and queues.
+    fn carry_out_here(&self, effect: NodeEffect) {
+        match effect {
+            NodeEffect::ReviewVersions => self.0.classic.review_versions(),
+            NodeEffect::ReviewSettings(queues) => self.review_settings(queues),
+            NodeEffect::CloseConnectionsTo(vhost) => {
+                self.0.timers.tracing.stop(&vhost, None);
+                let reason = format!("vhost '{vhost}' is deleted");
+                self.0.connections.kick_where(&reason, |one| one.vhost == *vhost);
             }
+            NodeEffect::CloseConnectionsOf(user) => {
+                let reason = format!("user '{user}' is deleted");
+                self.0.connections.kick_where(&reason, |one| one.user == *user);
+            }
+            NodeEffect::ReviewRightsOf(user) => self.0.connections.review_rights(&user),
         }
     }
 

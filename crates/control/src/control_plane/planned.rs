@@ -1,6 +1,6 @@
 //! Changes that were planned on a view, and are made together.
 
-use super::{Changed, ControlPlane, Definitions, Made, NewStreams};
+use super::{Changed, ControlPlane, Definitions, Effects, Made, NewStreams};
 use meta::{Command, MetaError, State};
 use std::borrow::Cow;
 use std::sync::MutexGuard;
@@ -85,6 +85,6 @@ impl Held<'_> {
             definitions.new_streams.drain(..).for_each(|it| plane.parts.streams.unmake(&it));
             return Err(error);
         }
-        Ok(plane.complete(definitions, made, Vec::new()))
+        Ok(plane.complete(definitions, made, Effects::default()))
     }
 }

@@ -2,7 +2,7 @@
 //! asks for them, as far as that is a slice of work, and the rest in slices after it. What a crash in between
 //! has left out is made at the start.
 
-use super::{Changed, ControlPlane, Definitions, Made};
+use super::{Changed, ControlPlane, Definitions, Effects, LeaderEffects, Made};
 use crate::slices::SLICE;
 use meta::{Command, Done, Name, Resharding, Sharded, State, Vhost};
 use std::borrow::Cow;
@@ -41,7 +41,8 @@ impl ControlPlane {
         let mut definitions = stdx::lock(&self.definitions);
         let mut made = Made::new();
         self.reshard_some(&mut definitions, &mut left, &mut made);
-        Changed { to_reshard: left, ..self.complete(&mut definitions, made, Vec::new()) }
+        let leader = LeaderEffects { to_reshard: left, ..LeaderEffects::default() };
+        self.complete(&mut definitions, made, Effects { leader, ..Effects::default() })
     }
 
     /// Applies what some exchanges need to the definitions.

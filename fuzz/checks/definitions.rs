@@ -16,7 +16,8 @@ fn commands(state: &State, document: &[u8], into: Option<&Name>) -> Result<Vec<C
 }
 
 /// A document is refused with a reason, or can be done. Then what it asks for is read from the log as it was
-/// written, what there is by then from a snapshot, and its export asks for nothing more.
+/// written, its facts make the same of another state, what there is by then is read from a snapshot, and its
+/// export asks for nothing more.
 pub(crate) fn document(input: &[u8]) {
     let vhost = Name::from("/");
     let mut state = State::new();
@@ -24,6 +25,7 @@ pub(crate) fn document(input: &[u8]) {
     let made =
         state.apply(Now::default(), &Command::CreateVhost { vhost: vhost.clone(), metadata });
     assert!(made.is_ok());
+    let mut follower = state.clone();
     for into in [None, Some(&vhost)] {
         let commands = match commands(&state, input, into) {
             Ok(commands) => commands,
@@ -36,7 +38,8 @@ pub(crate) fn document(input: &[u8]) {
             let mut record = Vec::new();
             command.encode(&mut record);
             assert_eq!(Command::decode(&record).as_ref(), Ok(&command));
-            assert!(state.apply(Now::default(), &command).is_ok(), "{command:?}");
+            let facts = state.apply(Now::default(), &command).expect("a checked command").facts;
+            facts.iter().for_each(|fact| drop(follower.replay(&fact.command).expect("it fits")));
         }
         let snapshot = |state: &State| {
             let mut record = Vec::new();
@@ -44,6 +47,7 @@ pub(crate) fn document(input: &[u8]) {
             record
         };
         let stored = snapshot(&state);
+        assert_eq!(snapshot(&follower), stored);
         let restored = State::restore(&stored).expect("a snapshot is read");
         assert_eq!(snapshot(&restored), stored);
         let exported = serde_json::to_vec(&export(&state, ORIGIN)).expect("an export is JSON");

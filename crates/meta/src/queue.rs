@@ -91,8 +91,14 @@ impl QueueIds {
     pub(crate) const fn next(&mut self, durable: bool) -> QueueId {
         let next = if durable { &mut self.next_durable } else { &mut self.next_transient };
         let id = QueueId(*next);
-        *next += 1;
+        *next = next.saturating_add(1);
         id
+    }
+
+    /// Whether a queue may have this id: one of its durability, and not the last one, after which there would
+    /// be no other.
+    pub(crate) const fn may_be(id: QueueId, durable: bool) -> bool {
+        QueueDef::is_durable_id(id) == durable && id.0 | TRANSIENT != u64::MAX
     }
 
     pub(crate) const fn next_durable(&self) -> u64 {

@@ -74,10 +74,9 @@ impl Queues {
         self.ids.begin_term(term);
     }
 
-    /// Refuses an id that is another queue's, or one that queues of this durability do not have.
+    /// Refuses an id that is another queue's, or that no queue of this durability may have.
     pub(crate) fn check_id(&self, known: Option<QueueId>, durable: bool) -> Result<(), MetaError> {
-        let is_wrong =
-            |id: &QueueId| self.get(*id).is_some() || QueueDef::is_durable_id(*id) != durable;
+        let is_wrong = |id: &QueueId| self.get(*id).is_some() || !QueueIds::may_be(*id, durable);
         let wrong = known.filter(is_wrong);
         wrong.map_or(Ok(()), |QueueId(id)| Err(MetaError::Invalid(format!("no new queue is {id}"))))
     }

@@ -5,7 +5,7 @@
 //! ```
 //! The order is: virtual hosts with their content, limits after it; then users; global parameters.
 
-use routing::{Binding, Destination, Name};
+use routing::{Binding, Destination, Name, QueueId};
 use stdx::record::{Reader, RecordError, put_bytes, put_u8, put_u64};
 use thiserror::Error;
 
@@ -16,6 +16,7 @@ use crate::exchange::{NODE_EXCHANGES, node_exchange};
 use crate::legacy::legacy_queue_version;
 use crate::outcome::Misfit;
 use crate::policy::PolicyScope;
+use crate::queue::QueueDef;
 use crate::user::{User, UserLimits};
 use crate::vhost::Vhost;
 use crate::vhost_metadata::VhostLimits;
@@ -71,6 +72,9 @@ impl State {
         }
         let mut state = Self::new();
         let (next_durable, next_transient) = (reader.u64()?, reader.u64()?);
+        if !QueueDef::is_durable_id(QueueId(next_durable)) {
+            return Err(RecordError::Invalid.into());
+        }
         while !reader.is_empty() {
             let encoded = reader.bytes()?;
             if legacy_queue_version(encoded).is_some() {

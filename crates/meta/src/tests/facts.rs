@@ -100,6 +100,7 @@ fn sharded(state: &State) -> Vec<Sharded> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
     #[test]
     fn a_state_that_replays_the_facts_is_the_state_that_made_them(
         steps in prop::collection::vec(step(), 1..60),
@@ -129,12 +130,14 @@ proptest! {
 
 /// A command with an id that it may not fit, as if from a log of another state.
 fn foreign() -> impl Strategy<Value = Command> {
-    (step(), prop::option::of(0_u64..6), any::<bool>()).prop_filter_map(
+    (step(), prop::option::of(0_u64..8), any::<bool>()).prop_filter_map(
         "a command",
         |(step, id, is_transient)| {
             let Step::One(mut command) = step else { return None };
             if let Command::DeclareQueue(declare) = &mut command {
                 let class = u64::from(is_transient) << 63;
+                // The last one there is, or one not far from it.
+                let id = id.map(|id| if id < 6 { id } else { (1 << 63) - 1 - (id - 6) * 100 });
                 declare.id = id.map(|id| QueueId(class | id));
             }
             Some(command)
@@ -143,6 +146,7 @@ fn foreign() -> impl Strategy<Value = Command> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
     #[test]
     fn a_misfit_changes_nothing(commands in prop::collection::vec(foreign(), 1..60)) {
         let mut state = populated();

@@ -12,8 +12,7 @@ mod snapshot;
 
 pub use command_log::CommandLog;
 pub use effects::{Effects, LeaderEffects, NodeEffect};
-pub use new_streams::NewStreams;
-pub use planned::{Held, PlanError, Planned};
+pub use planned::{HeldDefinitions, PlanError, Planned};
 pub use snapshot::DEFINITIONS_FILE;
 
 use crate::churn::QueueChurn;
@@ -93,7 +92,7 @@ pub struct Changed<'c> {
     pub upto: Lsn,
 }
 
-/// What a new view differs by.
+/// The reason for a new view.
 #[derive(Clone, Copy)]
 enum Cause {
     /// A change of definitions.
@@ -172,11 +171,6 @@ impl ControlPlane {
         self.version.load(Ordering::Acquire)
     }
 
-    /// The number of the last change of definitions.
-    pub fn epoch(&self) -> u64 {
-        stdx::lock(&self.view).epoch
-    }
-
     /// The last change is durable when the log is so up to here.
     pub fn logged_upto(&self) -> Lsn {
         stdx::lock(&self.definitions).log.upto()
@@ -228,7 +222,7 @@ impl ControlPlane {
             let has_files = declare.is_some_and(|declare| declare.id.is_some());
             let made = match premade {
                 Some(stream) => {
-                    stream.set_settings(&settings, self.epoch());
+                    stream.set_settings(&settings, self.view().epoch);
                     Ok(stream)
                 }
                 None if has_files => self.parts.streams.open(def, &settings),
@@ -477,7 +471,7 @@ pub fn accept_stream_loss(
         return Ok(None);
     }
     let settings = meta::stream_settings(&definitions.meta, stream.def());
-    opened.set_settings(&settings, plane.epoch());
+    opened.set_settings(&settings, plane.view().epoch);
     definitions.queues.insert(id, opened.into());
     plane.publish(&definitions, Cause::Node);
     Ok(Some(lack.clone()))

@@ -11,9 +11,9 @@ mod view;
 
 pub use churn::QueueChurn;
 pub use control_plane::{
-    Changed, CommandLog, ControlParts, ControlPlane, DEFINITIONS_FILE, Definitions, Effects, Held,
-    LeaderEffects, Made, NewStreams, NodeEffect, PlanError, Planned, Unbinding, accept_stream_loss,
-    take_queue_id,
+    Changed, CommandLog, ControlParts, ControlPlane, DEFINITIONS_FILE, Definitions, Effects,
+    HeldDefinitions, LeaderEffects, Made, NodeEffect, PlanError, Planned, Unbinding,
+    accept_stream_loss, take_queue_id,
 };
 pub use gone::{Gone, encode_definitions, read_before_state};
 pub use view::View;

@@ -4,7 +4,7 @@ use super::Broker;
 use super::kept_messages::{declaration_of, give_history};
 use confirm::LogFailed;
 use control::slices::Slices;
-use control::{Changed, Effects, NewStreams, NodeEffect, PlanError, Planned, Unbinding, View};
+use control::{Changed, Effects, HeldDefinitions, NodeEffect, PlanError, Planned, Unbinding, View};
 use exchanges::NewlyDelaying;
 use log::Lsn;
 use meta::{Command, ConnectionId, Done, MetaError, QueueId, Resharding, State};
@@ -177,7 +177,7 @@ impl Changes<'_> {
         for command in &commands {
             unbinding.extend(self.unbind_in_slices(command, by, slices).await);
         }
-        let mut planned = self.make_streams(commands, slices).await?;
+        let mut planned = Planned::prepare(plane, commands, slices).await?;
         for _ in 0..PLANS_MAX {
             let view = self.0.view();
             // Another plan would not know of bindings that were removed in slices.
@@ -185,7 +185,7 @@ impl Changes<'_> {
             if basis.is_some() {
                 let commands = plan(&view.meta)?;
                 if commands != planned.commands {
-                    planned = self.make_streams(commands, slices).await?;
+                    planned = Planned::prepare(plane, commands, slices).await?;
                     continue;
                 }
             }
@@ -195,22 +195,9 @@ impl Changes<'_> {
                 Err(PlanError::Moved) => {}
             }
         }
-        let held = plane.hold();
+        let held = HeldDefinitions::of(plane);
         planned.commands = plan(held.meta())?;
         Ok(held.submit_together(&mut planned)?)
-    }
-
-    /// Makes the files of the streams that commands are about to declare.
-    async fn make_streams(
-        &self,
-        commands: Vec<Command>,
-        slices: &mut Slices,
-    ) -> Result<Planned<'_>, MetaError> {
-        let mut streams = NewStreams::of(&self.0.control_plane, &commands);
-        while streams.make_next()? {
-            slices.give_way().await;
-        }
-        Ok(Planned { commands, streams })
     }
 
     /// Changes definitions and publishes the new view; the change is durable when the log is so up to the
@@ -278,28 +265,10 @@ impl Changes<'_> {
     }
 
     fn carry_out(&self, Effects { node, leader, home }: Effects) {
-        node.into_iter().for_each(|effect| self.carry_out_here(effect));
+        node.into_iter().for_each(|effect| carry_out_here(self.0, effect));
         leader.delaying.iter().for_each(|of| self.keep_delayed_queues(of));
         leader.new_vhosts.iter().for_each(|vhost| self.apply_vhost_defaults(vhost));
         home.iter().for_each(|spec| give_history(&self.0.view(), &self.0.timers.tracing, spec));
-    }
-
-    /// Carries out an effect on this node's connections and queues.
-    fn carry_out_here(&self, effect: NodeEffect) {
-        match effect {
-            NodeEffect::ReviewVersions => self.0.classic.review_versions(),
-            NodeEffect::ReviewSettings(queues) => self.review_settings(queues),
-            NodeEffect::CloseConnectionsTo(vhost) => {
-                self.0.timers.tracing.stop(&vhost, None);
-                let reason = format!("vhost '{vhost}' is deleted");
-                self.0.connections.kick_where(&reason, |one| one.vhost == *vhost);
-            }
-            NodeEffect::CloseConnectionsOf(user) => {
-                let reason = format!("user '{user}' is deleted");
-                self.0.connections.kick_where(&reason, |one| one.user == *user);
-            }
-            NodeEffect::ReviewRightsOf(user) => self.0.connections.review_rights(&user),
-        }
     }
 
     /// Has queues take the settings of changed policies: at once, or in slices if the queues are many.
@@ -411,5 +380,23 @@ impl Changes<'_> {
     ) -> Result<(), MetaError> {
         let exchange = meta::node_exchange(vhost, name);
         self.0.apply_definition(Command::DeclareExchange(exchange)).await.map(|_| ())
+    }
+}
+
+/// Carries out an effect on this node's connections and queues.
+fn carry_out_here(broker: &Broker, effect: NodeEffect) {
+    match effect {
+        NodeEffect::ReviewVersions => broker.classic.review_versions(),
+        NodeEffect::ReviewSettings(queues) => broker.changes().review_settings(queues),
+        NodeEffect::CloseConnectionsTo(vhost) => {
+            broker.timers.tracing.stop(&vhost, None);
+            let reason = format!("vhost '{vhost}' is deleted");
+            broker.connections.kick_where(&reason, |one| one.vhost == *vhost);
+        }
+        NodeEffect::CloseConnectionsOf(user) => {
+            let reason = format!("user '{user}' is deleted");
+            broker.connections.kick_where(&reason, |one| one.user == *user);
+        }
+        NodeEffect::ReviewRightsOf(user) => broker.connections.review_rights(&user),
     }
 }

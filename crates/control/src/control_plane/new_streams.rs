@@ -9,7 +9,7 @@ use std::sync::Arc;
 use stream::{Stream, StreamService};
 
 /// Streams that commands are about to declare. Those that were made are unmade if they are not.
-pub struct NewStreams<'p> {
+pub(super) struct NewStreams<'p> {
     streams: &'p StreamService,
     wanted: VecDeque<Arc<QueueDef>>,
     definitions: State,
@@ -18,7 +18,7 @@ pub struct NewStreams<'p> {
 
 impl<'p> NewStreams<'p> {
     /// The streams that these commands declare; none of them if one of the commands would be refused now.
-    pub fn of(control_plane: &'p ControlPlane, commands: &[Command]) -> Self {
+    pub(super) fn of(control_plane: &'p ControlPlane, commands: &[Command]) -> Self {
         let definitions = control_plane.view().meta.clone();
         let mut draft = definitions.clone();
         let mut wanted = VecDeque::new();
@@ -53,7 +53,7 @@ impl<'p> NewStreams<'p> {
     ///
     /// # Errors
     /// The disk's.
-    pub fn make_next(&mut self) -> Result<bool, MetaError> {
+    pub(super) fn make_next(&mut self) -> Result<bool, MetaError> {
         let Some(def) = self.wanted.pop_front() else { return Ok(false) };
         let settings = meta::stream_settings(&self.definitions, &def);
         let stream = self.streams.make(&def, &settings).map_err(|error| {

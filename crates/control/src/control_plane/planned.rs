@@ -1,6 +1,8 @@
 //! Changes that were planned on a view, and are made together.
 
-use super::{Changed, ControlPlane, Definitions, Effects, Made, NewStreams};
+use super::new_streams::NewStreams;
+use super::{Changed, ControlPlane, Definitions, Effects, Made};
+use crate::slices::Slices;
 use meta::{Command, MetaError, State};
 use std::borrow::Cow;
 use std::sync::MutexGuard;
@@ -18,13 +20,30 @@ pub enum PlanError {
 pub struct Planned<'p> {
     /// The changes in order.
     pub commands: Vec<Command>,
-    /// The streams that they declare, with files already.
-    pub streams: NewStreams<'p>,
+    streams: NewStreams<'p>,
 }
 
-/// The definitions while nobody else changes them.
+impl<'p> Planned<'p> {
+    /// Prepares changes that are to be made together: the streams that they declare get their files in slices.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub async fn prepare(
+        plane: &'p ControlPlane,
+        commands: Vec<Command>,
+        slices: &mut Slices,
+    ) -> Result<Self, MetaError> {
+        let mut streams = NewStreams::of(plane, &commands);
+        while streams.make_next()? {
+            slices.give_way().await;
+        }
+        Ok(Self { commands, streams })
+    }
+}
+
+/// The definitions while nobody else changes them: for a plan that others have made void again and again.
 #[derive(Debug)]
-pub struct Held<'p> {
+pub struct HeldDefinitions<'p> {
     plane: &'p ControlPlane,
     definitions: MutexGuard<'p, Definitions>,
 }
@@ -40,20 +59,20 @@ impl ControlPlane {
         basis: Option<u64>,
         planned: &mut Planned<'_>,
     ) -> Result<Changed<'static>, PlanError> {
-        let held = self.hold();
-        if basis.is_some_and(|basis| basis != self.epoch()) {
+        let held = HeldDefinitions::of(self);
+        if basis.is_some_and(|basis| basis != self.view().epoch) {
             return Err(PlanError::Moved);
         }
         held.submit_together(planned).map_err(PlanError::Refused)
     }
-
-    /// Keeps others from changing the definitions: for a plan that others have made void again and again.
-    pub fn hold(&self) -> Held<'_> {
-        Held { plane: self, definitions: stdx::lock(&self.definitions) }
-    }
 }
 
-impl Held<'_> {
+impl<'p> HeldDefinitions<'p> {
+    /// Keeps others from changing the definitions as long as this is there.
+    pub fn of(plane: &'p ControlPlane) -> Self {
+        Self { plane, definitions: stdx::lock(&plane.definitions) }
+    }
+
     /// The definitions as they are.
     pub fn meta(&self) -> &State {
         &self.definitions.meta

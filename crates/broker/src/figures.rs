@@ -108,7 +108,7 @@ impl StreamSums {
 
 impl From<&QueueRef> for QueueTotals {
     fn from(queue: &QueueRef) -> Self {
-        let stat = queue.stat();
+        let stat = queue.local_stat();
         Self {
             n: 1,
             n_ready: stat.n_ready,
@@ -247,7 +247,7 @@ impl Figures<'_> {
         let view = self.0.view();
         let of_queue = |queue: &QueueRef| {
             let queue = queue.clone();
-            let consumers = queue.consumers();
+            let consumers = queue.local_consumers();
             consumers.into_iter().map(move |consumer| (queue.clone(), consumer))
         };
         view.queues().flat_map(of_queue).collect()
@@ -269,7 +269,7 @@ impl Figures<'_> {
     ) -> Option<u64> {
         let publisher = connection.confirms.get()?.publisher(channel)?;
         let view = self.0.view();
-        let waited_for = |queue: &&QueueRef| queue.stat().n_pending_confirms > 0;
+        let waited_for = |queue: &&QueueRef| queue.local_stat().n_pending_confirms > 0;
         let queues = view.queues().filter(waited_for);
         let oldest_ms =
             queues.filter_map(|queue| Diagnosis(queue).pending_since_ms(&publisher)).min()?;

@@ -34,7 +34,7 @@ impl QueueChurn {
         let mut ended = stdx::lock(&self.ended);
         for queue in gone {
             let key = (queue.def().vhost.to_string(), queue.def().kind);
-            ended.entry(key).or_default().add(&queue.stat().counts);
+            ended.entry(key).or_default().add(&queue.local_stat().counts);
             stdx::lock(&self.ended_entries).add(&Diagnosis(queue).log_figures());
         }
     }

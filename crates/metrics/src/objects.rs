@@ -168,7 +168,7 @@ impl Selection<'_> {
             for (name, kind, of, help) in *rows {
                 let mut metric = writer.begin(name, *kind, help);
                 for queue in view.queues().filter(is_wanted) {
-                    metric.value(&labels(queue.def()), of(&queue.stat()));
+                    metric.value(&labels(queue.def()), of(&queue.local_stat()));
                 }
             }
         }

@@ -202,15 +202,16 @@ impl QueueRef {
         each!(self, queue => queue.delete())
     }
 
-    /// The queue's figures as of the last operation.
+    /// This node's own figures of the queue as of the last operation: for listings, metrics and the tick,
+    /// whose answers are merged where there are several nodes.
     #[must_use]
-    pub fn stat(&self) -> QueueStat {
+    pub fn local_stat(&self) -> QueueStat {
         each!(self, queue => queue.stat())
     }
 
-    /// The queue's consumers.
+    /// The queue's consumers as this node's own listings show them.
     #[must_use]
-    pub fn consumers(&self) -> Vec<ConsumerView> {
+    pub fn local_consumers(&self) -> Vec<ConsumerView> {
         match self {
             Self::Classic(queue) => queue.inspect().consumers(),
             Self::Quorum(queue) => queue.consumers(),

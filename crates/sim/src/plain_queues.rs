@@ -232,7 +232,7 @@ impl PlainQueues {
         let Some(node) = &self.harness.host(FIRST).node else { return };
         let view = node.broker.view();
         let is_v1 = |queue: &&broker::QueueRef| {
-            let stat = queue.stat();
+            let stat = queue.local_stat();
             stat.version == QueueVersion::V1 || stat.conversion.is_some()
         };
         let names = view.queues().filter(is_v1).map(|queue| queue.def().name.to_string());
@@ -404,7 +404,7 @@ impl PlainQueues {
         for (name, queue) in &self.model.queues {
             let Some(found) = view.queue("/", name) else { continue };
             let Some(classic) = found.as_classic() else { continue };
-            let stat = found.stat();
+            let stat = found.local_stat();
             let actual = (stat.n_ready, stat.n_unacked, stat.message_bytes, stat.n_consumers);
             let (ready, unacked, of_messages) = self.model.counts(name);
             bytes += of_messages;

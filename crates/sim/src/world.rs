@@ -307,7 +307,7 @@ impl World {
                 self.note_missing(name);
                 continue;
             };
-            let (rules, stat) = (self.ledger.rules(name), queue.stat());
+            let (rules, stat) = (self.ledger.rules(name), queue.local_stat());
             let is_full = rules.max_length.is_some_and(|max| stat.n_ready > max);
             if is_full && self.is_limit_kept(name) {
                 fail(format!("{name} has {} messages", stat.n_ready));

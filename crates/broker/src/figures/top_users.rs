@@ -97,7 +97,7 @@ impl Figures<'_> {
     pub fn heaviest(&self, n: usize) -> Heaviest {
         let view = self.0.view();
         let heavy = |queue: &QueueRef| {
-            let stat = queue.stat();
+            let stat = queue.local_stat();
             let (n_messages, message_bytes) = (stat.n_ready + stat.n_unacked, stat.message_bytes);
             (n_messages > 0).then(|| HeavyQueue { queue: queue.clone(), n_messages, message_bytes })
         };

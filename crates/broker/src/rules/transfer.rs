@@ -339,7 +339,7 @@ impl<'a> DeadLetterPublish<'a> {
 fn is_full(meta: &State, queue: &QueueRef) -> bool {
     let length = meta.queue_settings(queue.def()).length;
     let refuses = length.overflow != Overflow::DropHead;
-    length.messages_max.is_some_and(|max| refuses && queue.stat().n_ready >= max)
+    length.messages_max.is_some_and(|max| refuses && queue.local_stat().n_ready >= max)
 }
 
 /// A letter on its way, and its envelope.

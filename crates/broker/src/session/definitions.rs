@@ -210,7 +210,7 @@ impl DefinitionRequests<'_> {
         if control.nowait {
             return Ok(Handled::Answered);
         }
-        let stat = queue.map_or_else(QueueStat::default, |queue| queue.stat());
+        let stat = queue.map_or_else(QueueStat::default, |queue| queue.local_stat());
         let QueueStat { n_ready, n_consumers, .. } = stat;
         let channel = control.channel;
         self.0.turn.answer(Event::QueueDeclared {

@@ -85,7 +85,7 @@ impl ManagementRequests<'_> {
     }
 
     fn report(&self, origin: MethodTag, is_new: bool, queue: &QueueRef) -> Result<Handled, Error> {
-        let (def, stat) = (queue.def(), queue.stat());
+        let (def, stat) = (queue.def(), queue.local_stat());
         // COMPAT: an exclusive queue is told as durable, the default of the requests that make it; clients of
         // other protocols have theirs from declarations without it.
         let is_own = def.exclusive_owner == Some(self.0.access.connection.id);

@@ -50,7 +50,7 @@ impl Client {
         let wanted = shards(vhost, name).filter(|(index, _)| *index < sharding.n_shards);
         let with_queue =
             wanted.filter_map(|(_, def)| Some((def, self.access.view.queue_by_id(def.id)?)));
-        let least_used = with_queue.min_by_key(|(_, queue)| queue.stat().n_consumers);
+        let least_used = with_queue.min_by_key(|(_, queue)| queue.local_stat().n_consumers);
         let least_used = least_used.map(|(def, _)| Some(def.name.clone()));
         least_used.ok_or_else(|| refused("Error finding sharded queue for", name))
     }

@@ -75,7 +75,7 @@ pub(crate) fn wait_converted(broker: &Broker, version: u8, has_failed: &dyn Fn()
     let is_converted = |view: &View| {
         let mut durable = view.queues().filter(|queue| queue.def().durable);
         durable.all(|queue| {
-            let stat = queue.stat();
+            let stat = queue.local_stat();
             stat.version.number() == version && stat.conversion.is_none()
         })
     };

@@ -81,7 +81,7 @@ impl Node {
     fn stat(&self) -> QueueStat {
         let queue = self.broker.view().queue("/", "q").unwrap();
         let _under_the_lock = queue.as_classic().unwrap().inspect().pages_on_disk();
-        queue.stat()
+        queue.local_stat()
     }
 }
 

@@ -46,10 +46,10 @@ fn a_first_start_that_is_cut_short_leaves_data_that_opens() {
             let (broker, mut steppers) = start_first(&disk).unwrap();
             while steppers.v1.step() || steppers.log.step() {}
             let queue = broker.view().queue("shop", "older").unwrap();
-            let n_ready = queue.stat().n_ready;
-            assert_eq!((queue.stat().version.number(), n_ready), (1, 33), "{operation}");
+            let n_ready = queue.local_stat().n_ready;
+            assert_eq!((queue.local_stat().version.number(), n_ready), (1, 33), "{operation}");
             let sizes = broker.view().queue("shop", "sizes").unwrap();
-            assert_eq!(sizes.stat().version.number(), 2);
+            assert_eq!(sizes.local_stat().version.number(), 2);
         }
         if was_whole {
             break;

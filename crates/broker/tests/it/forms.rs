@@ -232,7 +232,7 @@ proptest! {
             want_version(&node.broker, other);
             // Where the node ends, the conversion is under way.
             wait_until("the queue is converted", || {
-                let stat = node.broker.queue("/", "first").unwrap().stat();
+                let stat = node.broker.queue("/", "first").unwrap().local_stat();
                 ends[1] || (stat.version.number() == other && stat.conversion.is_none())
             });
         }

@@ -149,7 +149,7 @@ fn few_messages_that_stay_do_not_keep_much_space() {
         // It comes again, behind those that are settled later.
         client.settle(1, Outcome::Modified);
     }
-    let n_ready = || queue(&broker).stat().n_ready;
+    let n_ready = || queue(&broker).local_stat().n_ready;
     wait_until("what was given back to be delivered again", || n_ready() == 0);
     let live_bytes = broker.figures().message_bytes();
     assert!(live_bytes < most_bytes / 20, "{live_bytes} of {most_bytes}");
@@ -202,7 +202,7 @@ fn pages_that_rules_are_about_are_read_behind_the_start() {
         let waiting = scope.spawn(move || (client.get("q"), client));
         assert_eq!(other.get("other"), ["got at once again left 0"]);
         assert!(queue(&broker).is_loading() && !waiting.is_finished());
-        assert_eq!(queue(&broker).stat().n_ready, N + 1, "as listed");
+        assert_eq!(queue(&broker).local_stat().n_ready, N + 1, "as listed");
         while queue(&broker).is_loading() {
             steppers.v1.step();
         }

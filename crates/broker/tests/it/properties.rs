@@ -247,7 +247,7 @@ fn convert(broker: &Arc<Broker>, version: u8) {
     wait_until("the queues to be converted", || {
         let view = broker.view();
         let mut durable = view.queues().filter(|queue| queue.def().durable);
-        durable.all(|queue| queue.stat().version.number() == version)
+        durable.all(|queue| queue.local_stat().version.number() == version)
     });
 }
 

@@ -218,7 +218,7 @@ fn a_cycle_without_a_reject_ends() {
         std::thread::yield_now();
     }
     at(&broker, 20);
-    let queues = || broker.view().queues().map(|queue| queue.stat().n_departing).sum::<u64>();
+    let queues = || broker.view().queues().map(|queue| queue.local_stat().n_departing).sum::<u64>();
     while client.ask_ready("b") > 0 || queues() > 0 {
         std::thread::yield_now();
     }

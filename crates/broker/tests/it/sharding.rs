@@ -35,7 +35,7 @@ fn name(index: u32) -> String {
 }
 
 fn n_consumers(broker: &Broker, n_shards: u32) -> Vec<u64> {
-    let stat = |index| broker.view().queue("/", &name(index)).unwrap().stat();
+    let stat = |index| broker.view().queue("/", &name(index)).unwrap().local_stat();
     (0..n_shards).map(|index| stat(index).n_consumers).collect()
 }
 
@@ -65,7 +65,7 @@ fn consumers_of_the_exchanges_name_share_its_shards() {
     assert_eq!(heard.len(), 60);
     client.settle(60, Outcome::Accepted);
     for index in 0..3 {
-        let stat = broker.view().queue("/", &name(index)).unwrap().stat();
+        let stat = broker.view().queue("/", &name(index)).unwrap().local_stat();
         assert_eq!((stat.n_ready, stat.n_unacked), (0, 0));
     }
     // A consumer that goes makes room.
@@ -247,7 +247,7 @@ fn shards_survive_a_crash_with_their_policy() {
         client.publish_to("x", &format!("key {n}"), &["kept"], Kind::Persistent);
     }
     let ready = |broker: &Broker| {
-        let stat = |index| broker.view().queue("/", &name(index)).unwrap().stat().n_ready;
+        let stat = |index| broker.view().queue("/", &name(index)).unwrap().local_stat().n_ready;
         [stat(0), stat(1)]
     };
     let before = ready(&broker);

@@ -169,7 +169,7 @@ fn a_filter_is_evaluated_in_turns_and_answers_a_drain() {
     }
     assert!(n_turns > 2, "{n_turns}");
     assert_eq!((client.take_n_delivered(link), last(&client)), (2, "4999".to_owned()));
-    let counts = broker.view().queue("/", "s").unwrap().stat().counts;
+    let counts = broker.view().queue("/", "s").unwrap().local_stat().counts;
     assert_eq!(counts.of(queue_type::Count::PassedOver), 4_998);
     client.publish("s", &["unnumbered"], Kind::Transient);
     client.flow(link, 7, 1, "");

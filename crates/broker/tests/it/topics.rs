@@ -148,7 +148,7 @@ fn a_topic_that_was_made_takes_its_subscriptions_along() {
     // What stands for the topic keeps nothing.
     other.publish(&name, &["b"], Kind::Transient);
     let stands = broker.view().queue("/", &name).unwrap();
-    assert_eq!(stands.stat().n_ready, 0);
+    assert_eq!(stands.local_stat().n_ready, 0);
     assert_eq!(client.ask(Op::Link(LinkOp::Detach(made))), ["consumer lost"]);
     assert_eq!(queues(&broker), [""; 0]);
     // Nobody is there for what an attached publisher sends.

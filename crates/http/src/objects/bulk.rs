@@ -102,7 +102,7 @@ fn matching_queues(
         let is_wanted = kind.is_none_or(|kind| kind == def.kind.as_str());
         if is_wanted && matching.matches(pattern.compiled(), &def.name)? {
             let queue = view.queue_by_id(def.id);
-            let stat = queue.as_ref().map(|queue| queue.stat()).unwrap_or_default();
+            let stat = queue.as_ref().map(|queue| queue.local_stat()).unwrap_or_default();
             found.extend(queue);
             // Messages of a stream count apart: they are never purged, and any consumer may read them.
             let is_stream = u64::from(def.kind == QueueKind::Stream);

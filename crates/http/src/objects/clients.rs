@@ -409,7 +409,7 @@ pub(crate) async fn cancel_consumer(call: &Call) -> Outcome {
     let vhost = &vhost(&view.meta, call)?.name;
     let broker = &call.api.management.broker;
     let mut n_ended = 0;
-    let consumers = broker.queue(vhost.as_str(), queue).map(|queue| queue.consumers());
+    let consumers = broker.queue(vhost.as_str(), queue).map(|queue| queue.local_consumers());
     for one in consumers.into_iter().flatten().filter(|one| one.consumer_tag.to_text() == tag) {
         let Some(connection) = broker.connections.get(one.connection) else { continue };
         let name = channel_name(&connection, one.channel);

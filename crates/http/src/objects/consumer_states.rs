@@ -135,7 +135,7 @@ impl ConsumerStates {
     }
 
     pub(super) fn holdings(&self, queue: &QueueRef) -> Arc<Holdings> {
-        let make = || Arc::new(Holdings::of(&self.api, queue, queue.consumers().iter()));
+        let make = || Arc::new(Holdings::of(&self.api, queue, queue.local_consumers().iter()));
         Arc::clone(stdx::lock(&self.holdings).entry(queue.id()).or_insert_with(make))
     }
 

@@ -93,7 +93,7 @@ impl ExchangeRow {
         let operations = self.context.api.management.broker.operations();
         self.policies()?.exchange_settings(&self.exchange).delays.then(|| {
             let held = operations.delayed_queue(&self.vhost, &self.exchange.name);
-            held.map_or(0, |queue| queue.stat().n_ready).into()
+            held.map_or(0, |queue| queue.local_stat().n_ready).into()
         })
     }
 }

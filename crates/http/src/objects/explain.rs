@@ -265,7 +265,7 @@ fn step(view: &View, step: &TraceStep) -> Value {
 
 /// A queue that a message comes to, and what its limit would do.
 fn fate(vhost: &Vhost, queue: &QueueRef) -> Value {
-    let (def, stat) = (queue.def(), queue.stat());
+    let (def, stat) = (queue.def(), queue.local_stat());
     let length = vhost.policies.queue_settings(def).length;
     let is_full = length.messages_max.is_some_and(|most| stat.n_ready >= most)
         || length.bytes_max.is_some_and(|most| super::queue_columns::ready_bytes(&stat) >= most);

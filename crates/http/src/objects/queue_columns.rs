@@ -172,7 +172,7 @@ impl QueueRow<'_> {
     }
 
     fn stat(&self) -> QueueStat {
-        self.queue.stat()
+        self.queue.local_stat()
     }
 
     fn n_messages(&self) -> u64 {
@@ -243,7 +243,7 @@ impl QueueRow<'_> {
 
     /// The queue's exclusive consumer. This takes the queue's lock.
     fn exclusive(&self) -> Option<ConsumerView> {
-        self.queue.consumers().into_iter().find(|one| one.exclusive)
+        self.queue.local_consumers().into_iter().find(|one| one.exclusive)
     }
 
     /// The version that the queue is being converted to, and the progress in percent; empty without a
@@ -274,12 +274,12 @@ impl QueueRow<'_> {
 
     fn consumers(&self) -> impl Iterator<Item = Value> {
         let of = |consumer| clients::consumer(self.api(), self.queue, consumer);
-        self.queue.consumers().into_iter().map(of)
+        self.queue.local_consumers().into_iter().map(of)
     }
 
     /// The tag of a consumer. This takes the queue's lock.
     fn tag_of(&self, which: impl Fn(&ConsumerView) -> bool) -> Option<String> {
-        let found = self.queue.consumers().into_iter().find(which);
+        let found = self.queue.local_consumers().into_iter().find(which);
         found.map(|one| one.consumer_tag.to_text().into_owned())
     }
 }

@@ -76,7 +76,7 @@ impl Asked {
 /// Numbers of queues in virtual hosts, and of consumers of all queues.
 pub(super) fn totals(call: &Call, view: &View, vhosts: &[&Vhost]) -> (usize, u64) {
     let (lists, clock) = (&call.api.lists, call.api.sharing_clock());
-    let sum = || Arc::new(view.queues().map(|queue| queue.stat().n_consumers).sum());
+    let sum = || Arc::new(view.queues().map(|queue| queue.local_stat().n_consumers).sum());
     (lists.of(clock, view, vhosts).len(), *lists.n_consumers.get(clock, (), |_| true, sum))
 }
 
@@ -221,7 +221,7 @@ async fn take_one(call: &Call, request: &Request, how: Removal) -> Outcome {
     let (is_dry, is_checked) = (request.flag("dry_run"), request.value("expected").is_some());
     if is_dry || is_checked {
         let found = found(call)?;
-        let stat = found.queues.first().map(QueueRef::stat).unwrap_or_default();
+        let stat = found.queues.first().map(QueueRef::local_stat).unwrap_or_default();
         let n = match how {
             Removal::Purge => stat.n_ready,
             Removal::Delete { .. } => stat.n_ready + stat.n_unacked,

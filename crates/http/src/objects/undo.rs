@@ -49,7 +49,7 @@ pub(crate) fn offer(call: &Call, n_messages: u64, bytes: u64) -> Value {
 pub(super) fn offer_for(call: &Call, queues: &[QueueRef], how: Removal) -> Value {
     let (mut n_messages, mut bytes, mut n_never) = (0, 0, 0);
     for queue in queues {
-        let stat = queue.stat();
+        let stat = queue.local_stat();
         match stream_of(call, queue, how) {
             Some(Some(stream)) => bytes += stream.bytes,
             Some(None) => n_never += 1,
@@ -165,7 +165,7 @@ async fn delete(
     queue: QueueRef,
     conditions: DeleteConditions,
 ) -> Result<Option<TakenAway>, Refusal> {
-    let stat = queue.stat();
+    let stat = queue.local_stat();
     if (conditions.if_unused && stat.n_consumers > 0) || (conditions.if_empty && stat.n_ready > 0) {
         return Ok(None);
     }
@@ -188,7 +188,7 @@ async fn delete(
         blocking(move || keeping.take_back()).await?;
         return Ok(None);
     };
-    let stat = queue.stat();
+    let stat = queue.local_stat();
     // Only messages that came since are written down here: the queue is deleted even if the client has gone.
     let keeping = keep(keeping, Course::default()).await;
     broker.operations().end_delete(&queue, &call.caller.user).await;

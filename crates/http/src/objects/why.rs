@@ -44,7 +44,7 @@ struct Consumers {
 
 impl Consumers {
     fn of(api: &Api, queue: &QueueRef) -> Self {
-        let consumers = queue.consumers();
+        let consumers = queue.local_consumers();
         let holdings = Holdings::of(api, queue, consumers.iter());
         let channels = consumers.iter().map(|one| (one.connection, one.channel)).collect();
         let state = |one: ConsumerView| {
@@ -70,7 +70,7 @@ pub(crate) fn queue(call: &Call) -> Outcome {
     let vhost = vhost(&view.meta, call)?;
     let def = vhost.queue(call.param("name")).filter(|def| !def.is_internal());
     let queue = def.and_then(|def| view.queue_by_id(def.id)).ok_or_else(Refusal::not_found)?;
-    let (stat, consumers) = (queue.stat(), Consumers::of(&call.api, &queue));
+    let (stat, consumers) = (queue.local_stat(), Consumers::of(&call.api, &queue));
     let others = consumers.other_holders();
     Ok(Answer::Json(json!({
         "name": queue.def().name.as_str(),

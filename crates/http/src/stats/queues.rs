@@ -53,7 +53,7 @@ impl Queues {
         for queue in used.iter().chain(&streams) {
             let def = queue.def();
             if !def.is_internal() {
-                let (id, kind, look) = (queue.id(), def.kind, of_queue(&queue.stat()));
+                let (id, kind, look) = (queue.id(), def.kind, of_queue(&queue.local_stat()));
                 self.note(&def.vhost, SeenQueue { id, kind, look }, now_ms);
             }
         }

@@ -345,7 +345,7 @@ mod tests {
         publisher.flush();
         while confirmed(&mut publisher) != n_messages {}
         let queue = site.broker.view().queue("/", "q").unwrap();
-        let n_ready = queue.stat().n_ready;
+        let n_ready = queue.local_stat().n_ready;
         assert!(n_ready > 1000, "{n_ready} are left in the queue");
         for n in 1..=n_messages {
             let (tag, received) = delivery(&mut consumer);

@@ -450,8 +450,12 @@ impl World {
     fn check_fed(&self, queue: &'static str) {
         let rules = self.ledger.rules(queue);
         let may_wait = rules.is_single_active || self.ledger.may_hold_back(queue);
-        let stat =
-            self.harness.host(FIRST).queue(queue).filter(|_| !may_wait).map(|queue| queue.stat());
+        let stat = self
+            .harness
+            .host(FIRST)
+            .queue(queue)
+            .filter(|_| !may_wait)
+            .map(|queue| queue.local_stat());
         if let Some(stat) = stat.filter(|stat| stat.n_ready > 0 && !self.streams.has(queue)) {
             fail(format!("{} wait in {queue} for a consumer with credit", stat.n_ready));
         }

@@ -259,7 +259,7 @@ impl World {
         let view = client.node.broker.view();
         for queue in self.queues() {
             if let Some(there) = view.queue("/", queue) {
-                peeked.departing.insert(queue, there.stat().n_departing);
+                peeked.departing.insert(queue, there.local_stat().n_departing);
             } else {
                 peeked.expired.insert(queue);
             }

@@ -277,7 +277,7 @@ impl World {
     /// certain.
     pub(super) fn expected(&self, queue: &str, n_new: u64) -> Option<bool> {
         let Some(there) = self.harness.host(FIRST).queue(queue) else { return Some(true) };
-        let (rules, stat) = (self.ledger.rules(queue), there.stat());
+        let (rules, stat) = (self.ledger.rules(queue), there.local_stat());
         let ever_waits = self.ledger.ever_waits(queue);
         let is_unknown = !rules.is_quorum || rules.max_bytes.is_some() || ever_waits;
         if is_unknown || rules.confirm_on.is_some() {
@@ -358,7 +358,7 @@ impl World {
         };
         let held = self.held_of(queue);
         let n_unacked =
-            self.harness.host(FIRST).queue(queue).map_or(0, |queue| queue.stat().n_unacked);
+            self.harness.host(FIRST).queue(queue).map_or(0, |queue| queue.local_stat().n_unacked);
         self.ledger.purge(queue, &held, n_unacked == held.len() as u64);
         self.control(peer, channel, Op::PurgeQueue { queue: short(queue) });
     }

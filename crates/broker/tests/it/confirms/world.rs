@@ -518,7 +518,7 @@ impl World {
             let found = view.queue("/", &name_of(at)).unwrap();
             let pending = found.pending_confirms();
             assert_eq!((pending.n, pending.bytes), queue.pending(), "waiting for q{at}");
-            let n_ready = found.stat().n_ready;
+            let n_ready = found.local_stat().n_ready;
             assert_eq!(n_ready, queue.n_ready(), "ready in q{at}");
         }
         for peer in &self.peers {

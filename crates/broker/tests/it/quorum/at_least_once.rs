@@ -22,7 +22,7 @@ fn declare_source(client: &mut Client, exchange: &str, more: &[(&'static str, Va
 fn n_letters(broker: &Arc<Broker>) -> u64 {
     let view = broker.view();
     let queue = view.queue("/", "q").unwrap();
-    queue.stat().n_departing
+    queue.local_stat().n_departing
 }
 
 fn reject(client: &mut Client, bodies: &[&str]) {

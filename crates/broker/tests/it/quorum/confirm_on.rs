@@ -117,7 +117,7 @@ fn a_publish_waits_no_longer_than_it_may() {
     assert_eq!(other.ask_ready("q"), 0);
     other.settle(1, Outcome::Modified);
     assert_eq!(other.get("q"), ["get empty"]);
-    let stat = broker.view().queue("/", "q").unwrap().stat();
+    let stat = broker.view().queue("/", "q").unwrap().local_stat();
     assert_eq!((stat.n_pending_confirms, stat.n_confirm_timeouts), (0, 2));
 }
 
@@ -189,7 +189,9 @@ fn a_dead_letter_that_arrives_in_any_case_is_confirmed_when_it_has() {
     publisher.publish("q", &["a", "b"], Kind::Transient);
     other.get("q");
     other.settle_newest(Outcome::Rejected);
-    wait_until("it is told of", || broker.view().queue("/", "q").unwrap().stat().n_departing == 1);
+    wait_until("it is told of", || {
+        broker.view().queue("/", "q").unwrap().local_stat().n_departing == 1
+    });
     assert!(publisher.heard().is_empty());
     declare(&mut other, "dead", &[("x-confirm-on", Value::from("ack"))]);
     // The first try may still be under way: its failure counts from when it is noticed.

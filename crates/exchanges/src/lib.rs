@@ -17,10 +17,12 @@ use dedup_snapshot::Saving;
 use dedup_window::Window;
 use history::History;
 use message::{MessageRef, OwnedMessage};
-use meta::{Command, Done, ExchangeDef, ExchangeSettings, Name, Outcome, Removed, State};
+use meta::{Command, Done, ExchangeDef, ExchangeSettings, Name, Outcome, QueueId, Removed, State};
 use routing::Message;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use stdx::UnixMs;
 
 /// Bytes that one exchange's history may take, and as many for its names of messages seen.
@@ -213,6 +215,43 @@ pub enum NewlyDelaying {
     Any,
 }
 
+/// Consumers on their way to one shard.
+#[derive(Debug, Default)]
+struct AttachingConsumers {
+    n_places: u64,
+    /// The shard's consumers once these have been attached.
+    n_expected: u64,
+}
+
+/// A consumer's place at a shard, kept while the consumer is on its way there.
+#[derive(Debug)]
+pub struct ShardPlace<'e> {
+    exchanges: &'e Exchanges,
+    /// The shard's queue.
+    pub shard: QueueId,
+    is_taken: bool,
+}
+
+impl ShardPlace<'_> {
+    /// Gives the place up for a consumer that has been attached.
+    pub fn take(mut self) {
+        self.is_taken = true;
+    }
+}
+
+impl Drop for ShardPlace<'_> {
+    fn drop(&mut self) {
+        let mut attaching = stdx::lock(&self.exchanges.attaching);
+        if let Entry::Occupied(mut of_shard) = attaching.entry(self.shard) {
+            of_shard.get_mut().n_places -= 1;
+            of_shard.get_mut().n_expected -= u64::from(!self.is_taken);
+            if of_shard.get().n_places == 0 {
+                of_shard.remove();
+            }
+        }
+    }
+}
+
 /// The node's watched exchanges, which follow the changes of definitions.
 #[derive(Debug, Default)]
 pub struct Exchanges {
@@ -222,8 +261,8 @@ pub struct Exchanges {
     saving: Mutex<Saving>,
     /// When names of seen messages are written next, in monotonic milliseconds.
     save_at_ms: AtomicU64,
-    /// Held while a shard is chosen and a consumer attached to it.
-    attaching: Mutex<()>,
+    /// Shards that consumers are on their way to.
+    attaching: Mutex<HashMap<QueueId, AttachingConsumers>>,
 }
 
 impl Exchanges {
@@ -240,9 +279,21 @@ impl Exchanges {
         Arc::clone(&stdx::lock(&self.watched))
     }
 
-    /// Waits for the caller's turn to choose a shard and attach a consumer to it.
-    pub fn attach_to_shard(&self) -> MutexGuard<'_, ()> {
-        stdx::lock(&self.attaching)
+    /// Keeps a consumer's place at the shard with the fewest consumers; `shards` come with their numbers of
+    /// consumers. Those who choose before the place is dropped count the consumer as attached, so that
+    /// consumers that come at once are spread as well. `None` without shards.
+    pub fn keep_place(
+        &self,
+        shards: impl Iterator<Item = (QueueId, u64)>,
+    ) -> Option<ShardPlace<'_>> {
+        let mut attaching = stdx::lock(&self.attaching);
+        let expected = |id| attaching.get(&id).map(|it: &AttachingConsumers| it.n_expected);
+        let shards = shards.map(|(id, n_now)| (id, expected(id).unwrap_or(n_now)));
+        let (shard, n_expected) = shards.min_by_key(|(_, n_expected)| *n_expected)?;
+        let of_shard = attaching.entry(shard).or_default();
+        of_shard.n_places += 1;
+        of_shard.n_expected = n_expected + 1;
+        Some(ShardPlace { exchanges: self, shard, is_taken: false })
     }
 
     /// Makes the watched exchanges what the definitions say; exchanges that stay keep their state.
@@ -341,6 +392,26 @@ mod tests {
     use message::Body;
     use meta::{ExchangeDeclare, ExchangeKind, VhostMetadata};
     use stdx::Now;
+
+    #[test]
+    fn spreads_consumers_on_their_way_over_shards() {
+        let (exchanges, n_consumers) = (Exchanges::default(), [3, 4]);
+        let shards = || (1..).map(QueueId).zip(n_consumers);
+        let place = || exchanges.keep_place(shards()).unwrap();
+        let places = [place(), place(), place()];
+        assert_eq!(places.each_ref().map(|it| it.shard), [QueueId(1), QueueId(1), QueueId(2)]);
+        drop(places);
+        assert_eq!(place().shard, QueueId(1), "places that nobody took do not count");
+        assert!(exchanges.keep_place(shards().take(0)).is_none());
+        // An attached consumer whose place is still kept counts once.
+        let place = exchanges.keep_place([(QueueId(1), 0)].into_iter()).unwrap();
+        let next = exchanges.keep_place([(QueueId(1), 1), (QueueId(2), 2)].into_iter()).unwrap();
+        assert_eq!((place.shard, next.shard), (QueueId(1), QueueId(1)));
+        next.take();
+        let next = exchanges.keep_place([(QueueId(1), 2), (QueueId(2), 2)].into_iter()).unwrap();
+        drop(place);
+        assert_eq!(next.shard, QueueId(1));
+    }
 
     fn declare(state: &mut State, name: &str) {
         let declare = ExchangeDeclare {

@@ -4,6 +4,7 @@ use super::client::Client;
 use super::links::{Links, tell_consumer};
 use super::{Handled, access, direct_reply_to, limits};
 use crate::broker::ConsumerName;
+use exchanges::ShardPlace;
 use meta::{Permission, QueueDef};
 use queue::{AckMode, Checkout, CreditMode};
 use queue_type::{AfterDetach, Attach, AttachRefused, Got, Taker};
@@ -30,7 +31,7 @@ impl Links {
         let says_where = consume.arguments.get(b"x-stream-offset").is_some()
             || consume.source.as_ref().is_some_and(|source| !source.filters.is_empty());
         let _disk = if says_where { broker.connections.disk_turn().await } else { None };
-        let (queue, turn) = client.queue_to_attach(channel, &consume.queue).await?;
+        let (queue, place) = client.queue_to_attach(channel, &consume.queue).await?;
         client.access.check_exclusive_access(&queue)?;
         let consumer_tag = self.consumer_tag(client, channel, &consume.consumer_tag)?;
         let checked = queue.def().check_consumer(&consume.arguments);
@@ -60,8 +61,8 @@ impl Links {
             node_timeout_ms: client.access.broker.limits().quorum_timeout_ms,
             tally: Arc::clone(&tally),
         });
-        drop(turn);
         let consumer = attached.map_err(|refused| refusal(refused, queue.def()))?;
+        place.into_iter().for_each(ShardPlace::take);
         tell_consumer(
             &client.access,
             "consumer.created",

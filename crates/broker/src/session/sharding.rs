@@ -3,11 +3,11 @@
 //! that a client needs those for the shard.
 
 use super::client::Client;
+use exchanges::ShardPlace;
 use meta::{Name, Permission, Sharding, Vhost, shard_name, shards};
 use queues::QueueRef;
 use routing::erlang;
 use session::{ChannelId, Error, ErrorKind, ShortString};
-use std::sync::MutexGuard;
 
 impl Client {
     /// The queue that a client consumes from: of a sharded exchange the shard with the fewest consumers.
@@ -17,42 +17,35 @@ impl Client {
         name: &ShortString,
     ) -> Result<Name, Error> {
         let name = self.queue_name(channel, name)?;
-        Ok(self.least_used_shard(&name)?.unwrap_or(name))
+        Ok(self.least_used_shard(&name)?.map_or(name, |(shard, _)| shard))
     }
 
-    /// The queue to attach a consumer to. While the guard lives nobody else is given a shard, so that
-    /// consumers that come at once are spread as well.
+    /// The queue to attach a consumer to, and the consumer's place there if the queue is a shard.
     pub(super) async fn queue_to_attach(
         &self,
         channel: ChannelId,
         name: &ShortString,
-    ) -> Result<(QueueRef, Option<MutexGuard<'_, ()>>), Error> {
+    ) -> Result<(QueueRef, Option<ShardPlace<'_>>), Error> {
         let name = self.queue_name(channel, name)?;
-        loop {
-            let shard = self.least_used_shard(&name)?;
-            let queue = shard.as_ref().unwrap_or(&name);
-            self.access.require_on_queue(Permission::Read, queue)?;
-            let queue = self.access.find_loaded_queue(queue).await?;
-            if shard.is_none() {
-                return Ok((queue, None));
-            }
-            let turn = self.access.broker.exchanges.attach_to_shard();
-            if self.least_used_shard(&name)? == shard {
-                return Ok((queue, Some(turn)));
-            }
-        }
+        let (queue, place) = self.least_used_shard(&name)?.unzip();
+        let queue = queue.unwrap_or(name);
+        self.access.require_on_queue(Permission::Read, &queue)?;
+        Ok((self.access.find_loaded_queue(&queue).await?, place))
     }
 
-    /// The shard with the fewest consumers, if `name` is that of a sharded exchange.
-    fn least_used_shard(&self, name: &Name) -> Result<Option<Name>, Error> {
+    /// The shard with the fewest consumers, and a place there, if `name` is that of a sharded exchange.
+    fn least_used_shard(&self, name: &Name) -> Result<Option<(Name, ShardPlace<'_>)>, Error> {
         let Some((vhost, sharding)) = self.sharding_of(name) else { return Ok(None) };
         // COMPAT: those left from when there were to be more are passed over.
         let wanted = shards(vhost, name).filter(|(index, _)| *index < sharding.n_shards);
-        let with_queue =
-            wanted.filter_map(|(_, def)| Some((def, self.access.view.queue_by_id(def.id)?)));
-        let least_used = with_queue.min_by_key(|(_, queue)| queue.local_stat().n_consumers);
-        let least_used = least_used.map(|(def, _)| Some(def.name.clone()));
-        least_used.ok_or_else(|| refused("Error finding sharded queue for", name))
+        let queues = wanted.filter_map(|(_, def)| self.access.view.queue_by_id(def.id));
+        let used = queues.map(|queue| (queue.id(), queue.local_stat().n_consumers));
+        let place = self.access.broker.exchanges.keep_place(used);
+        let found = place.and_then(|place| {
+            let queue = self.access.view.queue_by_id(place.shard)?;
+            Some((queue.def().name.clone(), place))
+        });
+        found.map(Some).ok_or_else(|| refused("Error finding sharded queue for", name))
     }
 
     /// The queue that is declared by a name: of a sharded exchange its first shard.

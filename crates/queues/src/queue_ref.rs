@@ -219,26 +219,6 @@ impl QueueRef {
         }
     }
 
-    /// Publishes that wait for the queue's consumers.
-    #[must_use]
-    pub fn pending_confirms(&self) -> PendingConfirms {
-        match self {
-            Self::Classic(queue) => queue.inspect().pending_confirms(),
-            Self::Quorum(queue) => WaitingPublishers::of(queue).pending(),
-            Self::Stream(_) => PendingConfirms::default(),
-        }
-    }
-
-    /// The property `timestamp` of the queue's next message; `None` while the message is not in memory.
-    #[must_use]
-    pub fn head_timestamp(&self) -> Option<u64> {
-        match self {
-            Self::Classic(queue) => queue.inspect().head_timestamp(),
-            Self::Quorum(queue) => queue.head_timestamp(),
-            Self::Stream(_) => None,
-        }
-    }
-
     /// Moves the queue's entries in `segment` of the log to the log's end.
     pub fn relocate(&self, segment: SegmentId) {
         match self {
@@ -574,6 +554,26 @@ impl Diagnosis<'_> {
         match self.0 {
             QueueRef::Quorum(queue) => QuorumInspection::of(queue).log_figures(),
             QueueRef::Classic(_) | QueueRef::Stream(_) => LogFigures::default(),
+        }
+    }
+
+    /// Publishes that wait for the queue's consumers.
+    #[must_use]
+    pub fn pending_confirms(self) -> PendingConfirms {
+        match self.0 {
+            QueueRef::Classic(queue) => queue.inspect().pending_confirms(),
+            QueueRef::Quorum(queue) => WaitingPublishers::of(queue).pending(),
+            QueueRef::Stream(_) => PendingConfirms::default(),
+        }
+    }
+
+    /// The property `timestamp` of the queue's next message; `None` while the message is not in memory.
+    #[must_use]
+    pub fn head_timestamp(self) -> Option<u64> {
+        match self.0 {
+            QueueRef::Classic(queue) => queue.inspect().head_timestamp(),
+            QueueRef::Quorum(queue) => queue.head_timestamp(),
+            QueueRef::Stream(_) => None,
         }
     }
 

@@ -28,7 +28,7 @@ mod work;
 use crate::harness::{FIRST, Harness, Said};
 use crate::node::{Node, NodeOptions, journal_operations_max, some_durability};
 use crate::{AMQP10_FROM, LOG_QUEUES_FROM, SENT_ON_FROM};
-use broker::{Clock, StreamDurability};
+use broker::{Clock, Diagnosis, StreamDurability};
 use frames::Frames;
 use ledger::{Copy, Ledger};
 use log::Durability;
@@ -276,7 +276,7 @@ impl World {
         }
         let queues =
             self.queues().into_iter().filter_map(|name| self.harness.host(FIRST).queue(name));
-        let n_pending: u64 = queues.map(|queue| queue.pending_confirms().n).sum();
+        let n_pending: u64 = queues.map(|queue| Diagnosis(&queue).pending_confirms().n).sum();
         if !self.features.has_logs && n_pending < waiting.len() as u64 {
             fail(format!("{} wait, and {n_pending} in queues", waiting.len()));
         }
@@ -316,7 +316,7 @@ impl World {
             if rules.is_quorum && stat.n_unacked < n_held {
                 fail(format!("{name} knows of {} that clients hold", stat.n_unacked));
             }
-            let pending = queue.pending_confirms();
+            let pending = Diagnosis(&queue).pending_confirms();
             let n_there = stat.n_ready + stat.n_unacked + stat.n_departing;
             let is_over = |limit: Option<u64>, n| limit.is_some_and(|limit| n > limit);
             if (pending.n > n_there && !rules.is_quorum)

@@ -3,7 +3,7 @@
 mod timeout;
 
 use crate::client::{Client, Kind, block_on, short, start};
-use broker::{Broker, QueueStat};
+use broker::{Broker, Diagnosis, QueueStat};
 use meta::{ApplyTo, Command, Json, PolicyScope, PolicySpec};
 use session::{LinkId, LinkOp, Op, Outcome, Value};
 use std::sync::Arc;
@@ -73,7 +73,7 @@ impl Node {
     }
 
     fn n_pending(&self) -> u64 {
-        self.broker.view().queue("/", "q").unwrap().pending_confirms().n
+        Diagnosis(&self.broker.view().queue("/", "q").unwrap()).pending_confirms().n
     }
 
     /// The figures of the queue after what was heard of it: they are brought up to date under its lock, which

@@ -14,7 +14,7 @@ use meta::definitions::table_to_json;
 use meta::{PolicyScope, QueueDef, QueueKind, QueueSettings, QueueVersion, Vhost};
 use mgmt::{channel_pid, connection_pid, queue_pid};
 use queue_type::{Activity, ConsumerView, QueueStat};
-use queues::QueueRef;
+use queues::{Diagnosis, QueueRef};
 use quorum::QuorumInspection;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -78,8 +78,8 @@ const COLUMNS: &[Column<Read>] = columns! { QueueColumn:
     file_read_bytes [] |it| Some(json!(it.stream()?.figures().read.read_bytes));
     file_reads [] |it| Some(json!(it.stream()?.figures().read.file_reads));
     // COMPAT: empty for a message without a time stamp, and as long as the message lies on disk.
-    head_message_timestamp [ALONE] |it| some(it.if_classic()?.queue.head_timestamp()),
-        tool |it| some(it.queue.head_timestamp()?);
+    head_message_timestamp [ALONE] |it| some(Diagnosis(it.if_classic()?.queue).head_timestamp()),
+        tool |it| some(Diagnosis(it.queue).head_timestamp()?);
     // Lists do not have this column: its value never stays the same.
     idle_ms [NOT_OF_TOOL] |it| some(it.now().unix_ms.get().saturating_sub(it.idle_since_ms()));
     idle_since [ALONE NOT_OF_TOOL] |it| some(date_time(UnixMs::from_raw(it.idle_since_ms()), 'T'));
@@ -96,7 +96,7 @@ const COLUMNS: &[Column<Read>] = columns! { QueueColumn:
     message_bytes_ram [LIST NOT_OF_STREAMS] |it| some(it.stat().message_bytes);
     message_bytes_ready [LIST NOT_OF_TOOL] |it| some(ready_bytes(&it.unless_stream()?.stat()));
     message_bytes_unacknowledged [LIST NOT_OF_TOOL] |it| some(unacked_bytes(&it.unless_stream()?.stat()));
-    message_bytes_unconfirmed [] |it| some(it.queue.pending_confirms().bytes);
+    message_bytes_unconfirmed [] |it| some(Diagnosis(it.queue).pending_confirms().bytes);
     message_stats [LIST NOT_OF_TOOL] |it| it.api().stats.of_queue(it.queue.id(), &it.stat(), &it.context.ranges);
     messages [LIST TOTALS] |it| some(it.n_messages());
     messages_active_priorities [LIST] |it| some(it.quorum()?.figures().n_ready_by_priority.len());
@@ -117,7 +117,7 @@ const COLUMNS: &[Column<Read>] = columns! { QueueColumn:
     next_delayed_at [LIST] |it| some(it.quorum()?.figures().delayed_span_ms?.start().get());
     node [LIST PLAIN NOT_OF_TOOL] |it| some(it.node());
     oldest_message_age_seconds [LIST] |it| some(it.unless_stream()?.api().history.ages.seconds_of(it.queue.id(), it.now()));
-    oldest_unconfirmed_ms [ALONE] |it| some(it.queue.pending_confirms().oldest_ms.unwrap_or_default());
+    oldest_unconfirmed_ms [ALONE] |it| some(Diagnosis(it.queue).pending_confirms().oldest_ms.unwrap_or_default());
     online [LIST PLAIN] |it| Some(json!([it.member()?]));
     operator_policy [LIST PLAIN] |it| it.policy_or_null(PolicyScope::Operator),
         tool |it| some(it.policy(PolicyScope::Operator)?);

@@ -2,7 +2,7 @@
 
 use crate::confirms::heard::{Given, Heard};
 use crate::confirms::model::{Holder, Model, N_QUEUES, Name, On, Sent, Spec};
-use broker::{Broker, BrokerOptions, Identity, Session, Steppers};
+use broker::{Broker, BrokerOptions, Diagnosis, Identity, Session, Steppers};
 use log::WalOptions;
 use segments::Disk;
 use session::{
@@ -516,7 +516,7 @@ impl World {
         let view = self.node.broker.view();
         for (at, queue) in self.model.queues.iter().enumerate().filter(|(_, it)| it.is_there) {
             let found = view.queue("/", &name_of(at)).unwrap();
-            let pending = found.pending_confirms();
+            let pending = Diagnosis(&found).pending_confirms();
             assert_eq!((pending.n, pending.bytes), queue.pending(), "waiting for q{at}");
             let n_ready = found.local_stat().n_ready;
             assert_eq!(n_ready, queue.n_ready(), "ready in q{at}");

@@ -2,7 +2,7 @@
 
 use super::{after_crash, declare, node};
 use crate::client::{Client, Kind, at, set_policy, short, wait_until};
-use broker::Broker;
+use broker::{Broker, Diagnosis};
 use meta::PolicyScope;
 use session::{Flag, LinkOp, Op, Outcome, Value};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ fn clients(broker: &Arc<Broker>, arguments: &[(&'static str, Value)]) -> (Client
 }
 
 fn n_pending(broker: &Arc<Broker>) -> u64 {
-    broker.view().queue("/", "q").unwrap().pending_confirms().n
+    Diagnosis(&broker.view().queue("/", "q").unwrap()).pending_confirms().n
 }
 
 #[test]

@@ -92,7 +92,7 @@ impl Operations<'_> {
     pub async fn purge_queue(&self, vhost: &str, name: &str) -> Result<u64, QueueRefused> {
         let queue = self.0.queue(vhost, name).ok_or(QueueRefused::NotFound)?;
         queue.loaded().await;
-        queue.purge()
+        queue.purge().await
     }
 
     /// Resolves when what was changed until now survives a crash.
@@ -113,7 +113,7 @@ impl Operations<'_> {
     ) -> Result<u64, QueueRefused> {
         let queue = self.0.queue(vhost, name).ok_or(QueueRefused::NotFound)?;
         queue.loaded().await;
-        let n_ready = queue.begin_delete(conditions)?;
+        let n_ready = queue.begin_delete(conditions).await?;
         self.end_delete(&queue, BY_OPERATOR).await;
         Ok(n_ready)
     }
@@ -122,12 +122,12 @@ impl Operations<'_> {
     ///
     /// # Errors
     /// A condition does not hold.
-    pub fn begin_delete(
+    pub async fn begin_delete(
         &self,
         queue: &QueueRef,
         conditions: DeleteConditions,
     ) -> Result<u64, QueueRefused> {
-        queue.begin_delete(conditions)
+        queue.begin_delete(conditions).await
     }
 
     /// Deletes a queue that takes nothing any more, in the name of a user; that of an operator is empty.

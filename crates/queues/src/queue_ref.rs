@@ -1,4 +1,8 @@
 //! A queue of any type. Each verb says what every type of queue must be able to do.
+//!
+//! Verbs with an answer are awaited, although the queues of this node answer at once: a caller holds no lock
+//! meanwhile, and then looks again at what may have changed. Nothing stays attached for a caller that gives
+//! up before the answer. Publishing and settling wait for nothing.
 
 use classic::{Consumer, Queue, Release, Returning};
 use confirm::{DurabilityToken, Publisher};
@@ -135,7 +139,7 @@ impl QueueRef {
     }
 
     /// Attaches a consumer; the outbox is told before its first delivery.
-    pub fn attach(&self, attach: Attach<'_>) -> Result<LinkRef, AttachRefused> {
+    pub async fn attach(&self, attach: Attach<'_>) -> Result<LinkRef, AttachRefused> {
         match self {
             Self::Classic(queue) => queue.attach(attach).map(LinkRef::Classic),
             Self::Quorum(queue) => queue.attach(attach).map(LinkRef::Quorum),
@@ -147,7 +151,7 @@ impl QueueRef {
     }
 
     /// Attaches a link that gets only the messages it asks for (`basic.get`).
-    pub fn attach_passive(
+    pub async fn attach_passive(
         &self,
         owner: Owner,
         settling: AckMode,
@@ -183,7 +187,7 @@ impl QueueRef {
     }
 
     /// Drops every ready message; returns how many.
-    pub fn purge(&self) -> Result<u64, QueueRefused> {
+    pub async fn purge(&self) -> Result<u64, QueueRefused> {
         match self {
             Self::Classic(queue) => Ok(queue.purge()),
             Self::Quorum(queue) => Ok(queue.purge()),
@@ -193,13 +197,23 @@ impl QueueRef {
 
     /// Marks the queue as about to be deleted if the conditions hold: it takes nothing from now on. Returns
     /// the number of ready messages that will go with it.
-    pub fn begin_delete(&self, conditions: DeleteConditions) -> Result<u64, QueueRefused> {
+    pub async fn begin_delete(&self, conditions: DeleteConditions) -> Result<u64, QueueRefused> {
         each!(self, queue => queue.begin_delete(conditions))
     }
 
     /// Drops everything and tells the consumers. The queue takes nothing from now on.
     pub fn delete(&self) {
         each!(self, queue => queue.delete())
+    }
+
+    /// The queue's figures as a client or an operator is told of them who asks for something of this queue.
+    pub async fn stat(&self) -> QueueStat {
+        self.local_stat()
+    }
+
+    /// The queue's consumers, for an operation on them.
+    pub async fn consumers(&self) -> Vec<ConsumerView> {
+        self.local_consumers()
     }
 
     /// This node's own figures of the queue as of the last operation: for listings, metrics and the tick,
@@ -315,7 +329,7 @@ impl LinkRef {
     }
 
     /// Gives the queue's next message to an outbox, if there is a message and it is in memory.
-    pub fn get(&self, taker: Taker<'_>) -> Result<Got, AttachRefused> {
+    pub async fn get(&self, taker: Taker<'_>) -> Result<Got, AttachRefused> {
         match self {
             Self::Classic(consumer) => consumer.get(taker),
             Self::Quorum(consumer) => consumer.get(taker),

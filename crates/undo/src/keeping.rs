@@ -108,7 +108,7 @@ impl Keeping {
 
     /// Takes the messages away from a queue that stays, for as long as `goes_on` says so.
     #[must_use]
-    pub fn take(mut self, goes_on: &dyn Fn() -> bool) -> TakenAway {
+    pub async fn take(mut self, goes_on: &dyn Fn() -> bool) -> TakenAway {
         let (mut n_messages, mut is_stopped) = (0, !goes_on());
         while !is_stopped && let Some(portion) = self.next_portion() {
             is_stopped = !goes_on();
@@ -123,7 +123,7 @@ impl Keeping {
                 self.or_full(noted);
             }
         }
-        let n_plain = if is_stopped { 0 } else { self.take_plainly() };
+        let n_plain = if is_stopped { 0 } else { self.take_plainly().await };
         n_messages += n_plain;
         let n_left_out = n_plain.saturating_sub(self.n_delayed);
         TakenAway { n_messages, undo: self.end(n_left_out) }
@@ -320,9 +320,11 @@ impl Keeping {
     }
 
     /// Takes away messages that could not be written down, and delayed ones; returns how many.
-    fn take_plainly(&self) -> u64 {
+    async fn take_plainly(&self) -> u64 {
         match &self.taking {
-            Taking::Purge if self.is_full || self.n_delayed > 0 => self.queue.purge().unwrap_or(0),
+            Taking::Purge if self.is_full || self.n_delayed > 0 => {
+                self.queue.purge().await.unwrap_or(0)
+            }
             Taking::Remove(picked) if self.is_full => {
                 let left = picked.partition_point(|it| it.position < self.done_upto);
                 self.remove(picked.get(left..).unwrap_or_default(), &mut Vec::new())

@@ -61,7 +61,7 @@ impl Links {
             node_timeout_ms: client.access.broker.limits().quorum_timeout_ms,
             tally: Arc::clone(&tally),
         });
-        let consumer = attached.map_err(|refused| refusal(refused, queue.def()))?;
+        let consumer = attached.await.map_err(|refused| refusal(refused, queue.def()))?;
         place.into_iter().for_each(ShardPlace::take);
         tell_consumer(
             &client.access,
@@ -202,13 +202,13 @@ impl Links {
         client.access.require_on_queue(Permission::Read, &name)?;
         let queue = client.access.find_loaded_queue(&name).await?;
         client.access.check_exclusive_access(&queue)?;
-        let link = self.get_link(client, channel, &queue, no_ack)?;
+        let link = self.get_link(client, channel, &queue, no_ack).await?;
         let Some((consumer, tally)) = self.counted(link) else {
             return Err(refusal(AttachRefused::Gone, queue.def()));
         };
         loop {
             let taker = Taker { link, outbox: &client.turn.outbox, tally };
-            match consumer.get(taker).map_err(|refused| refusal(refused, queue.def()))? {
+            match consumer.get(taker).await.map_err(|refused| refusal(refused, queue.def()))? {
                 Got::Message | Got::Unfit => return Ok(Handled::Answered),
                 Got::Nothing => return client.turn.answer(Event::GetEmpty(channel)),
                 Got::NotInMemory => consumer.next_in_memory().await,
@@ -217,7 +217,7 @@ impl Links {
     }
 
     /// The link that holds what this channel gets from this queue, until it is acknowledged or written.
-    fn get_link(
+    async fn get_link(
         &mut self,
         client: &mut Client,
         channel: ChannelId,
@@ -236,6 +236,7 @@ impl Links {
                 ack_mode(no_ack),
                 client.access.broker.limits().quorum_timeout_ms,
             )
+            .await
             .map_err(|refused| refusal(refused, queue.def()))?;
         let link = self.next_id();
         // Not active: it goes when the last message got has been settled.

@@ -210,7 +210,10 @@ impl DefinitionRequests<'_> {
         if control.nowait {
             return Ok(Handled::Answered);
         }
-        let stat = queue.map_or_else(QueueStat::default, |queue| queue.local_stat());
+        let stat = match queue {
+            Some(queue) => queue.stat().await,
+            None => QueueStat::default(),
+        };
         let QueueStat { n_ready, n_consumers, .. } = stat;
         let channel = control.channel;
         self.0.turn.answer(Event::QueueDeclared {
@@ -294,7 +297,8 @@ impl DefinitionRequests<'_> {
         self.0.access.require_on_queue(Permission::Read, &name)?;
         let queue = self.0.access.find_loaded_queue(&name).await?;
         self.0.access.check_exclusive_access(&queue)?;
-        let n_messages = queue.purge().map_err(|refused| queue_refused(refused, queue.def()))?;
+        let n_messages =
+            queue.purge().await.map_err(|refused| queue_refused(refused, queue.def()))?;
         let Control { channel, origin, nowait, .. } = *control;
         if nowait {
             return Ok(Handled::Answered);
@@ -317,7 +321,7 @@ impl DefinitionRequests<'_> {
             self.0.access.check_exclusive_access(&queue)?;
             let conditions =
                 DeleteConditions { if_unused: if_unused.is_set(), if_empty: if_empty.is_set() };
-            let begun = queue.begin_delete(conditions);
+            let begun = queue.begin_delete(conditions).await;
             n_messages = begun.map_err(|refused| queue_refused(refused, queue.def()))?;
             let command = Command::DeleteQueueById { id: queue.id() };
             self.0.access.change(&command).await?;

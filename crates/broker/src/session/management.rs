@@ -47,7 +47,7 @@ impl ManagementRequests<'_> {
             // The queue went as soon as it was declared.
             None => self.0.access.find_queue(&declared.name)?,
         };
-        self.report(control.origin, declared.is_new, &queue)
+        self.report(control.origin, declared.is_new, &queue).await
     }
 
     /// COMPAT: any permission will do, as for a passive declaration.
@@ -65,7 +65,7 @@ impl ManagementRequests<'_> {
         let Ok(queue) = self.0.access.find_loaded_queue(&name).await else {
             return Err(Error::new(ErrorKind::NotFound, format!("{resource} not found")));
         };
-        self.report(origin, false, &queue)
+        self.report(origin, false, &queue).await
     }
 
     /// The description of a queue of direct replies: its consumer is there.
@@ -84,8 +84,13 @@ impl ManagementRequests<'_> {
         self.0.turn.answer(Event::Management(ManagementEvent::Queue { origin, is_new, queue }))
     }
 
-    fn report(&self, origin: MethodTag, is_new: bool, queue: &QueueRef) -> Result<Handled, Error> {
-        let (def, stat) = (queue.def(), queue.local_stat());
+    async fn report(
+        &self,
+        origin: MethodTag,
+        is_new: bool,
+        queue: &QueueRef,
+    ) -> Result<Handled, Error> {
+        let (def, stat) = (queue.def(), queue.stat().await);
         // COMPAT: an exclusive queue is told as durable, the default of the requests that make it; clients of
         // other protocols have theirs from declarations without it.
         let is_own = def.exclusive_owner == Some(self.0.access.connection.id);

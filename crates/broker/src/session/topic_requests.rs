@@ -199,7 +199,8 @@ impl TopicRequests<'_> {
 
     /// Deletes a subscription's queue; false if it has consumers.
     async fn delete_unused(&self, queue: &QueueRef) -> Result<bool, Error> {
-        if queue.begin_delete(DeleteConditions { if_unused: true, if_empty: false }).is_err() {
+        let conditions = DeleteConditions { if_unused: true, if_empty: false };
+        if queue.begin_delete(conditions).await.is_err() {
             return Ok(false);
         }
         self.client.access.change(&Command::DeleteQueueById { id: queue.id() }).await?;

@@ -248,7 +248,8 @@ proptest! {
         // Where the node ended on the way, there may be another copy, which may come later, too.
         wait_until("the message is there", || node.client.ask_ready("last") > 0);
         let queue = node.broker.queue("/", "last").unwrap();
-        let taken = node.broker.operations().begin_taking(&queue, Taking::Purge, "me").take(&|| true);
+        let keeping = node.broker.operations().begin_taking(&queue, Taking::Purge, "me");
+        let taken = block_on(keeping.take(&|| true));
         prop_assert!(taken.n_messages > 0);
         drop(queue);
         node = end(node, 3);

@@ -117,17 +117,17 @@ fn take(disk: &MemoryDisk, broker: &Arc<Broker>, way: Way) -> Option<TakenAway> 
     let queue = broker.queue("/", "q").unwrap();
     let begin = |taking| broker.operations().begin_taking(&queue, taking, "me");
     let taken = match way {
-        Way::Purge => begin(Taking::Purge).take(&|| true),
+        Way::Purge => block_on(begin(Taking::Purge).take(&|| true)),
         Way::Remove => {
             let all =
                 (0..N as u64).map(|position| PickedMessage { position, body_bytes: 50 }).collect();
-            begin(Taking::Remove(all)).take(&|| true)
+            block_on(begin(Taking::Remove(all)).take(&|| true))
         }
         Way::Delete => {
             let mut keeping = begin(Taking::Delete);
             keeping.keep(&|| true);
             let conditions = DeleteConditions { if_unused: false, if_empty: false };
-            let n_messages = broker.operations().begin_delete(&queue, conditions).ok()?;
+            let n_messages = block_on(broker.operations().begin_delete(&queue, conditions)).ok()?;
             keeping.keep(&|| true);
             unless_dead(disk, broker.operations().end_delete(&queue, "me"))?;
             return Some(TakenAway { n_messages, undo: keeping.end_delete(n_messages) });
@@ -234,7 +234,8 @@ fn a_disk_that_refuses_the_files_keeps_nobody_from_purging() {
             let broker = filled("classic")(&disk);
             disk.inject(disk.operations() + at, fault);
             let queue = broker.queue("/", "q").unwrap();
-            let taken = broker.operations().begin_taking(&queue, Taking::Purge, "").take(&|| true);
+            let keeping = broker.operations().begin_taking(&queue, Taking::Purge, "");
+            let taken = block_on(keeping.take(&|| true));
             assert_eq!(taken.n_messages, N as u64, "{fault:?} at {at}");
             let n_kept = in_entries(&broker).len() as u64;
             let n_left_out = taken.undo.and_then(|entry| entry.n_left_out);
@@ -250,7 +251,7 @@ fn a_purge_that_is_stopped_leaves_the_rest_and_keeps_what_it_took() {
     let take = |n_asked: usize| {
         let left = std::cell::Cell::new(n_asked);
         let goes_on = || left.replace(left.get().saturating_sub(1)) > 0;
-        broker.operations().begin_taking(&queue, Taking::Purge, "").take(&goes_on)
+        block_on(broker.operations().begin_taking(&queue, Taking::Purge, "").take(&goes_on))
     };
     let none = take(0);
     assert!(none.n_messages == 0 && none.undo.is_none(), "{none:?}");
@@ -279,7 +280,8 @@ fn there_is_room_for_the_last_ones_only() {
     let broker = start_bounded(&Arc::new(disk.survive(CrashOutcome::OnlySynced)), 500);
     fill(&broker, "classic");
     let queue = broker.queue("/", "q").unwrap();
-    let taken = broker.operations().begin_taking(&queue, Taking::Purge, "").take(&|| true);
+    let keeping = broker.operations().begin_taking(&queue, Taking::Purge, "");
+    let taken = block_on(keeping.take(&|| true));
     let undo = taken.undo.unwrap();
     assert_eq!(taken.n_messages, N as u64);
     assert!((1..N as u64).contains(&undo.n_messages), "{undo:?}");

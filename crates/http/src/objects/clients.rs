@@ -409,8 +409,11 @@ pub(crate) async fn cancel_consumer(call: &Call) -> Outcome {
     let vhost = &vhost(&view.meta, call)?.name;
     let broker = &call.api.management.broker;
     let mut n_ended = 0;
-    let consumers = broker.queue(vhost.as_str(), queue).map(|queue| queue.local_consumers());
-    for one in consumers.into_iter().flatten().filter(|one| one.consumer_tag.to_text() == tag) {
+    let consumers = match broker.queue(vhost.as_str(), queue) {
+        Some(queue) => queue.consumers().await,
+        None => Vec::new(),
+    };
+    for one in consumers.into_iter().filter(|one| one.consumer_tag.to_text() == tag) {
         let Some(connection) = broker.connections.get(one.connection) else { continue };
         let name = channel_name(&connection, one.channel);
         if wanted.is_some_and(|wanted| wanted != name) {

@@ -13,6 +13,7 @@ use queue_type::DeleteConditions;
 use queues::QueueRef;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tokio::runtime::Handle;
 use tokio::task::{spawn_blocking, yield_now};
 use undo::{
     Act, BringingBack, Busy, Keeping, KeptStream, TakenAway, Taking, UndoEntry, UndoRefused,
@@ -111,10 +112,10 @@ pub(crate) async fn take_out(
     taking: Taking,
 ) -> Result<TakenAway, Refusal> {
     let (broker, by) = (Arc::clone(&call.api.management.broker), call.caller.user.clone());
-    let course = call.course.clone();
+    let (course, runtime) = (call.course.clone(), Handle::current());
     let take = move || {
         let keeping = broker.operations().begin_taking(&queue, taking, &by);
-        keeping.take(&|| course.end().is_none())
+        runtime.block_on(keeping.take(&|| course.end().is_none()))
     };
     let taken = blocking(take).await?;
     call.api.management.broker.operations().durable().await;
@@ -165,7 +166,7 @@ async fn delete(
     queue: QueueRef,
     conditions: DeleteConditions,
 ) -> Result<Option<TakenAway>, Refusal> {
-    let stat = queue.local_stat();
+    let stat = queue.stat().await;
     if (conditions.if_unused && stat.n_consumers > 0) || (conditions.if_empty && stat.n_ready > 0) {
         return Ok(None);
     }
@@ -184,11 +185,11 @@ async fn delete(
         blocking(move || keeping.take_back()).await?;
         return Err(ended.into());
     }
-    let Ok(n_messages) = broker.operations().begin_delete(&queue, conditions) else {
+    let Ok(n_messages) = broker.operations().begin_delete(&queue, conditions).await else {
         blocking(move || keeping.take_back()).await?;
         return Ok(None);
     };
-    let stat = queue.local_stat();
+    let stat = queue.stat().await;
     // Only messages that came since are written down here: the queue is deleted even if the client has gone.
     let keeping = keep(keeping, Course::default()).await;
     broker.operations().end_delete(&queue, &call.caller.user).await;

@@ -90,9 +90,7 @@ impl Operations<'_> {
     /// # Errors
     /// It does not exist, or is of a type that keeps its messages.
     pub async fn purge_queue(&self, vhost: &str, name: &str) -> Result<u64, QueueRefused> {
-        let queue = self.0.queue(vhost, name).ok_or(QueueRefused::NotFound)?;
-        queue.loaded().await;
-        queue.purge().await
+        loaded_queue(self.0, vhost, name).await?.purge().await
     }
 
     /// Resolves when what was changed until now survives a crash.
@@ -111,8 +109,7 @@ impl Operations<'_> {
         name: &str,
         conditions: DeleteConditions,
     ) -> Result<u64, QueueRefused> {
-        let queue = self.0.queue(vhost, name).ok_or(QueueRefused::NotFound)?;
-        queue.loaded().await;
+        let queue = loaded_queue(self.0, vhost, name).await?;
         let n_ready = queue.begin_delete(conditions).await?;
         self.end_delete(&queue, BY_OPERATOR).await;
         Ok(n_ready)
@@ -202,4 +199,11 @@ impl Operations<'_> {
         }
         found.is_some()
     }
+}
+
+/// Finds a queue, and waits while it is being read after a start.
+async fn loaded_queue(broker: &Broker, vhost: &str, name: &str) -> Result<QueueRef, QueueRefused> {
+    let queue = broker.queue(vhost, name).ok_or(QueueRefused::NotFound)?;
+    queue.loaded().await;
+    if queue.is_deleted() { Err(QueueRefused::NotFound) } else { Ok(queue) }
 }

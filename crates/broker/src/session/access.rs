@@ -100,18 +100,20 @@ impl Access {
     }
 
     pub(super) fn find_queue(&self, name: &Name) -> Result<QueueRef, Error> {
-        let vhost = self.vhost();
-        let found = self.view.queue(&vhost, name);
-        found.ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, format!("no {}", Resource::queue(&vhost, name)))
-        })
+        self.view.queue(&self.vhost(), name).ok_or_else(|| self.no_queue(name))
     }
 
-    /// As [`Access::find_queue`], and waits while it is being read after a start.
+    /// As [`Access::find_queue`], and waits while the queue is being read after a start. A queue that is
+    /// deleted meanwhile is not found.
     pub(super) async fn find_loaded_queue(&self, name: &Name) -> Result<QueueRef, Error> {
         let queue = self.find_queue(name)?;
         queue.loaded().await;
-        Ok(queue)
+        if queue.is_deleted() { Err(self.no_queue(name)) } else { Ok(queue) }
+    }
+
+    fn no_queue(&self, name: &Name) -> Error {
+        let queue = Resource::queue(&self.vhost(), name);
+        Error::new(ErrorKind::NotFound, format!("no {queue}"))
     }
 
     pub(super) fn check_exclusive_access(&self, queue: &QueueRef) -> Result<(), Error> {

@@ -38,3 +38,4 @@ mod topics;
 mod unbinding;
 mod undo;
 mod undo_fuzz;
+mod waiting;

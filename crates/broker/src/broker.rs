@@ -7,6 +7,7 @@ mod firehose;
 mod kept_messages;
 mod log_exchange;
 mod names;
+mod submission;
 mod upkeep;
 
 pub(crate) use changes::BY_OPERATOR;
@@ -19,6 +20,7 @@ pub(crate) use firehose::notice_of;
 pub use firehose::{Firehose, Tap};
 pub use log_exchange::LogLine;
 use names::NameSource;
+pub(crate) use submission::at_once;
 
 use crate::alarms::{Alarm, Alarms};
 use crate::connections::Connections;
@@ -123,8 +125,10 @@ impl Broker {
                 "{dir} belongs to nothing that is defined, and no deletion is logged: it is kept"
             );
         }
-        broker.changes().keep_delayed_queues(&NewlyDelaying::Any);
-        broker.changes().keep_shards();
+        let _is_made = at_once(async {
+            broker.changes().keep_delayed_queues(&NewlyDelaying::Any).await;
+            broker.changes().keep_shards().await;
+        });
         broker
     }
 

@@ -2,9 +2,10 @@
 
 use super::Broker;
 use super::kept_messages::{declaration_of, give_history};
+use super::submission::Submission;
 use confirm::LogFailed;
 use control::slices::Slices;
-use control::{Changed, Effects, HeldDefinitions, NodeEffect, PlanError, Planned, Unbinding, View};
+use control::{Changed, Effects, HeldDefinitions, NodeEffect, PlanError, Planned, Unbinding};
 use exchanges::NewlyDelaying;
 use log::Lsn;
 use meta::{Command, ConnectionId, Done, MetaError, QueueId, Resharding, State};
@@ -76,7 +77,7 @@ impl Changes<'_> {
         let mut slices = Slices::default();
         for (at, command) in commands.enumerate() {
             slices.did(1).await;
-            match self.apply(command) {
+            match self.apply(command).await {
                 Ok((_, made_upto)) => upto = Some(made_upto),
                 Err(error) => {
                     result = Err((at, error));
@@ -95,7 +96,8 @@ impl Changes<'_> {
     /// # Errors
     /// A command is refused; the commands before it are in effect then.
     pub async fn apply_first(&self, commands: &[Command]) -> Result<(), MetaError> {
-        self.carry_out(self.0.control_plane.submit_first(commands)?);
+        let effects = Submission(&self.0.control_plane).submit_first(commands).await?;
+        self.carry_out(effects).await;
         self.durable(self.0.control_plane.logged_upto()).await;
         Ok(())
     }
@@ -129,17 +131,17 @@ impl Changes<'_> {
     ) -> Result<(Done, Lsn), MetaError> {
         stdx::walk::step("change");
         let unbinding = self.unbind_in_slices(command, by, slices).await;
-        let changed = self.0.control_plane.submit(command);
+        let changed = Submission(&self.0.control_plane).submit(command).await;
         drop(unbinding);
         let mut changed = changed?;
         for queue in std::mem::take(&mut changed.gone) {
             self.end(&queue, changed.upto);
             slices.did(1).await;
         }
-        let Applied { done, mut upto, mut left } = self.after_change(changed, 1, by);
+        let Applied { done, mut upto, mut left } = self.after_change(changed, 1, by).await;
         while !left.is_empty() {
             slices.give_way().await;
-            Applied { upto, left, .. } = self.reshard(left);
+            Applied { upto, left, .. } = self.reshard(left).await;
         }
         Ok((done, upto))
     }
@@ -161,7 +163,7 @@ impl Changes<'_> {
             slices.did(1).await;
         }
         let n_asked = changed.made.len();
-        let Applied { upto, .. } = self.after_change(changed, n_asked, by);
+        let Applied { upto, .. } = self.after_change(changed, n_asked, by).await;
         confirm::durable(&self.0.classic.storage().wal, upto).await.map(Ok)
     }
 
@@ -189,7 +191,7 @@ impl Changes<'_> {
                     continue;
                 }
             }
-            match plane.submit_together(basis, &mut planned) {
+            match Submission(plane).submit_together(basis, &mut planned).await {
                 Ok(changed) => return Ok(changed),
                 Err(PlanError::Refused(error)) => return Err(error.into()),
                 Err(PlanError::Moved) => {}
@@ -202,13 +204,13 @@ impl Changes<'_> {
 
     /// Changes definitions and publishes the new view; the change is durable when the log is so up to the
     /// returned place.
-    pub(crate) fn apply(&self, command: &Command) -> Result<(Done, Lsn), MetaError> {
-        let mut changed = self.0.control_plane.submit(command)?;
+    pub(crate) async fn apply(&self, command: &Command) -> Result<(Done, Lsn), MetaError> {
+        let mut changed = Submission(&self.0.control_plane).submit(command).await?;
         for queue in std::mem::take(&mut changed.gone) {
             self.end(&queue, changed.upto);
         }
-        let Applied { done, upto, left } = self.after_change(changed, 1, BY_ITSELF);
-        Ok((done, self.reshard_all(left).unwrap_or(upto)))
+        let Applied { done, upto, left } = self.after_change(changed, 1, BY_ITSELF).await;
+        Ok((done, self.reshard_all(left).await.unwrap_or(upto)))
     }
 
     /// Ends a queue whose deletion is logged up to `upto`.
@@ -224,7 +226,7 @@ impl Changes<'_> {
     /// Sends the events of a change and carries out its effects; `by` is the user that events name for the
     /// first `n_asked` commands, those that were asked for. Also returns the exchanges whose shards are still
     /// to follow.
-    fn after_change(&self, changed: Changed<'_>, n_asked: usize, by: &str) -> Applied {
+    async fn after_change(&self, changed: Changed<'_>, n_asked: usize, by: &str) -> Applied {
         stdx::walk::step("carry out");
         let Changed { made, mut effects, upto, .. } = changed;
         let left = std::mem::take(&mut effects.leader.to_reshard);
@@ -233,7 +235,7 @@ impl Changes<'_> {
             self.0.events().definitions_changed(command, outcome, by);
         }
         let any_defaults = !effects.leader.new_vhosts.is_empty();
-        self.carry_out(effects);
+        self.carry_out(effects).await;
         let upto = if any_defaults { self.0.control_plane.logged_upto() } else { upto };
         let done = made.into_iter().next().map_or(Done::Nothing, |(_, outcome)| outcome.done);
         Applied { done, upto, left }
@@ -241,33 +243,38 @@ impl Changes<'_> {
 
     /// Gives some of these exchanges their shards. Also returns up to where the log must be durable for that,
     /// and the exchanges that are left.
-    fn reshard(&self, left: Vec<Resharding>) -> Applied {
-        let mut changed = self.0.control_plane.reshard(left);
+    async fn reshard(&self, left: Vec<Resharding>) -> Applied {
+        let mut changed = Submission(&self.0.control_plane).reshard(left).await;
         for queue in std::mem::take(&mut changed.gone) {
             self.end(&queue, changed.upto);
         }
-        self.after_change(changed, 0, BY_SHARDING)
+        self.after_change(changed, 0, BY_SHARDING).await
     }
 
     /// Gives all of these exchanges their shards.
-    fn reshard_all(&self, mut left: Vec<Resharding>) -> Option<Lsn> {
+    async fn reshard_all(&self, mut left: Vec<Resharding>) -> Option<Lsn> {
         let mut last = None;
         while !left.is_empty() {
-            let applied = self.reshard(left);
+            let applied = self.reshard(left).await;
             (last, left) = (Some(applied.upto), applied.left);
         }
         last
     }
 
     /// Gives each sharded exchange the shards that a crash may have left out.
-    pub(super) fn keep_shards(&self) {
-        self.reshard_all(self.0.control_plane.all_sharded());
+    pub(super) async fn keep_shards(&self) {
+        self.reshard_all(self.0.control_plane.all_sharded()).await;
     }
 
-    fn carry_out(&self, Effects { node, leader, home }: Effects) {
+    async fn carry_out(&self, Effects { node, leader, home }: Effects) {
         node.into_iter().for_each(|effect| carry_out_here(self.0, effect));
-        leader.delaying.iter().for_each(|of| self.keep_delayed_queues(of));
-        leader.new_vhosts.iter().for_each(|vhost| self.apply_vhost_defaults(vhost));
+        // These make changes, which have effects of their own.
+        for of in &leader.delaying {
+            Box::pin(self.keep_delayed_queues(of)).await;
+        }
+        for vhost in &leader.new_vhosts {
+            Box::pin(self.apply_vhost_defaults(vhost)).await;
+        }
         home.iter().for_each(|spec| give_history(&self.0.view(), &self.0.timers.tracing, spec));
     }
 
@@ -287,9 +294,10 @@ impl Changes<'_> {
     }
 
     /// Applies the defaults of new virtual hosts to one that was just created.
-    fn apply_vhost_defaults(&self, vhost: &Name) {
-        for command in self.0.start.options.vhost_defaults.commands(&self.0.view().meta, vhost) {
-            if let Err(error) = self.apply(&command) {
+    async fn apply_vhost_defaults(&self, vhost: &Name) {
+        let commands = self.0.start.options.vhost_defaults.commands(&self.0.view().meta, vhost);
+        for command in commands {
+            if let Err(error) = self.apply(&command).await {
                 tracing::warn!(
                     "cannot apply the defaults of new virtual hosts to '{vhost}': {error}"
                 );
@@ -298,23 +306,24 @@ impl Changes<'_> {
     }
 
     /// Declares the missing queues of delaying exchanges; such a queue goes with its exchange.
-    pub(super) fn keep_delayed_queues(&self, of: &NewlyDelaying) {
-        let view = self.0.view();
+    pub(super) async fn keep_delayed_queues(&self, of: &NewlyDelaying) {
         match of {
-            NewlyDelaying::One(vhost, name) => self.keep_delayed_queue(&view, vhost, name),
+            NewlyDelaying::One(vhost, name) => self.keep_delayed_queue(vhost, name).await,
             NewlyDelaying::Any => {
-                let delaying = view.exchanges.delaying();
-                delaying.for_each(|(vhost, name)| self.keep_delayed_queue(&view, vhost, name));
+                for (vhost, name) in self.0.view().exchanges.delaying() {
+                    self.keep_delayed_queue(vhost, name).await;
+                }
             }
         }
     }
 
-    fn keep_delayed_queue(&self, view: &View, vhost: &Name, name: &Name) {
+    async fn keep_delayed_queue(&self, vhost: &Name, name: &Name) {
+        let view = self.0.view();
         let exchange = view.exchanges.get(vhost, name).zip(view.meta.exchange(vhost, name));
         let Some((exchange, def)) = exchange else { return };
         if view.meta.queue(vhost, &exchange.delayed_queue).is_none() {
             let queue = exchange.delayed_queue.clone();
-            if let Err(error) = self.apply(&declaration_of(vhost, queue, def)) {
+            if let Err(error) = self.apply(&declaration_of(vhost, queue, def)).await {
                 tracing::warn!("cannot declare the queue of a delayed exchange: {error}");
             }
         }
@@ -363,7 +372,8 @@ impl Changes<'_> {
     ) -> Option<Unbinding<'_>> {
         let mut unbinding = None;
         loop {
-            let removed = self.0.control_plane.unbind_slice(command, &mut unbinding);
+            let removed =
+                Submission(&self.0.control_plane).unbind_slice(command, &mut unbinding).await;
             if removed.is_empty() {
                 return unbinding;
             }

@@ -1,7 +1,7 @@
 //! The work of the thread of rules: what is due, one piece after the other, by a thread or in steps.
 
 use super::transfer::{self, Sent};
-use crate::broker::{Broker, notice_of};
+use crate::broker::{Broker, at_once, notice_of};
 use crate::publish::publish_internally;
 use crate::timers::{QueueTimers, Task};
 use confirm::DurabilityToken;
@@ -33,8 +33,8 @@ fn work_off(timers: &Arc<QueueTimers>, broker: &Weak<Broker>, task: Task) {
     match task {
         Task::OnTime(queue, scale) => {
             if queue.on_time(scale) == AfterDetach::DeleteQueue {
-                let gone = broker.changes().apply(&Command::DeleteQueueById { id: queue.def().id });
-                if let Err(error) = gone {
+                let deletion = Command::DeleteQueueById { id: queue.def().id };
+                if let Some(Err(error)) = at_once(broker.changes().apply(&deletion)) {
                     tracing::debug!("cannot delete an unused queue: {error}");
                 }
             }

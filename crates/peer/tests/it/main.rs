@@ -1,0 +1,4 @@
+//! Tests of what nodes say to each other.
+
+mod frames;
+mod links;

@@ -1,5 +1,35 @@
 //! The connections between two nodes, and the classes of what is sent on one.
 
+stdx::named! {
+    /// The purpose of a connection between two nodes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum ConnectionKind {
+        /// Pulses alone.
+        Pulse = "pulse",
+        /// Messages of Raft groups.
+        Raft = "raft",
+        /// Sessions at queues of the other node, definitions, questions.
+        Work = "work",
+        /// A tunnel for the command line tool: whoever has the cookie may open one, members or not.
+        Ctl = "ctl",
+    }
+}
+
+impl ConnectionKind {
+    /// The kinds that two members hold open, one of each.
+    pub const HELD: [Self; 3] = [Self::Pulse, Self::Raft, Self::Work];
+
+    /// The byte that stands for the kind in a hello.
+    pub(crate) const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The kind of a hello's byte.
+    pub(crate) fn of_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.code() == code)
+    }
+}
+
 /// The number of a connection among all that this life of the node has had: newer ones have greater numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionNumber(pub u64);

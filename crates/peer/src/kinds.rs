@@ -11,6 +11,12 @@ impl FrameKind {
     pub(crate) const BEGIN: Self = Self(1);
     /// A piece of the frame announced for a class; the kinds that follow are those of the other classes.
     pub(crate) const FIRST_PIECE: Self = Self(2);
+    /// The identity of a node at the beginning of a connection.
+    pub(crate) const HELLO: Self = Self(8);
+    /// A dialler's proof of the cookie.
+    pub(crate) const PROOF: Self = Self(9);
+    /// An acceptor's proof of the cookie, which ends a handshake.
+    pub(crate) const WELCOME: Self = Self(10);
     /// A pulse.
     pub const PULSE: Self = Self(16);
 }

@@ -5,11 +5,18 @@
 
 mod connection;
 mod frame;
+mod handshake;
+mod hello;
 mod kinds;
 mod link;
+mod refusal;
 
-pub use connection::{ConnectionNumber, LinkClass};
+pub use connection::{ConnectionKind, ConnectionNumber, LinkClass};
 pub use frame::{FRAME_BYTES_MAX, FRAME_HEAD_BYTES, PIECE_BYTES_MAX};
 pub use frame::{FrameBody, FrameDecoder, PeerFrame, put_frame};
+pub use handshake::{HANDSHAKE_MS, HandshakeError, HandshakeRole};
+pub use handshake::{PeerCookie, PeerEstablished, PeerHandshake};
+pub use hello::{HANDSHAKE_BYTES_MAX, PEER_VERSIONS, PeerHello, SpokenRange};
 pub use kinds::{FrameError, FrameKind, KindRow, Vocabulary};
 pub use link::{LinkBatch, LinkEnd, LinkLimits, LinkOut, LinkTraffic, PeerLink, TakenFromLink};
+pub use refusal::{PeerRefusal, PeerRefusalReason};

@@ -30,7 +30,7 @@ impl ClusterId {
 }
 
 /// The number of a node in its cluster, never given to another one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeNumber(pub u16);
 
 /// The place of an entry in the segment files.

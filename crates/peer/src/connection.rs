@@ -28,6 +28,11 @@ impl ConnectionKind {
     pub(crate) fn of_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
+
+    /// The place among [`ConnectionKind::HELD`].
+    pub(crate) fn place(self) -> Option<usize> {
+        Self::HELD.iter().position(|held| *held == self)
+    }
 }
 
 /// The number of a connection among all that this life of the node has had: newer ones have greater numbers.

@@ -9,6 +9,7 @@ mod handshake;
 mod hello;
 mod kinds;
 mod link;
+mod peers;
 mod refusal;
 
 pub use connection::{ConnectionKind, ConnectionNumber, LinkClass};
@@ -19,4 +20,5 @@ pub use handshake::{PeerCookie, PeerEstablished, PeerHandshake};
 pub use hello::{HANDSHAKE_BYTES_MAX, PEER_VERSIONS, PeerHello, SpokenRange};
 pub use kinds::{FrameError, FrameKind, KindRow, Vocabulary};
 pub use link::{LinkBatch, LinkEnd, LinkLimits, LinkOut, LinkTraffic, PeerLink, TakenFromLink};
+pub use peers::{PeerAddress, PeerAdmitted, PeerDial, PeerSet};
 pub use refusal::{PeerRefusal, PeerRefusalReason};

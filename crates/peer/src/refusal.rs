@@ -33,6 +33,8 @@ stdx::named! {
         NoCommonVersion = "no_common_version",
         /// The nodes speak no common level.
         NoCommonLevel = "no_common_level",
+        /// The node is another one than that which was dialled.
+        OtherNode = "other_node",
         /// The node has connected to itself.
         ItSelf = "itself",
         /// The other side is to dial.

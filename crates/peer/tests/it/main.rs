@@ -5,3 +5,4 @@ mod frames;
 mod fuzz;
 mod handshakes;
 mod links;
+mod peers;

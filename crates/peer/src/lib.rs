@@ -9,7 +9,9 @@ mod handshake;
 mod hello;
 mod kinds;
 mod link;
+mod liveness;
 mod peers;
+mod pulse;
 mod refusal;
 
 pub use connection::{ConnectionKind, ConnectionNumber, LinkClass};
@@ -20,5 +22,7 @@ pub use handshake::{PeerCookie, PeerEstablished, PeerHandshake};
 pub use hello::{HANDSHAKE_BYTES_MAX, PEER_VERSIONS, PeerHello, SpokenRange};
 pub use kinds::{FrameError, FrameKind, KindRow, Vocabulary};
 pub use link::{LinkBatch, LinkEnd, LinkLimits, LinkOut, LinkTraffic, PeerLink, TakenFromLink};
+pub use liveness::{LIVENESS_TICK_MS, Liveness, LivenessEvent, Suspicion};
 pub use peers::{PeerAddress, PeerAdmitted, PeerDial, PeerSet};
+pub use pulse::{PULSE_INTERVAL_MS, PULSE_ROWS, Pulse, PulseAlarms};
 pub use refusal::{PeerRefusal, PeerRefusalReason};

@@ -6,3 +6,5 @@ mod fuzz;
 mod handshakes;
 mod links;
 mod peers;
+mod scenarios;
+mod world;

@@ -5,6 +5,7 @@ mod frames;
 mod fuzz;
 mod handshakes;
 mod links;
+mod messages;
 mod peers;
 mod scenarios;
 mod world;

@@ -1,3 +1,38 @@
-//! Raft groups over the node's log: what replicas of one thing agree on, entry by entry.
+//! Raft groups over the node's log: what the replicas of one thing agree on, entry by entry.
 //! Knows entries, votes, images, members, messages between replicas. Never sockets, clocks, threads, files
 //! besides the log, what a command means.
+//! Start reading at [`RaftGroup`] and [`GroupStep`]; the engine is in `engine.rs`.
+
+mod checks;
+mod effects;
+mod engine;
+mod entry;
+mod group;
+mod images;
+mod members;
+mod message;
+mod payload_cache;
+mod peers;
+mod proposals;
+mod raft_log;
+mod recovery;
+mod step;
+mod wire;
+
+pub use effects::{
+    Committed, Effects, GroupRequest, Health, OutgoingMessage, ProposalOutcome, Ticket,
+};
+pub use engine::{APPEND_BYTES_MAX, Role};
+pub use entry::{
+    EntryType, Image, KIND_ENTRY, KIND_GONE, KIND_IMAGE, KIND_VOTE, LogRecord, NUMBER_MAX, Payload,
+    Vote, encode_gone, is_of_group,
+};
+pub use group::{Context, GroupProgress, RaftGroup};
+pub use images::{IMAGE_BYTES_MAX, PIECE_BYTES};
+pub use members::{Change, LivingNodes, MEMBERS_MAX, Members, PeerId};
+pub use message::{ImageOffer, LogEnd, Message, MessageBody, SentEntry};
+pub use payload_cache::CACHE_BYTES_MAX;
+pub use proposals::{GATHERED_BYTES_MAX, UNCOMMITTED_BYTES_MAX};
+pub use recovery::{FoundGroup, GroupRecovery};
+pub use step::{GroupStep, PROPOSAL_BYTES_MAX};
+pub use wire::APPEND_ENTRIES_MAX;

@@ -1,0 +1,428 @@
+//! A replica of a group, under its host's lock: what is stepped into the engine, what the engine has ready.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use log::{Lsn, Owner, SegmentCounts, SegmentId, Wal};
+
+use crate::effects::{Committed, Effects, GroupRequest, Health, OutgoingMessage, Ticket};
+use crate::engine::{Engine, EntryId, Role, Round};
+use crate::entry::{EntryType, Image, Payload, Vote};
+use crate::images::IncomingImage;
+use crate::members::{Change, LivingNodes, Members, PeerId};
+use crate::message::{Message, MessageBody, SentEntry};
+use crate::proposals::Proposals;
+use crate::raft_log::{NewEntry, NewState, RaftLog};
+use crate::recovery::FoundGroup;
+
+/// The surroundings that a step may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The node's log.
+    pub wal: &'a Wal,
+    /// The nodes that are alive.
+    pub living: &'a LivingNodes,
+}
+
+/// How a replica takes part.
+pub(crate) enum Raft {
+    /// The replica is the only member: there is nobody to agree with.
+    Alone(RaftLog),
+    /// The replica follows, has all there is, and keeps no engine.
+    Asleep(RaftLog, PeerId),
+    /// The replica has an engine.
+    Awake(Box<Engine>),
+}
+
+/// A round that is written and not durable.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnsyncedRound {
+    pub(crate) lsn: Lsn,
+    /// The engine's number of the round; of a replica alone the index of its entry; 0 of an image.
+    pub(crate) number: u64,
+}
+
+/// A replica of a group.
+pub struct RaftGroup {
+    pub(crate) raft: Raft,
+    pub(crate) health: Health,
+    pub(crate) unsynced: VecDeque<UnsyncedRound>,
+    pub(crate) proposals: Proposals,
+    /// Payloads of the entries that the step under way makes.
+    pub(crate) stash: Vec<NewEntry>,
+    pub(crate) incoming: Option<Box<IncomingImage>>,
+    /// The machine's bytes of the image, while followers may want it.
+    pub(crate) outgoing: Option<Bytes>,
+    /// The change that a replica alone begins with when it is alone no longer.
+    pub(crate) leaving: Option<(Ticket, Change)>,
+    /// Whether the leader was asked if it leads, and has not answered.
+    pub(crate) has_doubt: bool,
+    /// The position of the last vote in the node's log.
+    pub(crate) vote_lsn: Lsn,
+}
+
+stdx::debug_of!(|it: RaftGroup| me = it.me(), term = it.term(), role = it.role());
+
+impl RaftGroup {
+    fn new(raft: Raft, health: Health) -> Self {
+        Self {
+            raft,
+            health,
+            unsynced: VecDeque::new(),
+            proposals: Proposals::default(),
+            stash: Vec::new(),
+            incoming: None,
+            outgoing: None,
+            leaving: None,
+            has_doubt: false,
+            vote_lsn: Lsn(0),
+        }
+    }
+
+    /// Makes the replica of a new group, whose first members all make theirs so: its log begins with an image
+    /// at index 1, of an empty machine.
+    #[must_use]
+    pub fn create(wal: &Wal, owner: Owner, me: PeerId, members: Members) -> Self {
+        let mut log = RaftLog::new(owner, me);
+        let members = Members { since: 1, ..members };
+        let (machine, local) = (Bytes::new(), Bytes::new());
+        let image = Image { index: 1, term: 1, is_installed: true, members, machine, local };
+        let vote = Vote { term: 1, vote: PeerId(0) };
+        log.append(wal, NewState { image: Some(image), vote: Some(vote), entries: Vec::new() });
+        Self::of_log(log, Health::Sound)
+    }
+
+    /// Makes a replica that is going to be added to a group as a learner: an image from the leader begins it.
+    #[must_use]
+    pub fn join(owner: Owner, me: PeerId) -> Self {
+        Self::of_log(RaftLog::new(owner, me), Health::Sound)
+    }
+
+    /// Goes on with a replica that was found in the log, and retains what it needs there. Entries above its
+    /// image are applied once they are known to be committed; alone, they are: then the first step does so.
+    #[must_use]
+    pub fn recover(wal: &Wal, found: FoundGroup) -> Self {
+        let FoundGroup { log, health } = found;
+        let mut counts = SegmentCounts::default();
+        counts.extend(log.needed());
+        counts.retain(wal, log.owner);
+        Self::of_log(log, health)
+    }
+
+    fn of_log(log: RaftLog, health: Health) -> Self {
+        let (owner, me) = (log.owner, log.me);
+        if log.members().are_only(me) && !log.has_changes() && health == Health::Sound {
+            return Self::new(Raft::Alone(log), health);
+        }
+        match Engine::start(log) {
+            Some(engine) => Self::new(Raft::Awake(Box::new(engine)), health),
+            None => Self::new(Raft::Alone(RaftLog::new(owner, me)), Health::Stopped),
+        }
+    }
+
+    pub(crate) fn log(&self) -> &RaftLog {
+        match &self.raft {
+            Raft::Alone(log) | Raft::Asleep(log, _) => log,
+            Raft::Awake(engine) => engine.log(),
+        }
+    }
+
+    pub(crate) fn log_mut(&mut self) -> &mut RaftLog {
+        match &mut self.raft {
+            Raft::Alone(log) | Raft::Asleep(log, _) => log,
+            Raft::Awake(engine) => engine.log_mut(),
+        }
+    }
+
+    /// The replica's number.
+    #[must_use]
+    pub fn me(&self) -> PeerId {
+        self.log().me
+    }
+
+    /// The members, as far as entries were applied.
+    #[must_use]
+    pub fn members(&self) -> Arc<Members> {
+        self.log().members()
+    }
+
+    /// The term that the replica knows.
+    #[must_use]
+    pub fn term(&self) -> u64 {
+        match &self.raft {
+            Raft::Alone(log) | Raft::Asleep(log, _) => log.vote.term,
+            Raft::Awake(engine) => engine.standing().term,
+        }
+    }
+
+    /// The replica's part in the group.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        match &self.raft {
+            Raft::Alone(_) => Role::Leader,
+            Raft::Asleep(..) => Role::Follower,
+            Raft::Awake(engine) => engine.standing().role,
+        }
+    }
+
+    /// The leader, if the replica knows one.
+    #[must_use]
+    pub fn leader(&self) -> Option<PeerId> {
+        match &self.raft {
+            Raft::Alone(log) => Some(log.me),
+            Raft::Asleep(_, leader) => Some(*leader),
+            Raft::Awake(engine) => engine.standing().leader,
+        }
+    }
+
+    /// Whether the replica may take part.
+    #[must_use]
+    pub const fn health(&self) -> Health {
+        self.health
+    }
+
+    /// The indexes up to which entries are applied, known to be committed, and there.
+    #[must_use]
+    pub fn progress(&self) -> GroupProgress {
+        let log = self.log();
+        let applied = log.applied;
+        let (committed, last) = match &self.raft {
+            Raft::Alone(log) => (log.last_index(), log.last_index()),
+            Raft::Asleep(log, _) => (applied, log.last_index()),
+            Raft::Awake(engine) => (engine.standing().committed, engine.standing().last),
+        };
+        GroupProgress { image: log.image.index, applied, committed, last }
+    }
+
+    /// The term of the entry at `index`, if the log goes from below to above it.
+    #[must_use]
+    pub fn term_at(&self, index: u64) -> Option<u64> {
+        self.log().term(index)
+    }
+
+    /// Moves what the replica needs of a segment to the log's end, entries that were applied excepted: an
+    /// image is asked for to replace those.
+    pub fn relocate(&mut self, wal: &Wal, segment: SegmentId, fx: &mut Effects) {
+        let log = self.log_mut();
+        let applied = log.applied;
+        if log.has_entry_in(segment, applied) {
+            fx.ask(GroupRequest::Image);
+        }
+        if !log.relocate(wal, segment, applied) {
+            self.health = Health::Stopped;
+            fx.ask(GroupRequest::Stopped);
+        }
+    }
+
+    /// Tells the engine what has become durable.
+    pub(crate) fn persist(&mut self, wal: &Wal, fx: &mut Effects) {
+        let durable = wal.durable_upto();
+        self.log_mut().cache.durable(durable);
+        let mut last = None;
+        while let Some(round) = self.unsynced.pop_front_if(|round| round.lsn <= durable) {
+            last = last.max(Some(round.number));
+            if let Raft::Alone(log) = &self.raft {
+                self.proposals.committed(round.number, log.vote.term, fx);
+            }
+        }
+        if let (Raft::Awake(engine), Some(number)) = (&mut self.raft, last) {
+            engine.persisted(number);
+        }
+    }
+
+    /// Works off what the engine has ready.
+    pub(crate) fn drain(&mut self, wal: &Wal, fx: &mut Effects) {
+        while self.health != Health::Stopped
+            && let Raft::Awake(engine) = &mut self.raft
+            && let Some(mut round) = engine.ready()
+        {
+            let Some(new) = new_state(engine.log(), &round, &mut self.stash, &mut self.incoming)
+            else {
+                return self.stop(fx);
+            };
+            let (image, has_vote) = (new.image.clone(), new.vote.is_some());
+            let written = (!new.is_empty()).then(|| engine.log_mut().append(wal, new));
+            if let Some(lsn) = written.filter(|_| has_vote) {
+                self.vote_lsn = lsn;
+            }
+            let committed = round.committed();
+            let (messages, is_leader) = (round.take_messages(), round.is_leader);
+            let number = engine.advance(round);
+            let lsn = written.or_else(|| self.unsynced.back().map(|round| round.lsn));
+            match lsn {
+                Some(lsn) => self.unsynced.push_back(UnsyncedRound { lsn, number }),
+                None => engine.persisted(number),
+            }
+            let vote_lsn = Some(self.vote_lsn).filter(|lsn| *lsn > wal.durable_upto());
+            let after = if is_leader { vote_lsn } else { lsn };
+            if let Some(image) = image {
+                self.restored(image, fx);
+            }
+            self.send(wal, messages, after, fx);
+            self.apply(wal, &committed, fx);
+        }
+    }
+
+    fn restored(&mut self, image: Image, fx: &mut Effects) {
+        if matches!(self.health, Health::Damaged(upto) if upto <= image.index) {
+            self.health = Health::Sound;
+        }
+        fx.members = Some(self.members());
+        fx.committed.clear();
+        fx.restored = Some(image);
+    }
+
+    fn send(
+        &mut self,
+        wal: &Wal,
+        messages: Vec<(Message, Vec<EntryId>)>,
+        after: Option<Lsn>,
+        fx: &mut Effects,
+    ) {
+        for (mut message, entries) in messages {
+            let Raft::Awake(engine) = &mut self.raft else { return };
+            if fill(engine.log(), wal, &mut message, &entries, &mut self.outgoing) {
+                fx.messages.push(OutgoingMessage { message, after });
+            } else {
+                // As if it had been lost on its way.
+                engine.link_made(message.to);
+                if matches!(message.body, MessageBody::ImageOffer(_)) {
+                    fx.ask(GroupRequest::Image);
+                }
+            }
+        }
+    }
+
+    /// Applies entries that are committed and durable here.
+    fn apply(&mut self, wal: &Wal, committed: &[EntryId], fx: &mut Effects) {
+        for EntryId { index, term } in committed.iter().copied() {
+            let Raft::Awake(engine) = &mut self.raft else { return };
+            let Some(Payload { entry_type, bytes }) = engine.log().payload(wal, index) else {
+                return self.stop(fx);
+            };
+            match entry_type {
+                EntryType::Commands => {
+                    fx.committed.push(Committed { index, term, commands: bytes });
+                }
+                EntryType::Membership => {
+                    let members = engine.log().members();
+                    let change = Change::decode(&bytes).ok();
+                    let next =
+                        change.and_then(|change| Some((change, members.after(change, index)?)));
+                    // What does not fit changes nothing, on all replicas alike.
+                    if let Some((change, next)) = next {
+                        if !engine.apply_change(change) {
+                            return self.stop(fx);
+                        }
+                        engine.log_mut().set_members(next);
+                        fx.members = Some(engine.log().members());
+                    }
+                }
+                EntryType::Nothing => {}
+            }
+            engine.applied_upto(index);
+            self.proposals.committed(index, term, fx);
+        }
+        self.leave_if_removed(fx);
+    }
+
+    fn leave_if_removed(&mut self, fx: &mut Effects) {
+        let Raft::Awake(engine) = &mut self.raft else { return };
+        if fx.members.as_ref().is_some_and(|members| !members.has(engine.log().me)) {
+            // The engine counts on its own progress while it leads.
+            engine.follow(None);
+            fx.ask(GroupRequest::Gone);
+        }
+    }
+
+    pub(crate) fn stop(&mut self, fx: &mut Effects) {
+        self.health = Health::Stopped;
+        fx.ask(GroupRequest::Stopped);
+    }
+}
+
+/// Indexes of a replica's log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupProgress {
+    /// The index of the image.
+    pub image: u64,
+    /// The index up to which entries are applied.
+    pub applied: u64,
+    /// The index up to which entries are known to be committed.
+    pub committed: u64,
+    /// The index of the last entry.
+    pub last: u64,
+}
+
+/// Returns the state that a round writes to the log; none if it installs an image that is not here.
+fn new_state(
+    log: &RaftLog,
+    round: &Round,
+    stash: &mut Vec<NewEntry>,
+    incoming: &mut Option<Box<IncomingImage>>,
+) -> Option<NewState> {
+    let image = match round.image() {
+        Some(at) => {
+            let whole = incoming.take_if(|it| it.is_whole() && it.offer.index == at.index)?;
+            let members = Members { since: at.index, ..whole.offer.members.clone() };
+            let (machine, local) = (whole.into_machine(), Bytes::new());
+            let (index, term) = (at.index, at.term);
+            Some(Image { index, term, is_installed: true, members, machine, local })
+        }
+        None => None,
+    };
+    let vote = round.vote().filter(|vote| *vote != log.vote);
+    let entries = round.entries().into_iter().map(|EntryId { index, term }| {
+        let known = stash.iter().position(|entry| entry.index == index && entry.term == term);
+        // A leader's first entry is made by the engine.
+        let nothing = || Payload { entry_type: EntryType::Nothing, bytes: Bytes::new() };
+        let payload = known.map_or_else(nothing, |at| stash.swap_remove(at).payload);
+        NewEntry { index, term, payload }
+    });
+    Some(NewState { image, vote, entries: entries.collect() })
+}
+
+/// Adds to a message of the engine what only the log has. False if that cannot be read.
+fn fill(
+    log: &RaftLog,
+    wal: &Wal,
+    message: &mut Message,
+    ids: &[EntryId],
+    outgoing: &mut Option<Bytes>,
+) -> bool {
+    match &mut message.body {
+        MessageBody::Append { entries, .. } => {
+            let sent = ids.iter().map(|EntryId { index, term }| {
+                let payload =
+                    log.payload(wal, *index).filter(|_| log.term(*index) == Some(*term))?;
+                Some(SentEntry { term: *term, payload })
+            });
+            let sent: Option<Vec<_>> = sent.collect();
+            sent.map(|sent| *entries = sent).is_some()
+        }
+        MessageBody::ImageOffer(offer) => {
+            if outgoing.is_none() {
+                *outgoing = log.read_image(wal).map(|image| image.machine);
+            }
+            offer.members = log.members_at(offer.index);
+            offer.machine_bytes = outgoing.as_ref().map_or(0, |machine| machine.len() as u64);
+            // A member takes no image of a time before it was one.
+            let is_for = offer.members.has(message.to);
+            outgoing.is_some() && is_for && offer.index == log.image.index
+        }
+        MessageBody::Appended { .. }
+        | MessageBody::Rejected { .. }
+        | MessageBody::Vote { .. }
+        | MessageBody::Voted { .. }
+        | MessageBody::Heartbeat { .. }
+        | MessageBody::HeartbeatAnswer { .. }
+        | MessageBody::Commit { .. }
+        | MessageBody::TimeoutNow
+        | MessageBody::WhoLeads
+        | MessageBody::NotLeader
+        | MessageBody::ImageWant { .. }
+        | MessageBody::ImagePiece { .. }
+        | MessageBody::Gone => true,
+    }
+}

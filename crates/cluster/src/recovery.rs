@@ -1,0 +1,152 @@
+//! The state that groups have left in the log, found again at a start: addresses and terms, no payloads.
+//!
+//! Entries are seen in the log's order:
+//! - an entry takes the place of one of the same index, and cuts off those behind it that are of lower terms;
+//! - an image drops the entries up to its index, and all of them if it came from a leader;
+//! - the last vote counts, and what is behind the last end of a replica.
+//!
+//! The entries that are left have no gaps, else the replica is damaged: never the node.
+
+use std::collections::{BTreeMap, HashMap};
+
+use log::{Entry, EntryAddress, Owner};
+
+use crate::effects::Health;
+use crate::entry::{EntryType, Image, LogRecord, Vote, is_of_group};
+use crate::members::PeerId;
+use crate::raft_log::{ImagePlace, RaftLog};
+
+/// Groups that are found while the log is read.
+#[derive(Debug, Default)]
+pub struct GroupRecovery {
+    groups: HashMap<Owner, Finding>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct FoundEntry {
+    term: u64,
+    entry_type: EntryType,
+    at: EntryAddress,
+}
+
+#[derive(Debug, Default)]
+struct Finding {
+    me: PeerId,
+    /// The image without its bytes.
+    image: Option<(Image, EntryAddress)>,
+    vote: Option<(Vote, EntryAddress)>,
+    entries: BTreeMap<u64, FoundEntry>,
+    is_damaged: bool,
+}
+
+/// A replica that was found.
+#[derive(Debug)]
+pub struct FoundGroup {
+    pub(crate) log: RaftLog,
+    pub(crate) health: Health,
+}
+
+impl FoundGroup {
+    /// The group.
+    #[must_use]
+    pub const fn owner(&self) -> Owner {
+        self.log.owner
+    }
+
+    /// The index of the image that the machine begins with.
+    #[must_use]
+    pub const fn image_index(&self) -> u64 {
+        self.log.image.index
+    }
+
+    /// Reads the image that the machine begins with; none if there is none or it cannot be read. **Blocks.**
+    #[must_use]
+    pub fn read_image(&self, wal: &log::Wal) -> Option<Image> {
+        self.log.read_image(wal)
+    }
+}
+
+impl GroupRecovery {
+    /// Takes an entry of the log. False if it is of no group.
+    pub fn visit(&mut self, entry: &Entry<'_>) -> bool {
+        let Some(owner) = entry.owner.filter(|_| is_of_group(entry.kind)) else { return false };
+        let finding = self.groups.entry(owner).or_default();
+        match LogRecord::decode(entry.kind, entry.payload) {
+            Ok(LogRecord::Gone(_)) => {
+                self.groups.remove(&owner);
+            }
+            Ok(record) => finding.take(record, entry.at),
+            Err(_) => finding.is_damaged = true,
+        }
+        true
+    }
+
+    /// The replicas that are there, by group.
+    #[must_use]
+    pub fn finish(self) -> Vec<FoundGroup> {
+        let mut found: Vec<_> =
+            self.groups.into_iter().map(|(it, group)| group.finish(it)).collect();
+        found.sort_by_key(FoundGroup::owner);
+        found
+    }
+}
+
+impl Finding {
+    fn take(&mut self, record: LogRecord<'_>, at: EntryAddress) {
+        match record {
+            LogRecord::Entry { index, term, entry_type, .. } => {
+                if self.image.as_ref().is_some_and(|(image, _)| index <= image.index) {
+                    return;
+                }
+                self.entries.retain(|held, entry| *held <= index || entry.term >= term);
+                self.entries.insert(index, FoundEntry { term, entry_type, at });
+            }
+            LogRecord::Vote(me, vote) => {
+                self.me = me;
+                self.vote = Some((vote, at));
+            }
+            LogRecord::Image(me, image) => {
+                self.me = me;
+                if image.is_installed {
+                    self.entries.clear();
+                }
+                self.entries.retain(|index, _| *index > image.index);
+                self.image = Some((Image { machine: bytes::Bytes::new(), ..image }, at));
+            }
+            LogRecord::Gone(_) => {}
+        }
+    }
+
+    fn finish(self, owner: Owner) -> FoundGroup {
+        let mut log = RaftLog::new(owner, self.me);
+        if let Some((vote, at)) = self.vote {
+            (log.vote, log.vote_at) = (vote, Some(at));
+        }
+        let last = self.entries.last_key_value().map_or(0, |(index, _)| *index);
+        let Some((image, at)) = self.image else {
+            // A learner that has nothing yet, or a log without its beginning.
+            let is_new = self.entries.is_empty() && !self.is_damaged;
+            let health = if is_new { Health::Sound } else { Health::Damaged(last.max(1)) };
+            return FoundGroup { log, health };
+        };
+        let first = image.index + 1;
+        let indexes = self.entries.keys().copied();
+        let is_whole = indexes.eq(first..first + self.entries.len() as u64);
+        let mut term = image.term;
+        let is_ordered = self.entries.values().all(|entry| {
+            let is_next = entry.term >= term;
+            term = entry.term;
+            is_next
+        });
+        if self.is_damaged || !is_whole || !is_ordered || term > log.vote.term {
+            return FoundGroup { log, health: Health::Damaged(last.max(image.index)) };
+        }
+        log.image = ImagePlace { index: image.index, term: image.term, at: Some(at) };
+        log.applied = image.index;
+        log.begin_members(image.members);
+        for (index, FoundEntry { term, entry_type, at }) in self.entries {
+            log.push(index, term, entry_type, at);
+        }
+        FoundGroup { log, health: Health::Sound }
+    }
+}

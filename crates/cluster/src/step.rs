@@ -1,0 +1,399 @@
+//! The steps of a replica: who may have something for it, and what it does about that.
+
+use bytes::Bytes;
+
+use crate::effects::{Committed, Effects, GroupRequest, Health, ProposalOutcome, Ticket};
+use crate::engine::{Engine, Role};
+use crate::entry::{EntryType, Image, Payload};
+use crate::group::{Context, Raft, RaftGroup, UnsyncedRound};
+use crate::members::{Change, PeerId};
+use crate::message::{Message, MessageBody};
+use crate::peers;
+use crate::raft_log::{NewEntry, NewState, RaftLog};
+
+/// Most bytes of one proposal.
+pub const PROPOSAL_BYTES_MAX: usize = 512 << 20;
+
+/// Something for a replica.
+#[derive(Clone, Debug)]
+pub enum GroupStep {
+    /// Commands for the machine; they say themselves where they end.
+    Propose(Ticket, Bytes),
+    /// A message of another replica.
+    Peer(Message),
+    /// The node's log has become durable up to where the group waits for it.
+    Durable,
+    /// A node is alive again, by a connection made anew, or suspected to be dead.
+    Alive(u16, bool),
+    /// The replica is to campaign, unless it knows a leader that is alive.
+    Campaign,
+    /// A change of members.
+    Member(Ticket, Change),
+    /// The leader is to hand over to that voter.
+    Transfer(PeerId),
+    /// Some time has passed since the group asked for it, or was idle.
+    Tick,
+}
+
+impl RaftGroup {
+    /// Steps the replica; the host works off what comes of it, under the same lock.
+    pub fn step(&mut self, step: GroupStep, cx: Context<'_>) -> Effects {
+        let mut fx = Effects::default();
+        if self.health == Health::Stopped {
+            refuse(&step, &mut fx);
+            return fx;
+        }
+        let before = standing(self);
+        let campaigns = matches!(step, GroupStep::Campaign);
+        self.persist(cx.wal, &mut fx);
+        self.drain(cx.wal, &mut fx);
+        match step {
+            GroupStep::Propose(ticket, commands) => propose(self, ticket, &commands, cx, &mut fx),
+            GroupStep::Peer(message) => {
+                wake(self);
+                peers::receive(self, message, cx, &mut fx);
+            }
+            GroupStep::Durable => durable(self, cx, &mut fx),
+            GroupStep::Alive(node, is_alive) => node_is(self, node, is_alive, cx, &mut fx),
+            GroupStep::Campaign => {
+                wake(self);
+                campaign(self, cx);
+            }
+            GroupStep::Member(ticket, change) => change_members(self, ticket, change, cx, &mut fx),
+            GroupStep::Transfer(peer) => transfer(self, peer, cx),
+            GroupStep::Tick => tick(self),
+        }
+        self.drain(cx.wal, &mut fx);
+        finish(self, before, &mut fx);
+        let is_leaderless = self.leader().is_none() && self.members().has_voter(self.me());
+        if is_leaderless && (campaigns || standing(self) != before) && self.health == Health::Sound
+        {
+            fx.ask(GroupRequest::CampaignLater);
+        }
+        fx
+    }
+
+    /// Takes an image of the machine as it was when entries up to `index` were applied.
+    pub fn take_image(
+        &mut self,
+        index: u64,
+        machine: Bytes,
+        local: Bytes,
+        cx: Context<'_>,
+    ) -> Effects {
+        let mut fx = Effects::default();
+        self.persist(cx.wal, &mut fx);
+        self.drain(cx.wal, &mut fx);
+        let is_durable = self.unsynced.is_empty();
+        let is_sound = self.health == Health::Sound;
+        let log = self.log_mut();
+        if index > log.image.index && index <= log.applied && is_sound {
+            let (term, members) = (log.term(index).unwrap_or(0), log.members_at(index));
+            let outgoing = Some(machine.clone());
+            let image = Image { index, term, is_installed: false, members, machine, local };
+            let lsn = log.append(cx.wal, NewState { image: Some(image), ..NewState::default() });
+            self.outgoing = outgoing;
+            self.unsynced.push_back(UnsyncedRound { lsn, number: 0 });
+        }
+        if is_durable {
+            leave_alone(self, cx, &mut fx);
+        }
+        offer_again(self, &mut fx);
+        finish(self, standing(self), &mut fx);
+        fx
+    }
+}
+
+/// The replica's part, and the leader.
+fn standing(group: &RaftGroup) -> (Role, Option<PeerId>) {
+    (group.role(), group.leader())
+}
+
+/// Has followers that are behind the image ask for it.
+fn offer_again(group: &mut RaftGroup, fx: &mut Effects) {
+    let Raft::Awake(engine) = &mut group.raft else { return };
+    let (me, term, image) = (engine.log().me, engine.standing().term, engine.log().image.index);
+    if engine.standing().leads() {
+        for peer in engine.log().members().all().filter(|peer| *peer != me) {
+            if engine.matched(peer) < image {
+                let (commit, _) = engine.commit_for(peer);
+                fx.send(me, peer, term, MessageBody::Heartbeat { commit });
+            }
+        }
+    }
+}
+
+fn finish(group: &mut RaftGroup, before: (Role, Option<PeerId>), fx: &mut Effects) {
+    group.stash.clear();
+    if before.0 == Role::Leader && group.role() != Role::Leader {
+        group.proposals.end(group.leader(), fx);
+        if group.leader().is_none() {
+            tell_leaderless(group, fx);
+        }
+    }
+    let leads = group.role() == Role::Leader;
+    if let Raft::Awake(engine) = &mut group.raft {
+        let (me, term) = (engine.log().me, engine.standing().term);
+        let members = engine.log().members();
+        for peer in members.all().filter(|peer| leads && *peer != me) {
+            let (commit, is_news) = engine.commit_for(peer);
+            if is_news {
+                fx.send(me, peer, term, MessageBody::Commit { commit });
+            }
+        }
+        let sent = if leads { engine.matched_by_all() } else { u64::MAX };
+        let upto = engine.standing().durable.min(engine.log().applied);
+        engine.log_mut().trim_cache(upto, sent);
+        if group.outgoing.is_some()
+            && !(leads && engine.sends_images())
+            && group.unsynced.is_empty()
+        {
+            group.outgoing = None;
+        }
+    }
+    if group.unsynced.is_empty() {
+        group.unsynced = std::collections::VecDeque::new();
+    }
+    fx.durable_at = group.unsynced.back().map(|round| round.lsn);
+}
+
+/// Tells the followers of one that led that nobody does: they would wait for it while its node is alive.
+fn tell_leaderless(group: &RaftGroup, fx: &mut Effects) {
+    let (me, term) = (group.me(), group.term());
+    for peer in group.members().all().filter(|peer| *peer != me) {
+        fx.send(me, peer, term, MessageBody::NotLeader);
+    }
+}
+
+fn propose(
+    group: &mut RaftGroup,
+    ticket: Ticket,
+    commands: &Bytes,
+    cx: Context<'_>,
+    fx: &mut Effects,
+) {
+    let takes = match &group.raft {
+        Raft::Alone(_) => group.leaving.is_none() || group.proposals.has_room(commands.len()),
+        Raft::Asleep(..) => false,
+        Raft::Awake(engine) => {
+            engine.standing().leads()
+                && !engine.standing().is_transferring
+                && group.proposals.has_room(commands.len())
+        }
+    };
+    if !takes || commands.is_empty() || commands.len() > PROPOSAL_BYTES_MAX {
+        fx.answers.push((ticket, ProposalOutcome::Refused(group.leader())));
+        return;
+    }
+    if let Raft::Alone(log) = &mut group.raft
+        && group.leaving.is_none()
+    {
+        let (index, term) = (log.last_index() + 1, log.vote.term);
+        let payload = Payload { entry_type: EntryType::Commands, bytes: commands.clone() };
+        let entries = vec![NewEntry { index, term, payload }];
+        let lsn = log.append(cx.wal, NewState { entries, ..NewState::default() });
+        log.applied = index;
+        group.proposals.sent([index, term], vec![ticket], commands.len());
+        group.unsynced.push_back(UnsyncedRound { lsn, number: index });
+        fx.committed.push(Committed { index, term, commands: commands.clone() });
+        return;
+    }
+    group.proposals.gather(ticket, commands);
+    if matches!(group.raft, Raft::Awake(_))
+        && (group.unsynced.is_empty() || group.proposals.is_full())
+    {
+        flush(group, fx);
+    }
+}
+
+/// Makes an entry of the commands that were gathered.
+fn flush(group: &mut RaftGroup, fx: &mut Effects) {
+    let Raft::Awake(engine) = &mut group.raft else { return };
+    let (bytes, tickets) = group.proposals.take_gathered();
+    let (entry_type, n_bytes) = (EntryType::Commands, bytes.len());
+    match engine.propose() {
+        Some(id) => {
+            let payload = Payload { entry_type, bytes };
+            group.stash.push(NewEntry { index: id.index, term: id.term, payload });
+            group.proposals.sent([id.index, id.term], tickets, n_bytes);
+        }
+        None => {
+            fx.answers.extend(tickets.into_iter().map(|it| (it, ProposalOutcome::Refused(None))))
+        }
+    }
+}
+
+fn durable(group: &mut RaftGroup, cx: Context<'_>, fx: &mut Effects) {
+    if let Raft::Alone(log) = &mut group.raft {
+        let last = log.last_index();
+        log.trim_cache(last, if group.unsynced.is_empty() { last } else { 0 });
+        while log.applied < last {
+            // Found at the start: alone, all there is is committed.
+            let index = log.applied + 1;
+            let Some((payload, term)) = log.payload(cx.wal, index).zip(log.term(index)) else {
+                return group.stop(fx);
+            };
+            log.applied = index;
+            if payload.entry_type == EntryType::Commands {
+                fx.committed.push(Committed { index, term, commands: payload.bytes });
+            }
+        }
+        if group.leaving.is_some() && group.unsynced.is_empty() {
+            fx.ask(GroupRequest::Image);
+        }
+    } else if group.proposals.has_gathered() && group.unsynced.is_empty() {
+        flush(group, fx);
+    }
+}
+
+fn node_is(group: &mut RaftGroup, node: u16, is_alive: bool, cx: Context<'_>, fx: &mut Effects) {
+    let is_leaders = group.leader().is_some_and(|leader| leader.node() == node);
+    if !is_alive && is_leaders {
+        wake(group);
+    }
+    let Raft::Awake(engine) = &mut group.raft else { return };
+    let (me, members) = (engine.log().me, engine.log().members());
+    if engine.standing().leads() {
+        let term = engine.standing().term;
+        for peer in members.all().filter(|peer| is_alive && peer.node() == node && *peer != me) {
+            engine.link_made(peer);
+            let (commit, _) = engine.commit_for(peer);
+            fx.send(me, peer, term, MessageBody::Heartbeat { commit });
+        }
+        if !members.has_living_majority(me, cx.living) {
+            engine.follow(None);
+        }
+    } else if is_leaders && !is_alive {
+        engine.follow(None);
+        let first = members.voters.iter().find(|peer| **peer == me || cx.living.has(**peer));
+        if first == Some(&me) {
+            campaign(group, cx);
+        }
+    } else if engine.standing().leader.is_none() && members.has_voter(me) {
+        fx.ask(GroupRequest::CampaignLater);
+    }
+}
+
+fn campaign(group: &mut RaftGroup, cx: Context<'_>) {
+    let Raft::Awake(engine) = &mut group.raft else { return };
+    let (me, members) = (engine.log().me, engine.log().members());
+    let has_leader =
+        engine.standing().leader.is_some_and(|leader| leader == me || cx.living.has(leader));
+    if has_leader || group.health != Health::Sound || !members.has_living_majority(me, cx.living) {
+        return;
+    }
+    if engine.standing().can_campaign && engine.standing().is_settled() {
+        engine.campaign();
+    }
+}
+
+fn change_members(
+    group: &mut RaftGroup,
+    ticket: Ticket,
+    change: Change,
+    cx: Context<'_>,
+    fx: &mut Effects,
+) {
+    let refused = (ticket, ProposalOutcome::Refused(group.leader()));
+    let fits = group.members().after(change, 0).is_some();
+    match &mut group.raft {
+        Raft::Alone(_) if fits && group.leaving.is_none() => {
+            group.leaving = Some((ticket, change));
+            durable(group, cx, fx);
+        }
+        Raft::Awake(engine) if fits && engine.standing().leads() => {
+            let is_ready = match change {
+                Change::AddLearner(_) => true,
+                Change::Promote(peer) => engine.matched(peer) >= engine.standing().committed,
+                // Who leads hands over first.
+                Change::Remove(peer) => peer != engine.log().me,
+            };
+            let may =
+                is_ready && !engine.has_pending_change() && !engine.standing().is_transferring;
+            let Some(id) = may.then(|| engine.propose_change(change)).flatten() else {
+                return fx.answers.push(refused);
+            };
+            let mut bytes = Vec::new();
+            change.encode(&mut bytes);
+            let payload = Payload { entry_type: EntryType::Membership, bytes: bytes.into() };
+            group.stash.push(NewEntry { index: id.index, term: id.term, payload });
+            group.proposals.sent([id.index, id.term], vec![ticket], 0);
+        }
+        Raft::Alone(_) | Raft::Asleep(..) | Raft::Awake(_) => fx.answers.push(refused),
+    }
+}
+
+/// Begins to agree with others, once everything is durable and in the image.
+fn leave_alone(group: &mut RaftGroup, cx: Context<'_>, fx: &mut Effects) {
+    let Raft::Alone(log) = &mut group.raft else { return };
+    if group.leaving.is_none() || log.image.index != log.last_index() {
+        return;
+    }
+    let none = RaftLog::new(log.owner, log.me);
+    let Some(mut engine) = Engine::start(std::mem::replace(log, none)) else {
+        return group.stop(fx);
+    };
+    engine.campaign();
+    group.raft = Raft::Awake(Box::new(engine));
+    group.drain(cx.wal, fx);
+    if let Some((ticket, change)) = group.leaving.take() {
+        change_members(group, ticket, change, cx, fx);
+    }
+    if group.proposals.has_gathered() {
+        flush(group, fx);
+    }
+    group.drain(cx.wal, fx);
+}
+
+fn transfer(group: &mut RaftGroup, peer: PeerId, cx: Context<'_>) {
+    if let Raft::Awake(engine) = &mut group.raft
+        && engine.standing().leads()
+        && engine.log().members().has_voter(peer)
+        && cx.living.has(peer)
+    {
+        engine.transfer_to(Some(peer));
+    }
+}
+
+fn tick(group: &mut RaftGroup) {
+    let Raft::Awake(engine) = &mut group.raft else { return };
+    engine.transfer_to(None);
+    if std::mem::take(&mut group.has_doubt) {
+        engine.follow(None);
+    } else if group.unsynced.is_empty() && group.proposals.is_idle() && group.incoming.is_none() {
+        engine.shrink();
+        fall_asleep(group);
+    }
+}
+
+fn fall_asleep(group: &mut RaftGroup) {
+    let Raft::Awake(engine) = &mut group.raft else { return };
+    let is_done = engine.standing().is_settled() && engine.log().applied == engine.standing().last;
+    if let Some(leader) =
+        engine.standing().leader.filter(|_| is_done && engine.standing().role == Role::Follower)
+    {
+        let none = Raft::Alone(RaftLog::new(engine.log().owner, engine.log().me));
+        if let Raft::Awake(engine) = std::mem::replace(&mut group.raft, none) {
+            group.raft = Raft::Asleep(engine.into_log(), leader);
+        }
+    }
+}
+
+fn wake(group: &mut RaftGroup) {
+    let Raft::Asleep(log, leader) = &mut group.raft else { return };
+    let (none, leader) = (RaftLog::new(log.owner, log.me), *leader);
+    match Engine::start(std::mem::replace(log, none)) {
+        Some(mut engine) => {
+            engine.follow(Some(leader));
+            group.raft = Raft::Awake(Box::new(engine));
+        }
+        None => group.health = Health::Stopped,
+    }
+}
+
+/// Refuses what a replica that has stopped was asked for.
+fn refuse(step: &GroupStep, fx: &mut Effects) {
+    if let GroupStep::Propose(ticket, _) | GroupStep::Member(ticket, _) = step {
+        fx.answers.push((*ticket, ProposalOutcome::Refused(None)));
+    }
+}

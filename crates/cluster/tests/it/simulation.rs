@@ -1,0 +1,50 @@
+//! Random steps, losses and crashes, and what must hold after each.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use crate::world::{Counts, World};
+
+/// Seeds of a usual run; `CLUSTER_SEEDS` asks for others, as `from..to`.
+const SEEDS: std::ops::Range<u64> = 0..300;
+const STEPS: usize = 600;
+
+fn run(seed: u64) -> Counts {
+    let n = if seed.is_multiple_of(3) { 5 } else { 3 };
+    let mut world = World::new(seed, n, seed % 4 == 1);
+    for _ in 0..STEPS {
+        world.step();
+    }
+    world.heal();
+    world.counts
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    let given = std::env::var("CLUSTER_SEEDS").ok();
+    given.map_or(SEEDS, |given| {
+        let (from, to) = given.split_once("..").unwrap();
+        from.parse().unwrap()..to.parse().unwrap()
+    })
+}
+
+#[test]
+fn replicas_agree_through_crashes_and_cuts() {
+    let mut total = Counts::default();
+    for seed in seeds() {
+        match catch_unwind(AssertUnwindSafe(|| run(seed))) {
+            Ok(counts) => {
+                total.elections += counts.elections;
+                total.crashes += counts.crashes;
+                total.images += counts.images;
+                total.changes += counts.changes;
+                total.acked += counts.acked;
+                total.messages.iter_mut().zip(counts.messages).for_each(|(all, n)| *all += n);
+            }
+            Err(panic) => {
+                println!("CLUSTER_SEEDS={seed}..{} fails", seed + 1);
+                resume_unwind(panic);
+            }
+        }
+    }
+    println!("{total:?}");
+    assert!(total.elections > 0 && total.acked > 0 && total.crashes > 0 && total.images > 0);
+}

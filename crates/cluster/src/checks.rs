@@ -74,6 +74,7 @@ fn is_image(engine: &Engine, offer: &ImageOffer, term: u64) -> bool {
     (1..=NUMBER_MAX).contains(index)
         && (1..=term).contains(image_term)
         && !members.voters.is_empty()
+        && members.are_distinct()
         && members.has(engine.log().me)
         && members.since <= *index
         && *machine_bytes <= IMAGE_BYTES_MAX

@@ -202,17 +202,15 @@ impl RaftGroup {
     }
 
     /// Moves what the replica needs of a segment to the log's end, entries that were applied excepted: an
-    /// image is asked for to replace those.
-    pub fn relocate(&mut self, wal: &Wal, segment: SegmentId, fx: &mut Effects) {
+    /// image is asked for to replace those. False if something could not be read: it is not durable yet, or
+    /// damaged.
+    pub fn relocate(&mut self, wal: &Wal, segment: SegmentId, fx: &mut Effects) -> bool {
         let log = self.log_mut();
         let applied = log.applied;
         if log.has_entry_in(segment, applied) {
             fx.ask(GroupRequest::Image);
         }
-        if !log.relocate(wal, segment, applied) {
-            self.health = Health::Stopped;
-            fx.ask(GroupRequest::Stopped);
-        }
+        log.relocate(wal, segment, applied)
     }
 
     /// Tells the engine what has become durable.

@@ -146,6 +146,13 @@ impl Members {
         Some(next)
     }
 
+    /// Whether a group may have these members: nobody twice, and not too many.
+    #[must_use]
+    pub fn are_distinct(&self) -> bool {
+        let distinct: BTreeSet<_> = self.all().filter(|peer| peer.0 != 0).collect();
+        distinct.len() == self.all().count() && distinct.len() <= MEMBERS_MAX
+    }
+
     /// Reads members.
     ///
     /// # Errors
@@ -154,10 +161,7 @@ impl Members {
         let since = reader.u64()?;
         let (voters, learners) = (peers(reader)?, peers(reader)?);
         let members = Self { since, voters, learners };
-        let distinct: BTreeSet<_> = members.all().collect();
-        let n = members.all().count();
-        let is_whole = distinct.len() == n && n <= MEMBERS_MAX && !distinct.contains(&PeerId(0));
-        is_whole.then_some(members).ok_or(RecordError::Invalid)
+        members.are_distinct().then_some(members).ok_or(RecordError::Invalid)
     }
 
     /// Appends members.

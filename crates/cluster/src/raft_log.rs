@@ -285,17 +285,29 @@ impl RaftLog {
     /// could not be read.
     pub(crate) fn relocate(&mut self, wal: &Wal, segment: SegmentId, upto: u64) -> bool {
         let mut freed = SegmentCounts::default();
+        let is_done = self.relocate_into(wal, segment, upto, &mut freed);
+        freed.release(wal);
+        is_done
+    }
+
+    fn relocate_into(
+        &mut self,
+        wal: &Wal,
+        segment: SegmentId,
+        upto: u64,
+        freed: &mut SegmentCounts,
+    ) -> bool {
         let is_there = |at: Option<EntryAddress>| at.is_some_and(|at| at.segment == segment);
+        if is_there(self.vote_at) {
+            let vote = entry::encode_vote(self.me, self.vote);
+            self.vote_at = Some(self.move_one(wal, KIND_VOTE, &[&vote]).at);
+            freed.add(segment);
+        }
         if is_there(self.image.at) {
             let Some(image) = self.read_image(wal) else { return false };
             let head =
                 entry::encode_image(self.me, &Image { is_installed: false, ..image.clone() });
             self.image.at = Some(self.move_one(wal, KIND_IMAGE, &[&head, &image.local]).at);
-            freed.add(segment);
-        }
-        if is_there(self.vote_at) {
-            let vote = entry::encode_vote(self.me, self.vote);
-            self.vote_at = Some(self.move_one(wal, KIND_VOTE, &[&vote]).at);
             freed.add(segment);
         }
         let places = (self.image.index + 1..).zip(&self.places);
@@ -314,7 +326,6 @@ impl RaftLog {
             }
             freed.add(segment);
         }
-        freed.release(wal);
         true
     }
 

@@ -1,5 +1,6 @@
 //! Groups of replicas, each over a log on a simulated disk.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test's helpers may panic")]
 
+mod hostile;
 mod simulation;
 mod world;

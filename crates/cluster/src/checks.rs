@@ -22,7 +22,8 @@ pub(crate) fn is_plausible(engine: &Engine, message: &Message) -> bool {
         }
         MessageBody::Commit { commit } => {
             *term == engine.standing().term
-                && engine.standing().leader == Some(*from)
+                && !engine.standing().leads()
+                && is_from_leader(engine, message)
                 && *commit <= last_index
         }
         MessageBody::ImageOffer(offer) => {

@@ -91,6 +91,8 @@ impl EntryId {
 impl Engine {
     /// Starts the engine on what is durable; none if the members in the log are none.
     pub(crate) fn start(log: RaftLog) -> Option<Self> {
+        // No `batch_append`: it joins appends of one step to a message beyond all limits, and each step is
+        // worked off at once.
         let config = Config {
             id: log.me.0,
             applied: log.applied,
@@ -98,7 +100,6 @@ impl Engine {
             max_inflight_msgs: APPENDS_IN_FLIGHT_MAX,
             pre_vote: true,
             skip_bcast_commit: true,
-            batch_append: true,
             ..Config::default()
         };
         let logger = slog::Logger::root(slog::Discard, slog::o!());

@@ -21,6 +21,10 @@ pub(crate) fn receive(group: &mut RaftGroup, message: Message, cx: Context<'_>, 
             if group.health != Health::Sound || !may_elect(engine, from, *is_transfer, cx) {
                 return doubt(group, from, cx, fx);
             }
+            if engine.standing().leader.is_none() {
+                // The one that asks may lack entries that this one has.
+                fx.ask(GroupRequest::CampaignLater);
+            }
             engine.step(&message);
         }
         MessageBody::TimeoutNow if group.health != Health::Sound => {}
@@ -82,9 +86,16 @@ fn may_elect(engine: &Engine, from: PeerId, is_transfer: bool, cx: Context<'_>) 
         || !engine.standing().leader.is_some_and(|leader| leader != from && is_alive(leader))
 }
 
-/// Asks the leader whether it leads, since somebody wants to be elected.
+/// Asks the leader whether it leads, since somebody wants to be elected; the leader itself says so.
 fn doubt(group: &mut RaftGroup, from: PeerId, cx: Context<'_>, fx: &mut Effects) {
     let (me, term) = (group.me(), group.term());
+    if let Raft::Awake(engine) = &mut group.raft
+        && engine.standing().leads()
+        && engine.log().members().has(from)
+    {
+        let commit = engine.commit_for(from).0;
+        return fx.send(me, from, term, MessageBody::Heartbeat { commit });
+    }
     let leader =
         group.leader().filter(|leader| *leader != me && *leader != from && cx.living.has(*leader));
     if let Some(leader) = leader

@@ -60,7 +60,7 @@ impl RaftGroup {
                 campaign(self, cx);
             }
             GroupStep::Member(ticket, change) => change_members(self, ticket, change, cx, &mut fx),
-            GroupStep::Transfer(peer) => transfer(self, peer, cx),
+            GroupStep::Transfer(peer) => transfer(self, peer, cx, &mut fx),
             GroupStep::Tick => tick(self),
         }
         self.drain(cx.wal, &mut fx);
@@ -226,7 +226,9 @@ fn flush(group: &mut RaftGroup, fx: &mut Effects) {
 fn durable(group: &mut RaftGroup, cx: Context<'_>, fx: &mut Effects) {
     if let Raft::Alone(log) = &mut group.raft {
         let last = log.last_index();
-        log.trim_cache(last, if group.unsynced.is_empty() { last } else { 0 });
+        let waits = group.unsynced.iter().find(|round| round.number > 0);
+        let durable = waits.map_or(last, |round| round.number - 1);
+        log.trim_cache(durable, durable);
         while log.applied < last {
             // Found at the start: alone, all there is is committed.
             let index = log.applied + 1;
@@ -345,13 +347,14 @@ fn leave_alone(group: &mut RaftGroup, cx: Context<'_>, fx: &mut Effects) {
     group.drain(cx.wal, fx);
 }
 
-fn transfer(group: &mut RaftGroup, peer: PeerId, cx: Context<'_>) {
+fn transfer(group: &mut RaftGroup, peer: PeerId, cx: Context<'_>, fx: &mut Effects) {
     if let Raft::Awake(engine) = &mut group.raft
         && engine.standing().leads()
         && engine.log().members().has_voter(peer)
         && cx.living.has(peer)
     {
         engine.transfer_to(Some(peer));
+        fx.ask(GroupRequest::TickLater);
     }
 }
 

@@ -152,7 +152,8 @@ impl World {
             450..650 => self.commit(node),
             650..780 => self.propose(),
             780..850 => self.hear_news(),
-            850..860 => self.change_link(),
+            850..857 => self.change_link(),
+            857..860 => self.suspect_wrongly(),
             860..880 => self.heed(node),
             880..890 => self.ask(node, GroupStep::Campaign),
             890..905 => self.ask(node, GroupStep::Tick),
@@ -403,6 +404,15 @@ impl World {
             self.cut(a, b);
         } else if self.node(a).running.is_some() && self.node(b).running.is_some() {
             self.join(a, b);
+        }
+    }
+
+    /// A node is suspected for a while though it is there.
+    fn suspect_wrongly(&mut self) {
+        let ends = (self.any_node(), self.any_node());
+        if ends.0 != ends.1 {
+            self.tell(ends, false);
+            self.news.insert(ends);
         }
     }
 

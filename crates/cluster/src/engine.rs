@@ -471,7 +471,7 @@ impl Storage for RaftLog {
     fn initial_state(&self) -> raft::Result<RaftState> {
         let mut state = HardState::default();
         (state.term, state.vote) = (self.vote.term, self.vote.vote.0);
-        state.commit = self.applied;
+        state.commit = self.applied.max(self.sure_commit());
         Ok(RaftState::new(state, raw_members(&self.members())))
     }
 

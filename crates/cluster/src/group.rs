@@ -252,8 +252,7 @@ impl RaftGroup {
                 Some(lsn) => self.unsynced.push_back(UnsyncedRound { lsn, number }),
                 None => engine.persisted(number),
             }
-            let vote_lsn = Some(self.vote_lsn).filter(|lsn| *lsn > wal.durable_upto());
-            let after = if is_leader { vote_lsn } else { lsn };
+            let after = if is_leader { None } else { lsn };
             if let Some(image) = image {
                 self.restored(image, fx);
             }

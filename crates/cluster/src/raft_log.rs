@@ -100,6 +100,14 @@ impl RaftLog {
         self.changes.binary_search(&index).is_ok()
     }
 
+    /// The index up to which the log shows entries to be committed: a change of members is proposed where the
+    /// one before it is applied. A replica that counted votes by older members than that could be elected by
+    /// none of those that there are.
+    pub(crate) fn sure_commit(&self) -> u64 {
+        let before_last = self.changes.len().checked_sub(2);
+        before_last.and_then(|nth| self.changes.get(nth)).copied().unwrap_or(0)
+    }
+
     pub(crate) fn has_changes(&self) -> bool {
         !self.changes.is_empty()
     }

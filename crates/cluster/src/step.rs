@@ -1,6 +1,7 @@
 //! The steps of a replica: who may have something for it, and what it does about that.
 
 use bytes::Bytes;
+use log::Wal;
 
 use crate::effects::{Committed, Effects, GroupRequest, Health, ProposalOutcome, Ticket};
 use crate::engine::{Engine, Role};
@@ -64,7 +65,7 @@ impl RaftGroup {
             GroupStep::Tick => tick(self),
         }
         self.drain(cx.wal, &mut fx);
-        finish(self, before, &mut fx);
+        finish(self, before, cx.wal, &mut fx);
         let is_leaderless = self.leader().is_none() && self.members().has_voter(self.me());
         if is_leaderless && (campaigns || standing(self) != before) && self.health == Health::Sound
         {
@@ -99,7 +100,7 @@ impl RaftGroup {
             leave_alone(self, cx, &mut fx);
         }
         offer_again(self, &mut fx);
-        finish(self, standing(self), &mut fx);
+        finish(self, standing(self), cx.wal, &mut fx);
         fx
     }
 }
@@ -123,7 +124,7 @@ fn offer_again(group: &mut RaftGroup, fx: &mut Effects) {
     }
 }
 
-fn finish(group: &mut RaftGroup, before: (Role, Option<PeerId>), fx: &mut Effects) {
+fn finish(group: &mut RaftGroup, before: (Role, Option<PeerId>), wal: &Wal, fx: &mut Effects) {
     group.stash.clear();
     if before.0 == Role::Leader && group.role() != Role::Leader {
         group.proposals.end(group.leader(), fx);
@@ -155,6 +156,11 @@ fn finish(group: &mut RaftGroup, before: (Role, Option<PeerId>), fx: &mut Effect
         group.unsynced = std::collections::VecDeque::new();
     }
     fx.durable_at = group.unsynced.back().map(|round| round.lsn);
+    // No word of a term leaves before the term is durable, nor that of a leader before its own vote.
+    if group.vote_lsn > wal.durable_upto() {
+        let held = fx.messages.iter_mut().filter(|sent| sent.after.is_none());
+        held.for_each(|sent| sent.after = Some(group.vote_lsn));
+    }
 }
 
 /// Tells the followers of one that led that nobody does: they would wait for it while its node is alive.

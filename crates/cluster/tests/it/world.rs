@@ -73,6 +73,8 @@ pub(crate) struct World {
     pub(crate) acked: BTreeSet<u64>,
     next_proposal: u64,
     next_serial: u64,
+    /// Whether members change often.
+    has_churn: bool,
     pub(crate) counts: Counts,
 }
 
@@ -102,6 +104,7 @@ impl World {
             acked: BTreeSet::new(),
             next_proposal: 1,
             next_serial: 2,
+            has_churn: seed.is_multiple_of(5),
             counts: Counts::default(),
         };
         let peers: Vec<_> = (1..=n).map(|node| PeerId(u64::from(node) << 48 | 1)).collect();
@@ -150,6 +153,7 @@ impl World {
         match self.random.below(1000) {
             0..450 => (0..3).for_each(|_| self.deliver_any()),
             450..650 => self.commit(node),
+            650..780 if self.has_churn && self.random.percent(30) => self.change_members(node),
             650..780 => self.propose(),
             780..850 => self.hear_news(),
             850..857 => self.change_link(),
@@ -268,21 +272,22 @@ impl World {
             while let Some(OutgoingMessage { message, .. }) =
                 held.pop_front_if(|it| it.after.is_none_or(|after| after <= durable))
             {
+                if matches!(message.body, MessageBody::Append { .. } | MessageBody::Commit { .. }) {
+                    let is_new = !self.leaders.contains_key(&message.term);
+                    let leader = self.leaders.entry(message.term).or_insert(message.from);
+                    assert_eq!(*leader, message.from, "two lead in term {}", message.term);
+                    self.counts.elections += u64::from(is_new);
+                }
                 if let MessageBody::Voted { is_pre: false, is_granted: true, .. } = message.body {
                     let vote = self.votes.entry((message.from, message.term)).or_insert(message.to);
                     assert_eq!(*vote, message.to, "{:?} votes twice", message.from);
                 }
-                let is_word = !matches!(
+                let is_pre = matches!(
                     message.body,
-                    MessageBody::ImageWant { .. } | MessageBody::WhoLeads | MessageBody::NotLeader
+                    MessageBody::Vote { is_pre: true, .. }
+                        | MessageBody::Voted { is_pre: true, .. }
                 );
-                if is_word
-                    && !matches!(
-                        message.body,
-                        MessageBody::Vote { is_pre: true, .. }
-                            | MessageBody::Voted { is_pre: true, .. }
-                    )
-                {
+                if !is_pre {
                     told_term = told_term.max(message.term);
                 }
                 if let Some(queue) = self.links.get_mut(&(node, *to)) {
@@ -350,6 +355,7 @@ impl World {
         }
         let members = running.group.members();
         let other = self.any_node();
+        let least = if self.has_churn { 1 } else { 2 };
         let here: Vec<_> = members.all().filter(|peer| peer.node() == other).collect();
         let current = self.node(other).me;
         let change = match here.first() {
@@ -362,7 +368,7 @@ impl World {
                 }
             }
             Some(peer) if *peer != current => Change::Remove(*peer),
-            Some(peer) if members.voters.len() > 2 && self.random.percent(30) => {
+            Some(peer) if members.voters.len() > least && self.random.percent(30) => {
                 Change::Remove(*peer)
             }
             Some(_) => return,
@@ -525,12 +531,6 @@ impl World {
             assert!(now.0 >= running.seen.0, "the term of {:?} falls", node.me);
             assert!(now.1 >= running.seen.1, "the commit index of {:?} falls", node.me);
             running.seen = now;
-            if group.role() == Role::Leader {
-                let is_new = !self.leaders.contains_key(&group.term());
-                let leader = self.leaders.entry(group.term()).or_insert(node.me);
-                assert_eq!(*leader, node.me, "two lead in term {}", group.term());
-                self.counts.elections += u64::from(is_new);
-            }
         }
         self.check_logs();
     }

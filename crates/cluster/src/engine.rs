@@ -282,8 +282,11 @@ impl Round {
         (at.index != 0).then_some(EntryId { index: at.index, term: at.term })
     }
 
-    pub(crate) fn vote(&self) -> Option<Vote> {
-        self.ready.hs().map(|state| Vote { term: state.term, vote: PeerId(state.vote) })
+    /// The vote, where it differs from the last one.
+    pub(crate) fn vote(&self, last: Vote) -> Option<Vote> {
+        let state = self.ready.hs()?;
+        let vote = Vote { term: state.term, vote: PeerId(state.vote), ..last };
+        (vote != last).then_some(vote)
     }
 
     pub(crate) fn entries(&self) -> Vec<EntryId> {

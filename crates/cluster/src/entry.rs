@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 32 entry  version u8, index u64, term u64, type u8, payload
-//! 33 vote   version u8, peer u64, term u64, vote u64
+//! 33 vote   version u8, peer u64, term u64, vote u64, commit u64
 //! 34 image  version u8, peer u64, index u64, term u64, is installed u8, members,
 //!           bytes of the machine (u32 length), local part
 //! 35 gone   version u8, peer u64
@@ -74,6 +74,9 @@ pub struct Vote {
     pub term: u64,
     /// The replica that was voted for; 0 if none was.
     pub vote: PeerId,
+    /// The index of the last change of members that is known to be committed. Without it, a replica that
+    /// starts again could wait for the votes of members that have been removed.
+    pub commit: u64,
 }
 
 /// The state of a group at an entry, in place of all entries up to it.
@@ -139,8 +142,8 @@ impl<'a> LogRecord<'a> {
             }
             KIND_VOTE => {
                 let peer = PeerId(reader.u64()?);
-                let vote = Vote { term: number(&mut reader)?, vote: PeerId(reader.u64()?) };
-                Ok(Self::Vote(peer, vote))
+                let (term, vote) = (number(&mut reader)?, PeerId(reader.u64()?));
+                Ok(Self::Vote(peer, Vote { term, vote, commit: number(&mut reader)? }))
             }
             KIND_IMAGE => image(&mut reader),
             KIND_GONE => Ok(Self::Gone(PeerId(reader.u64()?))),
@@ -176,7 +179,9 @@ pub(crate) fn entry_head(index: u64, term: u64, entry_type: EntryType) -> [u8; 1
 
 pub(crate) fn encode_vote(peer: PeerId, vote: Vote) -> Vec<u8> {
     let mut out = vec![VERSION];
-    [peer.0, vote.term, vote.vote.0].into_iter().for_each(|field| put_u64(&mut out, field));
+    [peer.0, vote.term, vote.vote.0, vote.commit]
+        .into_iter()
+        .for_each(|field| put_u64(&mut out, field));
     out
 }
 
@@ -191,8 +196,7 @@ pub(crate) fn encode_image(peer: PeerId, image: &Image) -> Vec<u8> {
 }
 
 /// The bytes that say that a replica has been removed here.
-#[must_use]
-pub fn encode_gone(peer: PeerId) -> Vec<u8> {
+pub(crate) fn encode_gone(peer: PeerId) -> Vec<u8> {
     let mut out = Vec::new();
     put_u8(&mut out, VERSION);
     put_u64(&mut out, peer.0);
@@ -206,7 +210,7 @@ mod tests {
 
     #[test]
     fn records_are_read_back() {
-        let (peer, vote) = (PeerId(7 << 48 | 3), Vote { term: 9, vote: PeerId(4) });
+        let (peer, vote) = (PeerId(7 << 48 | 3), Vote { term: 9, vote: PeerId(4), commit: 3 });
         let head = entry_head(5, 2, EntryType::Membership);
         let entry = [head.as_slice(), b"ab"].concat();
         let wanted = LogRecord::Entry {

@@ -8,7 +8,7 @@ use log::{Lsn, Owner, SegmentCounts, SegmentId, Wal};
 
 use crate::effects::{Committed, Effects, GroupRequest, Health, OutgoingMessage, Ticket};
 use crate::engine::{Engine, EntryId, Role, Round};
-use crate::entry::{EntryType, Image, Payload, Vote};
+use crate::entry::{self, EntryType, Image, KIND_GONE, Payload, Vote};
 use crate::images::IncomingImage;
 use crate::members::{Change, LivingNodes, Members, PeerId};
 use crate::message::{Message, MessageBody, SentEntry};
@@ -39,7 +39,7 @@ pub(crate) enum Raft {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnsyncedRound {
     pub(crate) lsn: Lsn,
-    /// The engine's number of the round; of a replica alone the index of its entry; 0 of an image.
+    /// The engine's number of the round; of a replica alone the index of its entry; 0 of others.
     pub(crate) number: u64,
 }
 
@@ -88,7 +88,7 @@ impl RaftGroup {
         let members = Members { since: 1, ..members };
         let (machine, local) = (Bytes::new(), Bytes::new());
         let image = Image { index: 1, term: 1, is_installed: true, members, machine, local };
-        let vote = Vote { term: 1, vote: PeerId(0) };
+        let vote = Vote { term: 1, ..Vote::default() };
         log.append(wal, NewState { image: Some(image), vote: Some(vote), entries: Vec::new() });
         Self::of_log(log, Health::Sound)
     }
@@ -108,6 +108,16 @@ impl RaftGroup {
         counts.extend(log.needed());
         counts.retain(wal, log.owner);
         Self::of_log(log, health)
+    }
+
+    /// Ends the replica on this node: its log says so, and needs nothing of it any more.
+    pub fn remove(self, wal: &Wal) {
+        let log = self.log();
+        let gone = entry::encode_gone(log.me);
+        wal.append(|batch| batch.entry(log.owner, KIND_GONE, &[&gone]));
+        let mut freed = SegmentCounts::default();
+        freed.extend(log.needed());
+        freed.release(wal);
     }
 
     fn of_log(log: RaftLog, health: Health) -> Self {
@@ -254,20 +264,11 @@ impl RaftGroup {
             }
             let after = if is_leader { None } else { lsn };
             if let Some(image) = image {
-                self.restored(image, fx);
+                restored(self, image, fx);
             }
             self.send(wal, messages, after, fx);
             self.apply(wal, &committed, fx);
         }
-    }
-
-    fn restored(&mut self, image: Image, fx: &mut Effects) {
-        if matches!(self.health, Health::Damaged(upto) if upto <= image.index) {
-            self.health = Health::Sound;
-        }
-        fx.members = Some(self.members());
-        fx.committed.clear();
-        fx.restored = Some(image);
     }
 
     fn send(
@@ -303,40 +304,67 @@ impl RaftGroup {
                     fx.committed.push(Committed { index, term, commands: bytes });
                 }
                 EntryType::Membership => {
-                    let members = engine.log().members();
-                    let change = Change::decode(&bytes).ok();
-                    let next =
-                        change.and_then(|change| Some((change, members.after(change, index)?)));
-                    // What does not fit changes nothing, on all replicas alike.
-                    if let Some((change, next)) = next {
-                        if !engine.apply_change(change) {
-                            return self.stop(fx);
-                        }
-                        engine.log_mut().set_members(next);
-                        fx.members = Some(engine.log().members());
+                    if !apply_change(self, wal, index, &bytes, fx) {
+                        return self.stop(fx);
                     }
                 }
                 EntryType::Nothing => {}
             }
+            let Raft::Awake(engine) = &mut self.raft else { return };
             engine.applied_upto(index);
             self.proposals.committed(index, term, fx);
         }
-        self.leave_if_removed(fx);
-    }
-
-    fn leave_if_removed(&mut self, fx: &mut Effects) {
-        let Raft::Awake(engine) = &mut self.raft else { return };
-        if fx.members.as_ref().is_some_and(|members| !members.has(engine.log().me)) {
-            // The engine counts on its own progress while it leads.
-            engine.follow(None);
-            fx.ask(GroupRequest::Gone);
-        }
+        leave_if_removed(self, fx);
     }
 
     pub(crate) fn stop(&mut self, fx: &mut Effects) {
         self.health = Health::Stopped;
         fx.ask(GroupRequest::Stopped);
     }
+}
+
+fn leave_if_removed(group: &mut RaftGroup, fx: &mut Effects) {
+    let Raft::Awake(engine) = &mut group.raft else { return };
+    if fx.members.as_ref().is_some_and(|members| !members.has(engine.log().me)) {
+        // The engine counts on its own progress while it leads.
+        engine.follow(None);
+        fx.ask(GroupRequest::Gone);
+    }
+}
+
+fn restored(group: &mut RaftGroup, image: Image, fx: &mut Effects) {
+    if matches!(group.health, Health::Damaged(upto) if upto <= image.index) {
+        group.health = Health::Sound;
+    }
+    fx.members = Some(group.members());
+    fx.committed.clear();
+    fx.restored = Some(image);
+}
+
+/// Applies a change of members, unless it does not fit: that it does on no replica. False if the engine
+/// cannot.
+fn apply_change(
+    group: &mut RaftGroup,
+    wal: &Wal,
+    index: u64,
+    bytes: &[u8],
+    fx: &mut Effects,
+) -> bool {
+    let Raft::Awake(engine) = &mut group.raft else { return false };
+    let members = engine.log().members();
+    let change = Change::decode(bytes).ok();
+    let next = change.and_then(|change| Some((change, members.after(change, index)?)));
+    let Some((change, next)) = next else { return true };
+    let can_apply = engine.apply_change(change);
+    let log = engine.log_mut();
+    log.set_members(next);
+    fx.members = Some(log.members());
+    // Nobody hears that the change is committed before this replica remembers it.
+    let vote = Some(Vote { commit: index, ..log.vote });
+    let lsn = log.append(wal, NewState { vote, ..NewState::default() });
+    group.vote_lsn = lsn;
+    group.unsynced.push_back(UnsyncedRound { lsn, number: 0 });
+    can_apply
 }
 
 /// Indexes of a replica's log.
@@ -369,7 +397,7 @@ fn new_state(
         }
         None => None,
     };
-    let vote = round.vote().filter(|vote| *vote != log.vote);
+    let vote = round.vote(log.vote);
     let entries = round.entries().into_iter().map(|EntryId { index, term }| {
         let known = stash.iter().position(|entry| entry.index == index && entry.term == term);
         // A leader's first entry is made by the engine.

@@ -25,7 +25,7 @@ pub use effects::{
 pub use engine::{APPEND_BYTES_MAX, Role};
 pub use entry::{
     EntryType, Image, KIND_ENTRY, KIND_GONE, KIND_IMAGE, KIND_VOTE, LogRecord, NUMBER_MAX, Payload,
-    Vote, encode_gone, is_of_group,
+    Vote, is_of_group,
 };
 pub use group::{Context, GroupProgress, RaftGroup};
 pub use images::{IMAGE_BYTES_MAX, PIECE_BYTES};

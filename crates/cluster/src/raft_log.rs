@@ -100,12 +100,13 @@ impl RaftLog {
         self.changes.binary_search(&index).is_ok()
     }
 
-    /// The index up to which the log shows entries to be committed: a change of members is proposed where the
-    /// one before it is applied. A replica that counted votes by older members than that could be elected by
-    /// none of those that there are.
+    /// The index up to which entries are committed without a word of a leader: changes of members that were
+    /// applied here, and all but the last in the log, since a change is proposed where the one before it is
+    /// applied. A majority of older members than that need not meet one of the present.
     pub(crate) fn sure_commit(&self) -> u64 {
         let before_last = self.changes.len().checked_sub(2);
-        before_last.and_then(|nth| self.changes.get(nth)).copied().unwrap_or(0)
+        let shown = before_last.and_then(|nth| self.changes.get(nth)).copied();
+        shown.unwrap_or(0).max(self.vote.commit).min(self.last_index())
     }
 
     pub(crate) fn has_changes(&self) -> bool {

@@ -8,9 +8,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cluster::{
-    Change, Context, Effects, GroupRecovery, GroupRequest, GroupStep, Health, KIND_GONE,
-    LivingNodes, Members, Message, MessageBody, OutgoingMessage, PeerId, ProposalOutcome,
-    RaftGroup, Role, Ticket, encode_gone,
+    Change, Context, Effects, GroupRecovery, GroupRequest, GroupStep, Health, LivingNodes, Members,
+    Message, MessageBody, OutgoingMessage, PeerId, ProposalOutcome, RaftGroup, Role, Ticket,
 };
 use log::{ClusterId, CommitListener, Identities, Lsn, NodeId, Owner, Stepper, Wal, WalOptions};
 use testing::{CrashOutcome, Fault, MemoryDisk, Random};
@@ -394,8 +393,7 @@ impl World {
         let node = self.node(node);
         let Some(running) = &mut node.running else { return };
         let me = PeerId(u64::from(node.me.node()) << 48 | serial);
-        running.wal.append(|batch| batch.entry(OWNER, KIND_GONE, &[&encode_gone(node.me)]));
-        running.group = RaftGroup::join(OWNER, me);
+        std::mem::replace(&mut running.group, RaftGroup::join(OWNER, me)).remove(&running.wal);
         (running.machine, running.applied, running.seen) = (Vec::new(), 0, (0, 0));
         running.held.clear();
         (node.me, node.told_term) = (me, 0);

@@ -336,6 +336,7 @@ fn restored(group: &mut RaftGroup, image: Image, fx: &mut Effects) {
     if matches!(group.health, Health::Damaged(upto) if upto <= image.index) {
         group.health = Health::Sound;
     }
+    group.outgoing = None;
     fx.members = Some(group.members());
     fx.committed.clear();
     fx.restored = Some(image);
@@ -416,38 +417,21 @@ fn fill(
     ids: &[EntryId],
     outgoing: &mut Option<Bytes>,
 ) -> bool {
-    match &mut message.body {
-        MessageBody::Append { entries, .. } => {
-            let sent = ids.iter().map(|EntryId { index, term }| {
-                let payload =
-                    log.payload(wal, *index).filter(|_| log.term(*index) == Some(*term))?;
-                Some(SentEntry { term: *term, payload })
-            });
-            let sent: Option<Vec<_>> = sent.collect();
-            sent.map(|sent| *entries = sent).is_some()
-        }
-        MessageBody::ImageOffer(offer) => {
-            if outgoing.is_none() {
-                *outgoing = log.read_image(wal).map(|image| image.machine);
-            }
-            offer.members = log.members_at(offer.index);
-            offer.machine_bytes = outgoing.as_ref().map_or(0, |machine| machine.len() as u64);
-            // A member takes no image of a time before it was one.
-            let is_for = offer.members.has(message.to);
-            outgoing.is_some() && is_for && offer.index == log.image.index
-        }
-        MessageBody::Appended { .. }
-        | MessageBody::Rejected { .. }
-        | MessageBody::Vote { .. }
-        | MessageBody::Voted { .. }
-        | MessageBody::Heartbeat { .. }
-        | MessageBody::HeartbeatAnswer { .. }
-        | MessageBody::Commit { .. }
-        | MessageBody::TimeoutNow
-        | MessageBody::WhoLeads
-        | MessageBody::NotLeader
-        | MessageBody::ImageWant { .. }
-        | MessageBody::ImagePiece { .. }
-        | MessageBody::Gone => true,
+    if let MessageBody::Append { entries, .. } = &mut message.body {
+        let sent = ids.iter().map(|EntryId { index, term }| {
+            let payload = log.payload(wal, *index).filter(|_| log.term(*index) == Some(*term))?;
+            Some(SentEntry { term: *term, payload })
+        });
+        let sent: Option<Vec<_>> = sent.collect();
+        return sent.map(|sent| *entries = sent).is_some();
     }
+    let MessageBody::ImageOffer(offer) = &mut message.body else { return true };
+    if outgoing.is_none() {
+        *outgoing = log.read_image(wal).map(|image| image.machine);
+    }
+    offer.members = log.members_at(offer.index);
+    offer.machine_bytes = outgoing.as_ref().map_or(0, |machine| machine.len() as u64);
+    // A member takes no image of a time before it was one.
+    let is_for = offer.members.has(message.to);
+    outgoing.is_some() && is_for && offer.index == log.image.index
 }

@@ -7,6 +7,8 @@ use bytes::Bytes;
 use crate::effects::{Effects, ProposalOutcome, Ticket};
 use crate::members::PeerId;
 
+/// Most bytes of one proposal.
+pub const PROPOSAL_BYTES_MAX: usize = 512 << 20;
 /// Bytes of commands that wait for the entry in front of them to be durable; more become an entry at once.
 pub const GATHERED_BYTES_MAX: usize = 256 << 10;
 /// Bytes of commands that a group has proposed and not committed; more are refused.

@@ -100,6 +100,14 @@ impl RaftLog {
         self.changes.binary_search(&index).is_ok()
     }
 
+    /// Gives back memory that is kept for more entries.
+    pub(crate) fn shrink(&mut self) {
+        self.history.shrink_to_fit();
+        self.terms.shrink_to_fit();
+        self.places.shrink_to_fit();
+        self.changes.shrink_to_fit();
+    }
+
     /// The index up to which entries are committed without a word of a leader: changes of members that were
     /// applied here, and all but the last in the log, since a change is proposed where the one before it is
     /// applied. A majority of older members than that need not meet one of the present.

@@ -7,13 +7,12 @@ use crate::effects::{Committed, Effects, GroupRequest, Health, ProposalOutcome, 
 use crate::engine::{Engine, Role};
 use crate::entry::{EntryType, Image, Payload};
 use crate::group::{Context, Raft, RaftGroup, UnsyncedRound};
+use crate::images::IMAGE_BYTES_MAX;
 use crate::members::{Change, PeerId};
 use crate::message::{Message, MessageBody};
 use crate::peers;
+use crate::proposals::PROPOSAL_BYTES_MAX;
 use crate::raft_log::{NewEntry, NewState, RaftLog};
-
-/// Most bytes of one proposal.
-pub const PROPOSAL_BYTES_MAX: usize = 512 << 20;
 
 /// Something for a replica.
 #[derive(Clone, Debug)]
@@ -74,7 +73,8 @@ impl RaftGroup {
         fx
     }
 
-    /// Takes an image of the machine as it was when entries up to `index` were applied.
+    /// Takes an image of the machine as it was when entries up to `index` were applied; none that exceeds
+    /// [`IMAGE_BYTES_MAX`].
     pub fn take_image(
         &mut self,
         index: u64,
@@ -86,7 +86,8 @@ impl RaftGroup {
         self.persist(cx.wal, &mut fx);
         self.drain(cx.wal, &mut fx);
         let is_durable = self.unsynced.is_empty();
-        let is_sound = self.health == Health::Sound;
+        let has_room = (machine.len() + local.len()) as u64 <= IMAGE_BYTES_MAX;
+        let is_sound = self.health == Health::Sound && has_room;
         let log = self.log_mut();
         if index > log.image.index && index <= log.applied && is_sound {
             let (term, members) = (log.term(index).unwrap_or(0), log.members_at(index));
@@ -383,7 +384,9 @@ fn fall_asleep(group: &mut RaftGroup) {
     {
         let none = Raft::Alone(RaftLog::new(engine.log().owner, engine.log().me));
         if let Raft::Awake(engine) = std::mem::replace(&mut group.raft, none) {
-            group.raft = Raft::Asleep(engine.into_log(), leader);
+            let mut log = engine.into_log();
+            log.shrink();
+            group.raft = Raft::Asleep(log, leader);
         }
     }
 }

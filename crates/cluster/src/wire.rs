@@ -2,18 +2,18 @@
 //!
 //! ```text
 //! message  kind u8, from u64, to u64, term u64, then by kind:
-//!   append           prev index u64, prev term u64, commit u64, n u32,
-//!                    n times (term u64, type u8, length u32), payloads one behind the other
-//!   appended         index u64, commit u64
-//!   rejected         index u64, hint index u64, hint term u64, commit u64
-//!   vote, pre-vote   is transfer u8,
-//!                    end of the log (last index u64, last term u64, commit u64, commit term u64)
-//!   voted, pre-voted is granted u8, end of the log
-//!   heartbeat, its answer, commit   commit u64
-//!   image offer      index u64, term u64, bytes u64, members
-//!   image want       index u64, offset u64
-//!   image piece      index u64, offset u64, bytes
-//!   timeout now, who leads, not leader, gone   nothing
+//!    1 append            prev index u64, prev term u64, commit u64, n u32,
+//!                        n times (term u64, type u8, length u32), payloads one behind the other
+//!    2 appended          index u64, commit u64
+//!    3 rejected          index u64, hint index u64, hint term u64, commit u64
+//!    4 vote, 5 pre-vote  is transfer u8,
+//!                        end of the log (last index u64, last term u64, commit u64, commit term u64)
+//!    6 voted, 7 pre-voted  is granted u8, end of the log
+//!    8 heartbeat, 9 its answer, 10 commit  commit u64
+//!   11 timeout now, 12 who leads, 13 not leader, 17 gone  nothing
+//!   14 image offer       index u64, term u64, bytes u64, members
+//!   15 image want        index u64, offset u64
+//!   16 image piece       index u64, offset u64, bytes
 //! ```
 //!
 //! The group stands in the frame. Payloads are written from where they lie, and read as parts of the frame.
@@ -26,9 +26,13 @@ use crate::entry::{EntryType, Payload, number};
 use crate::images::PIECE_BYTES;
 use crate::members::{Members, PeerId};
 use crate::message::{ImageOffer, LogEnd, Message, MessageBody, SentEntry};
+use crate::proposals::PROPOSAL_BYTES_MAX;
 
 /// Most entries in one append.
 pub const APPEND_ENTRIES_MAX: usize = 1 << 16;
+
+/// Most bytes of a message: the largest entry, and others in front of it.
+pub const MESSAGE_BYTES_MAX: usize = PROPOSAL_BYTES_MAX + (4 << 20);
 
 /// Bytes of an entry in front of the payloads.
 const ENTRY_HEAD_BYTES: usize = 13;
@@ -87,13 +91,16 @@ impl Message {
     /// # Errors
     /// The bytes are no message, or exceed a limit.
     pub fn decode(bytes: &Bytes) -> Result<Self, RecordError> {
+        if bytes.len() > MESSAGE_BYTES_MAX {
+            return Err(RecordError::Invalid);
+        }
         let mut reader = Reader::new(bytes);
         let kind = reader.u8()?;
         let (from, to) = (PeerId(reader.u64()?), PeerId(reader.u64()?));
         let term = number(&mut reader)?;
         let body = match kind {
-            KIND_APPEND => append(&mut reader, bytes)?,
-            KIND_IMAGE_PIECE => {
+            1 => append(&mut reader, bytes)?,
+            16 => {
                 let (index, offset) = (number(&mut reader)?, number(&mut reader)?);
                 let piece = bytes.slice_ref(reader.take(reader.rest().len().min(PIECE_BYTES))?);
                 MessageBody::ImagePiece { index, offset, bytes: piece }
@@ -105,81 +112,61 @@ impl Message {
     }
 }
 
-const KIND_APPEND: u8 = 1;
-const KIND_APPENDED: u8 = 2;
-const KIND_REJECTED: u8 = 3;
-const KIND_VOTE: u8 = 4;
-const KIND_PRE_VOTE: u8 = 5;
-const KIND_VOTED: u8 = 6;
-const KIND_PRE_VOTED: u8 = 7;
-const KIND_HEARTBEAT: u8 = 8;
-const KIND_HEARTBEAT_ANSWER: u8 = 9;
-const KIND_COMMIT: u8 = 10;
-const KIND_TIMEOUT_NOW: u8 = 11;
-const KIND_WHO_LEADS: u8 = 12;
-const KIND_NOT_LEADER: u8 = 13;
-const KIND_IMAGE_OFFER: u8 = 14;
-const KIND_IMAGE_WANT: u8 = 15;
-const KIND_IMAGE_PIECE: u8 = 16;
-const KIND_GONE: u8 = 17;
-
 const fn kind(body: &MessageBody) -> u8 {
     match body {
-        MessageBody::Append { .. } => KIND_APPEND,
-        MessageBody::Appended { .. } => KIND_APPENDED,
-        MessageBody::Rejected { .. } => KIND_REJECTED,
-        MessageBody::Vote { is_pre: false, .. } => KIND_VOTE,
-        MessageBody::Vote { is_pre: true, .. } => KIND_PRE_VOTE,
-        MessageBody::Voted { is_pre: false, .. } => KIND_VOTED,
-        MessageBody::Voted { is_pre: true, .. } => KIND_PRE_VOTED,
-        MessageBody::Heartbeat { .. } => KIND_HEARTBEAT,
-        MessageBody::HeartbeatAnswer { .. } => KIND_HEARTBEAT_ANSWER,
-        MessageBody::Commit { .. } => KIND_COMMIT,
-        MessageBody::TimeoutNow => KIND_TIMEOUT_NOW,
-        MessageBody::WhoLeads => KIND_WHO_LEADS,
-        MessageBody::NotLeader => KIND_NOT_LEADER,
-        MessageBody::ImageOffer(_) => KIND_IMAGE_OFFER,
-        MessageBody::ImageWant { .. } => KIND_IMAGE_WANT,
-        MessageBody::ImagePiece { .. } => KIND_IMAGE_PIECE,
-        MessageBody::Gone => KIND_GONE,
+        MessageBody::Append { .. } => 1,
+        MessageBody::Appended { .. } => 2,
+        MessageBody::Rejected { .. } => 3,
+        MessageBody::Vote { is_pre: false, .. } => 4,
+        MessageBody::Vote { is_pre: true, .. } => 5,
+        MessageBody::Voted { is_pre: false, .. } => 6,
+        MessageBody::Voted { is_pre: true, .. } => 7,
+        MessageBody::Heartbeat { .. } => 8,
+        MessageBody::HeartbeatAnswer { .. } => 9,
+        MessageBody::Commit { .. } => 10,
+        MessageBody::TimeoutNow => 11,
+        MessageBody::WhoLeads => 12,
+        MessageBody::NotLeader => 13,
+        MessageBody::ImageOffer(_) => 14,
+        MessageBody::ImageWant { .. } => 15,
+        MessageBody::ImagePiece { .. } => 16,
+        MessageBody::Gone => 17,
     }
 }
 
 fn small(kind: u8, reader: &mut Reader<'_>) -> Result<MessageBody, RecordError> {
     Ok(match kind {
-        KIND_APPENDED => MessageBody::Appended { index: number(reader)?, commit: number(reader)? },
-        KIND_REJECTED => MessageBody::Rejected {
+        2 => MessageBody::Appended { index: number(reader)?, commit: number(reader)? },
+        3 => MessageBody::Rejected {
             index: number(reader)?,
             hint_index: number(reader)?,
             hint_term: number(reader)?,
             commit: number(reader)?,
         },
-        KIND_VOTE | KIND_PRE_VOTE => MessageBody::Vote {
-            is_pre: kind == KIND_PRE_VOTE,
+        4 | 5 => MessageBody::Vote {
+            is_pre: kind == 5,
             is_transfer: reader.bool()?,
             log: log_end(reader)?,
         },
-        KIND_VOTED | KIND_PRE_VOTED => MessageBody::Voted {
-            is_pre: kind == KIND_PRE_VOTED,
+        6 | 7 => MessageBody::Voted {
+            is_pre: kind == 7,
             is_granted: reader.bool()?,
             log: log_end(reader)?,
         },
-        KIND_HEARTBEAT => MessageBody::Heartbeat { commit: number(reader)? },
-        KIND_HEARTBEAT_ANSWER => MessageBody::HeartbeatAnswer { commit: number(reader)? },
-        KIND_COMMIT => MessageBody::Commit { commit: number(reader)? },
-        KIND_TIMEOUT_NOW => MessageBody::TimeoutNow,
-        KIND_WHO_LEADS => MessageBody::WhoLeads,
-        KIND_NOT_LEADER => MessageBody::NotLeader,
-        KIND_IMAGE_OFFER => {
+        8 => MessageBody::Heartbeat { commit: number(reader)? },
+        9 => MessageBody::HeartbeatAnswer { commit: number(reader)? },
+        10 => MessageBody::Commit { commit: number(reader)? },
+        11 => MessageBody::TimeoutNow,
+        12 => MessageBody::WhoLeads,
+        13 => MessageBody::NotLeader,
+        14 => {
             let (index, term) = (number(reader)?, number(reader)?);
             let machine_bytes = number(reader)?;
             let members = Members::decode(reader)?;
             MessageBody::ImageOffer(ImageOffer { index, term, members, machine_bytes })
         }
-        KIND_IMAGE_WANT => {
-            MessageBody::ImageWant { index: number(reader)?, offset: number(reader)? }
-        }
-        KIND_GONE => MessageBody::Gone,
+        15 => MessageBody::ImageWant { index: number(reader)?, offset: number(reader)? },
+        17 => MessageBody::Gone,
         _ => return Err(RecordError::Invalid),
     })
 }
@@ -307,7 +294,7 @@ mod tests {
             let bytes = whole(&Message { from: PeerId(1), to: PeerId(2), term, body });
             let cut = bytes.slice(..usize::from(cut) % bytes.len());
             // A piece of an image ends where its frame does.
-            prop_assert!(Message::decode(&cut).is_err() || cut[0] == KIND_IMAGE_PIECE);
+            prop_assert!(Message::decode(&cut).is_err() || cut[0] == 16);
         }
 
         #[test]

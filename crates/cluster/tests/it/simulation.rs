@@ -46,5 +46,10 @@ fn replicas_agree_through_crashes_and_cuts() {
         }
     }
     println!("{total:?}");
-    assert!(total.elections > 0 && total.acked > 0 && total.crashes > 0 && total.images > 0);
+    if seeds() == SEEDS {
+        // All but the last kind, which a host sends about groups that it does not know.
+        let delivered = &total.messages[1..17];
+        assert!(delivered.iter().all(|n| *n > 5) && total.elections > 300, "{total:?}");
+        assert!(total.acked > 5000 && total.crashes > 500 && total.images > 500, "{total:?}");
+    }
 }

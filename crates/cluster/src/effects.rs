@@ -62,7 +62,7 @@ pub enum GroupRequest {
 /// Whether a replica may take part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// Nothing is wrong.
+    /// The replica takes part.
     Sound,
     /// Entries up to the index are missing in the log: the replica waits for an image, and does not vote.
     Damaged(u64),
@@ -72,7 +72,7 @@ pub enum Health {
 
 /// The outcome of a step, in the order in which the host works it off.
 #[derive(Debug, Default)]
-pub struct Effects {
+pub struct GroupEffects {
     /// An image that replaces the machine.
     pub restored: Option<Image>,
     /// Commands to apply, behind that.
@@ -89,7 +89,7 @@ pub struct Effects {
     pub requests: Vec<GroupRequest>,
 }
 
-impl Effects {
+impl GroupEffects {
     pub(crate) fn send(&mut self, from: PeerId, to: PeerId, term: u64, body: MessageBody) {
         self.messages
             .push(OutgoingMessage { message: Message { from, to, term, body }, after: None });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use log::{Lsn, Owner, SegmentCounts, SegmentId, Wal};
 
-use crate::effects::{Committed, Effects, GroupRequest, Health, OutgoingMessage, Ticket};
+use crate::effects::{Committed, GroupEffects, GroupRequest, Health, OutgoingMessage, Ticket};
 use crate::engine::{Engine, EntryId, Role, Round};
 use crate::entry::{self, EntryType, Image, KIND_GONE, Payload, Vote};
 use crate::images::IncomingImage;
@@ -214,7 +214,7 @@ impl RaftGroup {
     /// Moves what the replica needs of a segment to the log's end, entries that were applied excepted: an
     /// image is asked for to replace those. False if something could not be read: it is not durable yet, or
     /// damaged.
-    pub fn relocate(&mut self, wal: &Wal, segment: SegmentId, fx: &mut Effects) -> bool {
+    pub fn relocate(&mut self, wal: &Wal, segment: SegmentId, fx: &mut GroupEffects) -> bool {
         let log = self.log_mut();
         let applied = log.applied;
         if log.has_entry_in(segment, applied) {
@@ -224,7 +224,7 @@ impl RaftGroup {
     }
 
     /// Tells the engine what has become durable.
-    pub(crate) fn persist(&mut self, wal: &Wal, fx: &mut Effects) {
+    pub(crate) fn persist(&mut self, wal: &Wal, fx: &mut GroupEffects) {
         let durable = wal.durable_upto();
         self.log_mut().cache.durable(durable);
         let mut last = None;
@@ -240,7 +240,7 @@ impl RaftGroup {
     }
 
     /// Works off what the engine has ready.
-    pub(crate) fn drain(&mut self, wal: &Wal, fx: &mut Effects) {
+    pub(crate) fn drain(&mut self, wal: &Wal, fx: &mut GroupEffects) {
         while self.health != Health::Stopped
             && let Raft::Awake(engine) = &mut self.raft
             && let Some(mut round) = engine.ready()
@@ -276,14 +276,14 @@ impl RaftGroup {
         wal: &Wal,
         messages: Vec<(Message, Vec<EntryId>)>,
         after: Option<Lsn>,
-        fx: &mut Effects,
+        fx: &mut GroupEffects,
     ) {
         for (mut message, entries) in messages {
             let Raft::Awake(engine) = &mut self.raft else { return };
             if fill(engine.log(), wal, &mut message, &entries, &mut self.outgoing) {
                 fx.messages.push(OutgoingMessage { message, after });
             } else {
-                // As if it had been lost on its way.
+                // The message counts as one that was lost on its way.
                 engine.link_made(message.to);
                 if matches!(message.body, MessageBody::ImageOffer(_)) {
                     fx.ask(GroupRequest::Image);
@@ -293,7 +293,7 @@ impl RaftGroup {
     }
 
     /// Applies entries that are committed and durable here.
-    fn apply(&mut self, wal: &Wal, committed: &[EntryId], fx: &mut Effects) {
+    fn apply(&mut self, wal: &Wal, committed: &[EntryId], fx: &mut GroupEffects) {
         for EntryId { index, term } in committed.iter().copied() {
             let Raft::Awake(engine) = &mut self.raft else { return };
             let Some(Payload { entry_type, bytes }) = engine.log().payload(wal, index) else {
@@ -317,13 +317,13 @@ impl RaftGroup {
         leave_if_removed(self, fx);
     }
 
-    pub(crate) fn stop(&mut self, fx: &mut Effects) {
+    pub(crate) fn stop(&mut self, fx: &mut GroupEffects) {
         self.health = Health::Stopped;
         fx.ask(GroupRequest::Stopped);
     }
 }
 
-fn leave_if_removed(group: &mut RaftGroup, fx: &mut Effects) {
+fn leave_if_removed(group: &mut RaftGroup, fx: &mut GroupEffects) {
     let Raft::Awake(engine) = &mut group.raft else { return };
     if fx.members.as_ref().is_some_and(|members| !members.has(engine.log().me)) {
         // The engine counts on its own progress while it leads.
@@ -332,7 +332,7 @@ fn leave_if_removed(group: &mut RaftGroup, fx: &mut Effects) {
     }
 }
 
-fn restored(group: &mut RaftGroup, image: Image, fx: &mut Effects) {
+fn restored(group: &mut RaftGroup, image: Image, fx: &mut GroupEffects) {
     if matches!(group.health, Health::Damaged(upto) if upto <= image.index) {
         group.health = Health::Sound;
     }
@@ -349,7 +349,7 @@ fn apply_change(
     wal: &Wal,
     index: u64,
     bytes: &[u8],
-    fx: &mut Effects,
+    fx: &mut GroupEffects,
 ) -> bool {
     let Raft::Awake(engine) = &mut group.raft else { return false };
     let members = engine.log().members();

@@ -20,7 +20,7 @@ mod step;
 mod wire;
 
 pub use effects::{
-    Committed, Effects, GroupRequest, Health, OutgoingMessage, ProposalOutcome, Ticket,
+    Committed, GroupEffects, GroupRequest, Health, OutgoingMessage, ProposalOutcome, Ticket,
 };
 pub use engine::{APPEND_BYTES_MAX, Role};
 pub use entry::{

@@ -83,7 +83,7 @@ pub enum MessageBody {
     },
     /// The answer to [`MessageBody::Vote`].
     Voted {
-        /// As in the question.
+        /// Whether the vote that was asked for was a trial, as in the question.
         is_pre: bool,
         /// Whether the vote was given.
         is_granted: bool,

@@ -1,7 +1,7 @@
 //! Messages of other replicas: they are checked, and stepped into the engine or answered.
 
 use crate::checks::is_plausible;
-use crate::effects::{Effects, GroupRequest, Health};
+use crate::effects::{GroupEffects, GroupRequest, Health};
 use crate::engine::{Engine, Role};
 use crate::group::{Context, Raft, RaftGroup};
 use crate::images::{self, IncomingImage};
@@ -10,7 +10,12 @@ use crate::message::{ImageOffer, Message, MessageBody};
 use crate::raft_log::NewEntry;
 
 /// Takes a message; drops what contradicts the replica's state.
-pub(crate) fn receive(group: &mut RaftGroup, message: Message, cx: Context<'_>, fx: &mut Effects) {
+pub(crate) fn receive(
+    group: &mut RaftGroup,
+    message: Message,
+    cx: Context<'_>,
+    fx: &mut GroupEffects,
+) {
     let Raft::Awake(engine) = &mut group.raft else { return };
     if !is_plausible(engine, &message) {
         return;
@@ -87,7 +92,7 @@ fn may_elect(engine: &Engine, from: PeerId, is_transfer: bool, cx: Context<'_>) 
 }
 
 /// Asks the leader whether it leads, since somebody wants to be elected; the leader itself says so.
-fn doubt(group: &mut RaftGroup, from: PeerId, cx: Context<'_>, fx: &mut Effects) {
+fn doubt(group: &mut RaftGroup, from: PeerId, cx: Context<'_>, fx: &mut GroupEffects) {
     let (me, term) = (group.me(), group.term());
     if let Raft::Awake(engine) = &mut group.raft
         && engine.standing().leads()
@@ -107,7 +112,7 @@ fn doubt(group: &mut RaftGroup, from: PeerId, cx: Context<'_>, fx: &mut Effects)
     }
 }
 
-fn take_offer(group: &mut RaftGroup, message: &Message, offer: &ImageOffer, fx: &mut Effects) {
+fn take_offer(group: &mut RaftGroup, message: &Message, offer: &ImageOffer, fx: &mut GroupEffects) {
     let Raft::Awake(engine) = &mut group.raft else { return };
     if message.term < engine.standing().term {
         return;
@@ -124,7 +129,7 @@ fn take_offer(group: &mut RaftGroup, message: &Message, offer: &ImageOffer, fx: 
 }
 
 /// Asks for the next piece of the image, or installs it.
-fn go_on(group: &mut RaftGroup, fx: &mut Effects) {
+fn go_on(group: &mut RaftGroup, fx: &mut GroupEffects) {
     let (me, term) = (group.me(), group.term());
     let (Some(incoming), Raft::Awake(engine)) = (&group.incoming, &mut group.raft) else { return };
     if incoming.is_whole() {
@@ -136,7 +141,13 @@ fn go_on(group: &mut RaftGroup, fx: &mut Effects) {
     }
 }
 
-fn give_piece(group: &mut RaftGroup, to: PeerId, at: [u64; 2], fx: &mut Effects, cx: Context<'_>) {
+fn give_piece(
+    group: &mut RaftGroup,
+    to: PeerId,
+    at: [u64; 2],
+    fx: &mut GroupEffects,
+    cx: Context<'_>,
+) {
     let (me, term) = (group.me(), group.term());
     let Raft::Awake(engine) = &mut group.raft else { return };
     let ([index, offset], log) = (at, engine.log());

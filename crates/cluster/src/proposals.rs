@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use crate::effects::{Effects, ProposalOutcome, Ticket};
+use crate::effects::{GroupEffects, ProposalOutcome, Ticket};
 use crate::members::PeerId;
 
 /// Most bytes of one proposal.
@@ -67,7 +67,7 @@ impl Proposals {
     }
 
     /// Answers the proposals of entries up to `index`, which is committed with `term`.
-    pub(crate) fn committed(&mut self, index: u64, term: u64, fx: &mut Effects) {
+    pub(crate) fn committed(&mut self, index: u64, term: u64, fx: &mut GroupEffects) {
         while self.flight.front().is_some_and(|entry| entry.index <= index)
             && let Some(entry) = self.flight.pop_front()
         {
@@ -80,7 +80,7 @@ impl Proposals {
     }
 
     /// Answers all, since the replica does not lead any more.
-    pub(crate) fn end(&mut self, leader: Option<PeerId>, fx: &mut Effects) {
+    pub(crate) fn end(&mut self, leader: Option<PeerId>, fx: &mut GroupEffects) {
         let (_, tickets) = self.take_gathered();
         fx.answers
             .extend(tickets.into_iter().map(|ticket| (ticket, ProposalOutcome::Refused(leader))));

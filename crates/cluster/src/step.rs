@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use log::Wal;
 
-use crate::effects::{Committed, Effects, GroupRequest, Health, ProposalOutcome, Ticket};
+use crate::effects::{Committed, GroupEffects, GroupRequest, Health, ProposalOutcome, Ticket};
 use crate::engine::{Engine, Role};
 use crate::entry::{EntryType, Image, Payload};
 use crate::group::{Context, Raft, RaftGroup, UnsyncedRound};
@@ -37,8 +37,8 @@ pub enum GroupStep {
 
 impl RaftGroup {
     /// Steps the replica; the host works off what comes of it, under the same lock.
-    pub fn step(&mut self, step: GroupStep, cx: Context<'_>) -> Effects {
-        let mut fx = Effects::default();
+    pub fn step(&mut self, step: GroupStep, cx: Context<'_>) -> GroupEffects {
+        let mut fx = GroupEffects::default();
         if self.health == Health::Stopped {
             refuse(&step, &mut fx);
             return fx;
@@ -81,8 +81,8 @@ impl RaftGroup {
         machine: Bytes,
         local: Bytes,
         cx: Context<'_>,
-    ) -> Effects {
-        let mut fx = Effects::default();
+    ) -> GroupEffects {
+        let mut fx = GroupEffects::default();
         self.persist(cx.wal, &mut fx);
         self.drain(cx.wal, &mut fx);
         let is_durable = self.unsynced.is_empty();
@@ -112,7 +112,7 @@ fn standing(group: &RaftGroup) -> (Role, Option<PeerId>) {
 }
 
 /// Has followers that are behind the image ask for it.
-fn offer_again(group: &mut RaftGroup, fx: &mut Effects) {
+fn offer_again(group: &mut RaftGroup, fx: &mut GroupEffects) {
     let Raft::Awake(engine) = &mut group.raft else { return };
     let (me, term, image) = (engine.log().me, engine.standing().term, engine.log().image.index);
     if engine.standing().leads() {
@@ -125,7 +125,7 @@ fn offer_again(group: &mut RaftGroup, fx: &mut Effects) {
     }
 }
 
-fn finish(group: &mut RaftGroup, before: (Role, Option<PeerId>), wal: &Wal, fx: &mut Effects) {
+fn finish(group: &mut RaftGroup, before: (Role, Option<PeerId>), wal: &Wal, fx: &mut GroupEffects) {
     group.stash.clear();
     if before.0 == Role::Leader && group.role() != Role::Leader {
         group.proposals.end(group.leader(), fx);
@@ -165,7 +165,7 @@ fn finish(group: &mut RaftGroup, before: (Role, Option<PeerId>), wal: &Wal, fx: 
 }
 
 /// Tells the followers of one that led that nobody does: they would wait for it while its node is alive.
-fn tell_leaderless(group: &RaftGroup, fx: &mut Effects) {
+fn tell_leaderless(group: &RaftGroup, fx: &mut GroupEffects) {
     let (me, term) = (group.me(), group.term());
     for peer in group.members().all().filter(|peer| *peer != me) {
         fx.send(me, peer, term, MessageBody::NotLeader);
@@ -177,7 +177,7 @@ fn propose(
     ticket: Ticket,
     commands: &Bytes,
     cx: Context<'_>,
-    fx: &mut Effects,
+    fx: &mut GroupEffects,
 ) {
     let takes = match &group.raft {
         Raft::Alone(_) => group.leaving.is_none() || group.proposals.has_room(commands.len()),
@@ -214,7 +214,7 @@ fn propose(
 }
 
 /// Makes an entry of the commands that were gathered.
-fn flush(group: &mut RaftGroup, fx: &mut Effects) {
+fn flush(group: &mut RaftGroup, fx: &mut GroupEffects) {
     let Raft::Awake(engine) = &mut group.raft else { return };
     let (bytes, tickets) = group.proposals.take_gathered();
     let (entry_type, n_bytes) = (EntryType::Commands, bytes.len());
@@ -230,7 +230,7 @@ fn flush(group: &mut RaftGroup, fx: &mut Effects) {
     }
 }
 
-fn durable(group: &mut RaftGroup, cx: Context<'_>, fx: &mut Effects) {
+fn durable(group: &mut RaftGroup, cx: Context<'_>, fx: &mut GroupEffects) {
     if let Raft::Alone(log) = &mut group.raft {
         let last = log.last_index();
         let waits = group.unsynced.iter().find(|round| round.number > 0);
@@ -255,7 +255,13 @@ fn durable(group: &mut RaftGroup, cx: Context<'_>, fx: &mut Effects) {
     }
 }
 
-fn node_is(group: &mut RaftGroup, node: u16, is_alive: bool, cx: Context<'_>, fx: &mut Effects) {
+fn node_is(
+    group: &mut RaftGroup,
+    node: u16,
+    is_alive: bool,
+    cx: Context<'_>,
+    fx: &mut GroupEffects,
+) {
     let is_leaders = group.leader().is_some_and(|leader| leader.node() == node);
     if !is_alive && is_leaders {
         wake(group);
@@ -301,7 +307,7 @@ fn change_members(
     ticket: Ticket,
     change: Change,
     cx: Context<'_>,
-    fx: &mut Effects,
+    fx: &mut GroupEffects,
 ) {
     let refused = (ticket, ProposalOutcome::Refused(group.leader()));
     let fits = group.members().after(change, 0).is_some();
@@ -314,7 +320,7 @@ fn change_members(
             let is_ready = match change {
                 Change::AddLearner(_) => true,
                 Change::Promote(peer) => engine.matched(peer) >= engine.standing().committed,
-                // Who leads hands over first.
+                // A leader hands over first.
                 Change::Remove(peer) => peer != engine.log().me,
             };
             let may =
@@ -333,7 +339,7 @@ fn change_members(
 }
 
 /// Begins to agree with others, once everything is durable and in the image.
-fn leave_alone(group: &mut RaftGroup, cx: Context<'_>, fx: &mut Effects) {
+fn leave_alone(group: &mut RaftGroup, cx: Context<'_>, fx: &mut GroupEffects) {
     let Raft::Alone(log) = &mut group.raft else { return };
     if group.leaving.is_none() || log.image.index != log.last_index() {
         return;
@@ -354,7 +360,7 @@ fn leave_alone(group: &mut RaftGroup, cx: Context<'_>, fx: &mut Effects) {
     group.drain(cx.wal, fx);
 }
 
-fn transfer(group: &mut RaftGroup, peer: PeerId, cx: Context<'_>, fx: &mut Effects) {
+fn transfer(group: &mut RaftGroup, peer: PeerId, cx: Context<'_>, fx: &mut GroupEffects) {
     if let Raft::Awake(engine) = &mut group.raft
         && engine.standing().leads()
         && engine.log().members().has_voter(peer)
@@ -404,7 +410,7 @@ fn wake(group: &mut RaftGroup) {
 }
 
 /// Refuses what a replica that has stopped was asked for.
-fn refuse(step: &GroupStep, fx: &mut Effects) {
+fn refuse(step: &GroupStep, fx: &mut GroupEffects) {
     if let GroupStep::Propose(ticket, _) | GroupStep::Member(ticket, _) = step {
         fx.answers.push((*ticket, ProposalOutcome::Refused(None)));
     }

@@ -65,7 +65,7 @@ pub enum HandshakeRole {
 /// The end of a handshake that failed: the connection is closed once what there is to send is sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandshakeError {
-    /// This node refuses, and tells the peer.
+    /// The refusal of this node, which tells the peer.
     #[error("{0}")]
     Refused(PeerRefusal),
     /// The peer refuses.
@@ -81,7 +81,7 @@ pub enum HandshakeError {
 pub struct PeerEstablished {
     /// The peer's hello.
     pub peer: PeerHello,
-    /// This node's side.
+    /// The side of this node.
     pub role: HandshakeRole,
     /// The version that both sides speak.
     pub version: u16,

@@ -266,7 +266,7 @@ impl LinkOut {
             Some(_) | None => self.n_dropped += 1,
         }
         if self.n_pending() > self.limits.bytes_max {
-            // Whoever has put this in wakes the writer, and the writer those who wait for room.
+            // The caller wakes the writer, and the writer wakes those who wait for room.
             self.end_connection(LinkEnd::Overflowed);
         }
     }

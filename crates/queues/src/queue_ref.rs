@@ -216,7 +216,7 @@ impl QueueRef {
         self.local_consumers()
     }
 
-    /// This node's own figures of the queue as of the last operation: for listings, metrics and the tick,
+    /// The node's own figures of the queue as of the last operation: for listings, metrics and the tick,
     /// whose answers are merged where there are several nodes.
     #[must_use]
     pub fn local_stat(&self) -> QueueStat {

@@ -268,7 +268,7 @@ impl Changes<'_> {
 
     async fn carry_out(&self, Effects { node, leader, home }: Effects) {
         node.into_iter().for_each(|effect| carry_out_here(self.0, effect));
-        // These make changes, which have effects of their own.
+        // The leader's effects are changes too, which have effects of their own.
         for of in &leader.delaying {
             Box::pin(self.keep_delayed_queues(of)).await;
         }

@@ -129,7 +129,7 @@ fn line(what: &What) -> String {
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
             return value;

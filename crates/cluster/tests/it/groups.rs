@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cluster::{
-    Change, Committed, Context, Effects, GroupProgress, GroupRecovery, GroupRequest, GroupStep,
-    Health, LivingNodes, Members, Message, MessageBody, PIECE_BYTES, PeerId, ProposalOutcome,
-    RaftGroup, Role, Ticket,
+    Change, Committed, Context, GroupEffects, GroupProgress, GroupRecovery, GroupRequest,
+    GroupStep, Health, LivingNodes, Members, Message, MessageBody, PIECE_BYTES, PeerId,
+    ProposalOutcome, RaftGroup, Role, Ticket,
 };
 use log::{ClusterId, Identities, NodeId, Owner, Stepper, Wal, WalOptions};
 use testing::{CrashOutcome, MemoryDisk};
@@ -70,11 +70,17 @@ impl Node {
         group
     }
 
-    fn step(&self, group: &mut RaftGroup, step: GroupStep) -> Effects {
+    fn step(&self, group: &mut RaftGroup, step: GroupStep) -> GroupEffects {
         group.step(step, self.cx())
     }
 
-    fn hear(&self, group: &mut RaftGroup, from: PeerId, term: u64, body: MessageBody) -> Effects {
+    fn hear(
+        &self,
+        group: &mut RaftGroup,
+        from: PeerId,
+        term: u64,
+        body: MessageBody,
+    ) -> GroupEffects {
         self.step(group, GroupStep::Peer(Message { from, to: ME, term, body }))
     }
 }
@@ -83,7 +89,7 @@ fn propose(ticket: u64, commands: &'static [u8]) -> GroupStep {
     GroupStep::Propose(Ticket(ticket), Bytes::from_static(commands))
 }
 
-fn bodies(fx: &Effects) -> Vec<&MessageBody> {
+fn bodies(fx: &GroupEffects) -> Vec<&MessageBody> {
     fx.messages.iter().map(|sent| &sent.message.body).collect()
 }
 
@@ -148,20 +154,20 @@ fn leaves_alone_with_an_image_behind_all_entries() {
 }
 
 /// A follower of a leader of term 5 that offers an image of `bytes`.
-fn offered(node: &mut Node, machine: &Bytes) -> (RaftGroup, Effects) {
+fn offered(node: &mut Node, machine: &Bytes) -> (RaftGroup, GroupEffects) {
     let mut group = node.create(&[ME, OTHER]);
     let fx = offer(node, &mut group, machine);
     (group, fx)
 }
 
-fn offer(node: &Node, group: &mut RaftGroup, machine: &Bytes) -> Effects {
+fn offer(node: &Node, group: &mut RaftGroup, machine: &Bytes) -> GroupEffects {
     let members = Members { since: 9, voters: vec![OTHER], learners: vec![ME] };
     let machine_bytes = machine.len() as u64;
     let offer = cluster::ImageOffer { index: 9, term: 4, members, machine_bytes };
     node.hear(group, OTHER, 5, MessageBody::ImageOffer(offer))
 }
 
-fn give_piece(node: &Node, group: &mut RaftGroup, machine: &Bytes, offset: usize) -> Effects {
+fn give_piece(node: &Node, group: &mut RaftGroup, machine: &Bytes, offset: usize) -> GroupEffects {
     let bytes = machine.slice(offset..machine.len().min(offset + PIECE_BYTES));
     let body = MessageBody::ImagePiece { index: 9, offset: offset as u64, bytes };
     node.hear(group, OTHER, 5, body)

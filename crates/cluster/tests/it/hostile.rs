@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cluster::{
-    Change, Context, Effects, EntryType, GroupStep, ImageOffer, LivingNodes, LogEnd, Members,
+    Change, Context, EntryType, GroupEffects, GroupStep, ImageOffer, LivingNodes, LogEnd, Members,
     Message, MessageBody, Payload, PeerId, RaftGroup, SentEntry, Ticket,
 };
 use log::{Owner, Stepper, Wal, WalOptions};
@@ -105,7 +105,7 @@ fn step(random: &mut Random) -> GroupStep {
     }
 }
 
-fn answer(group: &mut RaftGroup, fx: &Effects, random: &mut Random, cx: Context<'_>) {
+fn answer(group: &mut RaftGroup, fx: &GroupEffects, random: &mut Random, cx: Context<'_>) {
     // Others grant votes now and then, so that the replica leads too.
     for sent in &fx.messages {
         let Message { from, to, term, body } = &sent.message;

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cluster::{
-    Change, Context, Effects, GroupRecovery, GroupRequest, GroupStep, Health, LivingNodes, Members,
-    Message, MessageBody, OutgoingMessage, PeerId, ProposalOutcome, RaftGroup, Role, Ticket,
+    Change, Context, GroupEffects, GroupRecovery, GroupRequest, GroupStep, Health, LivingNodes,
+    Members, Message, MessageBody, OutgoingMessage, PeerId, ProposalOutcome, RaftGroup, Role,
+    Ticket,
 };
 use log::{ClusterId, CommitListener, Identities, Lsn, NodeId, Owner, Stepper, Wal, WalOptions};
 use testing::{CrashOutcome, Fault, MemoryDisk, Random};
@@ -211,9 +212,16 @@ impl World {
         self.handle(node, fx);
     }
 
-    fn handle(&mut self, node: u16, fx: Effects) {
-        let Effects { restored, committed, members: _, answers, messages, durable_at: _, requests } =
-            fx;
+    fn handle(&mut self, node: u16, fx: GroupEffects) {
+        let GroupEffects {
+            restored,
+            committed,
+            members: _,
+            answers,
+            messages,
+            durable_at: _,
+            requests,
+        } = fx;
         let Some(running) = &mut self.node(node).running else { return };
         if let Some(image) = restored {
             running.machine = image.machine.chunks(8).map(number).collect();
@@ -339,7 +347,7 @@ impl World {
         let Some(running) = &mut self.node(node).running else { return };
         let stats = running.wal.stats();
         let Some(oldest) = stats.oldest.filter(|_| stats.segments > 1) else { return };
-        let mut fx = Effects::default();
+        let mut fx = GroupEffects::default();
         if running.wal.owners_in(oldest.id).contains(&OWNER) {
             // What is not durable yet is moved the next time.
             let _later = running.group.relocate(&running.wal, oldest.id, &mut fx);

@@ -24,7 +24,7 @@ pub struct Planned<'p> {
 }
 
 impl<'p> Planned<'p> {
-    /// Prepares changes that are to be made together: the streams that they declare get their files in slices.
+    /// Prepares changes that are to be made together: streams that they declare get their files in slices.
     ///
     /// # Errors
     /// The disk's.

@@ -39,7 +39,7 @@ pub enum LivenessEvent {
 /// A reason to suspect a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suspicion {
-    /// Nothing was heard for longer than the limit.
+    /// The peer was silent for longer than the limit.
     Silent,
     /// The peer hears nothing of this node.
     Deaf,

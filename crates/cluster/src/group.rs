@@ -294,11 +294,10 @@ impl RaftGroup {
 
     /// Applies entries that are committed and durable here.
     fn apply(&mut self, wal: &Wal, committed: &[EntryId], fx: &mut GroupEffects) {
-        for EntryId { index, term } in committed.iter().copied() {
-            let Raft::Awake(engine) = &mut self.raft else { return };
-            let Some(Payload { entry_type, bytes }) = engine.log().payload(wal, index) else {
-                return self.stop(fx);
-            };
+        let payloads = self.log().payloads(wal, committed.iter().map(|entry| entry.index));
+        let is_cut = payloads.len() < committed.len();
+        for (&EntryId { index, term }, payload) in committed.iter().zip(payloads) {
+            let Payload { entry_type, bytes } = payload;
             match entry_type {
                 EntryType::Commands => {
                     fx.committed.push(Committed { index, term, commands: bytes });
@@ -313,6 +312,9 @@ impl RaftGroup {
             let Raft::Awake(engine) = &mut self.raft else { return };
             engine.applied_upto(index);
             self.proposals.committed(index, term, fx);
+        }
+        if is_cut {
+            return self.stop(fx);
         }
         leave_if_removed(self, fx);
     }
@@ -418,12 +420,13 @@ fn fill(
     outgoing: &mut Option<Bytes>,
 ) -> bool {
     if let MessageBody::Append { entries, .. } = &mut message.body {
-        let sent = ids.iter().map(|EntryId { index, term }| {
-            let payload = log.payload(wal, *index).filter(|_| log.term(*index) == Some(*term))?;
-            Some(SentEntry { term: *term, payload })
-        });
-        let sent: Option<Vec<_>> = sent.collect();
-        return sent.map(|sent| *entries = sent).is_some();
+        if ids.iter().any(|id| log.term(id.index) != Some(id.term)) {
+            return false;
+        }
+        let payloads = log.payloads(wal, ids.iter().map(|id| id.index));
+        let sent = ids.iter().zip(payloads);
+        *entries = sent.map(|(id, payload)| SentEntry { term: id.term, payload }).collect();
+        return entries.len() == ids.len();
     }
     let MessageBody::ImageOffer(offer) = &mut message.body else { return true };
     if outgoing.is_none() {

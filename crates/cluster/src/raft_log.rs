@@ -236,38 +236,43 @@ impl RaftLog {
         self.places.push_back(at);
     }
 
-    /// The content of an entry above the image, from memory or from the log. **Blocks** for the latter, which
-    /// reads a whole block; none if that failed or there is no such entry.
-    pub(crate) fn payload(&self, wal: &Wal, index: u64) -> Option<Payload> {
-        let nth = usize::try_from(index.checked_sub(self.image.index + 1)?).ok()?;
-        let uncached = self.places.len() - self.cache.len();
-        if let Some(nth) = nth.checked_sub(uncached) {
-            return self.cache.nth(nth);
-        }
-        if let Some(payload) = self.cache.moved(index) {
-            return Some(payload);
-        }
-        let read = wal.read(*self.places.get(nth)?, |entry| {
-            match LogRecord::decode(entry.kind, entry.payload) {
-                Ok(LogRecord::Entry { index: found, entry_type, payload, .. })
-                    if found == index =>
+    /// The contents of entries above the image, up to the first of `indexes` that cannot be read or is not
+    /// there. **Blocks** for those that are not in memory, which are read together.
+    pub(crate) fn payloads(
+        &self,
+        wal: &Wal,
+        indexes: impl Iterator<Item = u64> + Clone,
+    ) -> Vec<Payload> {
+        let held: Vec<_> = indexes.clone().map(|index| held(self, index)).collect();
+        let missing = indexes.zip(&held).filter(|(_, held)| held.is_none());
+        let missing = missing.map_while(|(index, _)| Some((index, place(self, index)?)));
+        let (missing, places): (Vec<_>, Vec<_>) = missing.unzip();
+        let (mut wanted, mut read) = (missing.into_iter(), Vec::new());
+        let whole = wal.read(&places, &mut |entry| {
+            read.push(match (LogRecord::decode(entry.kind, entry.payload), wanted.next()) {
+                (Ok(LogRecord::Entry { index, entry_type, payload, .. }), Some(wanted))
+                    if index == wanted =>
                 {
                     Some(Payload { entry_type, bytes: Bytes::copy_from_slice(payload) })
                 }
                 _ => None,
-            }
+            });
         });
-        read.ok().flatten()
+        // What was read in front of an error counts.
+        let _is_cut = whole.is_err();
+        let mut read = read.into_iter();
+        held.into_iter().map_while(|held| held.or_else(|| read.next().flatten())).collect()
     }
 
     /// Reads the image back, which must be durable. **Blocks.**
     pub(crate) fn read_image(&self, wal: &Wal) -> Option<Image> {
-        let read =
-            wal.read(self.image.at?, |entry| match LogRecord::decode(entry.kind, entry.payload) {
-                Ok(LogRecord::Image(_, image)) => Some(image),
-                _ => None,
-            });
-        read.ok().flatten()
+        let mut image = None;
+        let read = wal.read(&[self.image.at?], &mut |entry| {
+            if let Ok(LogRecord::Image(_, found)) = LogRecord::decode(entry.kind, entry.payload) {
+                image = Some(found);
+            }
+        });
+        read.ok().and(image)
     }
 
     /// Forgets payloads up to `index`, which are durable and applied: all that are sent to everybody, up to
@@ -281,8 +286,7 @@ impl RaftLog {
 
     /// The bytes that the entry at `index` takes in the log.
     pub(crate) fn entry_bytes(&self, index: u64) -> u64 {
-        let nth = index.checked_sub(self.image.index + 1).and_then(|nth| usize::try_from(nth).ok());
-        nth.and_then(|nth| self.places.get(nth)).map_or(0, |at| at.bytes.into())
+        place(self, index).map_or(0, |at| at.bytes.into())
     }
 
     /// The places of everything that the group needs of the log.
@@ -330,10 +334,12 @@ impl RaftLog {
         let places = (self.image.index + 1..).zip(&self.places);
         let moving = places.filter(|(index, at)| *index > upto && at.segment == segment);
         let moving: Vec<_> = moving.map(|(index, _)| index).collect();
-        for index in moving {
-            let (Some(payload), Some(term)) = (self.payload(wal, index), self.term(index)) else {
-                return false;
-            };
+        let payloads = self.payloads(wal, moving.iter().copied());
+        if payloads.len() < moving.len() {
+            return false;
+        }
+        for (index, payload) in moving.into_iter().zip(payloads) {
+            let Some(term) = self.term(index) else { return false };
             let head = entry::entry_head(index, term, payload.entry_type);
             let moved = self.move_one(wal, KIND_ENTRY, &[&head, &payload.bytes]);
             self.cache.push_moved(index, payload, moved.upto);
@@ -355,6 +361,19 @@ impl RaftLog {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         Appended { at: EntryAddress { bytes, ..appended.at }, ..appended }
     }
+}
+
+/// The place of an entry above the image.
+fn place(log: &RaftLog, index: u64) -> Option<EntryAddress> {
+    let nth = usize::try_from(index.checked_sub(log.image.index + 1)?).ok()?;
+    log.places.get(nth).copied()
+}
+
+/// The content of an entry above the image, if it is in memory.
+fn held(log: &RaftLog, index: u64) -> Option<Payload> {
+    let cached_from = log.last_index() + 1 - log.cache.len() as u64;
+    let nth = index.checked_sub(cached_from).and_then(|nth| usize::try_from(nth).ok());
+    nth.and_then(|nth| log.cache.nth(nth)).or_else(|| log.cache.moved(index))
 }
 
 /// The places of the entries of one append.

@@ -236,16 +236,17 @@ fn durable(group: &mut RaftGroup, cx: Context<'_>, fx: &mut GroupEffects) {
         let waits = group.unsynced.iter().find(|round| round.number > 0);
         let durable = waits.map_or(last, |round| round.number - 1);
         log.trim_cache(durable, durable);
-        while log.applied < last {
-            // Found at the start: alone, all there is is committed.
-            let index = log.applied + 1;
-            let Some((payload, term)) = log.payload(cx.wal, index).zip(log.term(index)) else {
-                return group.stop(fx);
-            };
+        // Found at the start: alone, all there is is committed.
+        let found = log.applied + 1..=last;
+        for (index, payload) in found.clone().zip(log.payloads(cx.wal, found)) {
+            let Some(term) = log.term(index) else { break };
             log.applied = index;
             if payload.entry_type == EntryType::Commands {
                 fx.committed.push(Committed { index, term, commands: payload.bytes });
             }
+        }
+        if log.applied < last {
+            return group.stop(fx);
         }
         if group.leaving.is_some() && group.unsynced.is_empty() {
             fx.ask(GroupRequest::Image);

@@ -63,6 +63,7 @@ struct DiskState {
     capacity: Option<u64>,
     /// Whoever does not wait for the device reads nothing.
     is_cold: bool,
+    read_bytes: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -96,6 +97,12 @@ impl MemoryDisk {
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.state().operations
+    }
+
+    /// Number of bytes that were read so far.
+    #[must_use]
+    pub fn read_bytes(&self) -> u64 {
+        self.state().read_bytes
     }
 
     /// Makes the changing operation number `operation` (the first is 0) fail.
@@ -529,6 +536,7 @@ impl DiskFile for MemoryFile {
         let n = rest.len().min(into.len());
         let (into, _) = into.split_at_mut(n);
         into.copy_from_slice(rest.split_at(n).0);
+        state.read_bytes += n as u64;
         Ok(n)
     }
 

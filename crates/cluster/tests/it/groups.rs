@@ -313,3 +313,60 @@ fn votes_are_dropped_while_the_leader_is_alive() {
     let fx = node.hear(&mut group, OTHER, 4, vote(true));
     assert_eq!((bodies(&fx), group.term()), (vec![&granted], 4));
 }
+
+/// The entries of the appends to `to`, in order.
+fn sent_entries(fx: &GroupEffects, to: PeerId) -> Vec<Bytes> {
+    let to_it = fx.messages.iter().map(|sent| &sent.message).filter(|message| message.to == to);
+    let entries = to_it.flat_map(|message| {
+        let MessageBody::Append { entries, .. } = &message.body else { return &[][..] };
+        entries.as_slice()
+    });
+    entries.map(|entry| entry.payload.bytes.clone()).collect()
+}
+
+#[test]
+fn reads_the_blocks_of_a_run_once() {
+    const N: u64 = 10_000;
+    let mut node = Node::new();
+    let third = PeerId(3 << 48 | 1);
+    let mut group = node.create(&[ME, OTHER, third]);
+    for nth in 0..N / 100 {
+        let (prev_index, commit) = (1 + nth * 100, 1);
+        let entries = (0..100).map(|_| {
+            let bytes = Bytes::from(vec![b'x'; 100]);
+            let payload = cluster::Payload { entry_type: cluster::EntryType::Commands, bytes };
+            cluster::SentEntry { term: 2, payload }
+        });
+        let (prev_term, entries) = (if nth == 0 { 1 } else { 2 }, entries.collect());
+        let body = MessageBody::Append { prev_index, prev_term, commit, entries };
+        node.hear(&mut group, OTHER, 2, body);
+        node.commit();
+    }
+    let log_bytes = node.wal.stats().bytes;
+    let (mut node, mut group) = node.restart(CrashOutcome::Everything);
+    node.step(&mut group, GroupStep::Campaign);
+    for is_pre in [true, false] {
+        node.commit();
+        let log = cluster::LogEnd::default();
+        node.hear(&mut group, OTHER, 3, MessageBody::Voted { is_pre, is_granted: true, log });
+    }
+    node.commit();
+    node.step(&mut group, GroupStep::Durable);
+    let before = node.disk.read_bytes();
+    let index = group.progress().last;
+    let appended = MessageBody::Appended { index, commit: 1 };
+    let fx = node.hear(&mut group, OTHER, 3, appended);
+    assert_eq!((fx.committed.len() as u64, group.progress().applied), (N, index));
+    let applying = node.disk.read_bytes() - before;
+    let rejected = MessageBody::Rejected { index: N + 1, hint_index: 1, hint_term: 1, commit: 1 };
+    let mut sent = sent_entries(&node.hear(&mut group, third, 3, rejected), third);
+    for _ in 0..2 {
+        let appended = MessageBody::Appended { index: 1 + sent.len() as u64, commit: 1 };
+        sent.extend(sent_entries(&node.hear(&mut group, third, 3, appended), third));
+    }
+    assert_eq!(sent.iter().filter(|bytes| bytes.len() == 100).count() as u64, N);
+    let sending = node.disk.read_bytes() - before - applying;
+    println!("log {log_bytes} bytes, read {applying} to apply, {sending} to send");
+    assert!(applying >= log_bytes && applying < log_bytes * 2, "{applying} of {log_bytes}");
+    assert!(sending >= log_bytes && sending < log_bytes * 2, "{sending} of {log_bytes}");
+}

@@ -1,40 +1,69 @@
-//! Reading one entry back by its address.
+//! Reading entries back by their addresses.
 //!
-//! A block's checksum is over all of it, so the block that holds the entry is looked for, backwards from the
-//! entry: blocks begin at known multiples, and none can be forged, since each has the log's salt.
+//! A block's checksum is over all of it, so the block that holds an entry is looked for: right behind the one
+//! before, else backwards from the entry. Blocks begin at known multiples, and none can be forged, since each
+//! has the log's salt.
 
 use super::recovery::SegmentReader;
+use super::segment::FileName;
 use super::{Entry, EntryAddress, Wal};
-use crate::block::{BLOCK_ALIGN, BlockHeader};
+use crate::block::{BLOCK_ALIGN, BlockHeader, next_block_at};
 use crate::error::Result;
+use segments::FileError;
 
 impl Wal {
-    /// Shows `take` the entry at `at`, which must be durable and needed: of others the segment may be
-    /// gone. **Blocks** for reading the block that holds it.
+    /// Shows `take` the entries at the addresses of `run`, in that order. They must be durable and needed: of
+    /// others the segment may be gone. **Blocks** for reading: each block once, where its entries stand
+    /// together and in its own order.
     ///
     /// # Errors
     /// The disk's, and [`Corrupt`](segments::FileError::Corrupt) if there is no such entry or its block is
-    /// damaged.
-    pub fn read<T>(&self, at: EntryAddress, take: impl FnOnce(Entry<'_>) -> T) -> Result<T> {
+    /// damaged. Entries in front of that one have been shown.
+    pub fn read(&self, run: &[EntryAddress], take: &mut dyn FnMut(Entry<'_>)) -> Result<()> {
         let (disk, dir) = (self.disk.as_ref(), &self.shared.options.dir);
-        let mut file = SegmentReader::open(disk, at.segment, dir)?;
-        let (mut take, mut taken) = (Some(take), None);
-        if let Some(header) = block_around(&mut file, at.offset.into(), self.stamp().identity)? {
+        let salt = self.stamp().identity;
+        let (mut rest, mut open) = (run, None);
+        while let Some(at) = rest.first().copied() {
+            let (mut file, behind) = match open.take() {
+                Some((file, behind)) if SegmentReader::id(&file) == at.segment => (file, behind),
+                _ => (SegmentReader::open(disk, at.segment, dir)?, 0),
+            };
+            let around = block_around(&mut file, behind, at.offset.into(), salt)?;
+            let header = around.ok_or_else(|| missing(at, dir))?;
+            let n_before = rest.len();
             file.visit_entries(&header, &mut |entry| {
-                if entry.at == at {
-                    taken = take.take().map(|take| take(entry));
+                if let Some((_, behind)) = rest.split_first().filter(|(at, _)| **at == entry.at) {
+                    take(entry);
+                    rest = behind;
                 }
                 Ok(())
             })?;
+            if rest.len() == n_before {
+                return Err(missing(at, dir).into());
+            }
+            let behind = next_block_at(file.end + header.block_bytes());
+            open = Some((file, behind));
         }
-        let what = "the entry is missing or its block is damaged";
-        taken.ok_or_else(|| file.file().corrupt(at.offset.into(), what).into())
+        Ok(())
     }
 }
 
-/// Moves `file` to the valid block that the byte at `offset` is in.
-fn block_around(file: &mut SegmentReader, offset: u64, salt: u64) -> Result<Option<BlockHeader>> {
-    for begin in (1..=offset / BLOCK_ALIGN).rev().map(|nth| nth * BLOCK_ALIGN) {
+fn missing(at: EntryAddress, dir: &str) -> FileError {
+    let file = FileName::Segment(at.segment).path(dir);
+    let what = "the entry is missing or its block is damaged";
+    FileError::Corrupt { file, offset: at.offset.into(), what }
+}
+
+/// Moves `file` to the valid block that the byte at `offset` is in; the one at `behind` is tried first.
+fn block_around(
+    file: &mut SegmentReader,
+    behind: u64,
+    offset: u64,
+    salt: u64,
+) -> Result<Option<BlockHeader>> {
+    let backwards = (1..=offset / BLOCK_ALIGN).rev().map(|nth| nth * BLOCK_ALIGN);
+    let first = (1..=offset).contains(&behind).then_some(behind);
+    for begin in first.into_iter().chain(backwards) {
         let header = file.header_before(begin)?;
         let is_around =
             |header: &BlockHeader| header.salt == salt && begin + header.block_bytes() > offset;

@@ -379,6 +379,10 @@ impl SegmentReader {
         Ok(Self { id, window, end: 0, is_closed: false })
     }
 
+    pub(super) const fn id(&self) -> SegmentId {
+        self.id
+    }
+
     pub(super) const fn file(&self) -> &File {
         self.window.file()
     }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use log::{
-    ClusterId, CommitListener, Durability, ENTRY_HEADER_BYTES, EntryAddress, Identities, LogError,
-    Lsn, NodeId, Owner, SegmentState, Stepper, Wal, WalOptions,
+    ClusterId, CommitListener, Durability, ENTRY_HEADER_BYTES, Entry, EntryAddress, Identities,
+    LogError, Lsn, NodeId, Owner, SegmentState, Stepper, Wal, WalOptions,
 };
 use proptest::prelude::*;
 use segments::{Disk, FileError};
@@ -252,9 +252,11 @@ impl Model {
         }
         self.check_owners(node);
         if let Some((lsn, at, owner, payload)) = seen.get(seen.len() / 2) {
-            let read =
-                node.wal.read(*at, |entry| (entry.lsn.0, entry.owner, entry.payload.to_vec()));
-            assert_eq!(read.unwrap(), (*lsn, *owner, payload.clone()));
+            let mut read = Vec::new();
+            let mut take =
+                |entry: Entry<'_>| read.push((entry.lsn.0, entry.owner, entry.payload.to_vec()));
+            node.wal.read(&[*at], &mut take).unwrap();
+            assert_eq!(read, [(*lsn, *owner, payload.clone())]);
         }
         node.wal.start_freeing();
     }

@@ -421,22 +421,34 @@ fn an_entry_is_read_back_by_its_address() {
         }
     }
     steps(&mut stepper);
-    for (at, body, nth) in &written {
-        let read = wal.read(*at, |entry| {
-            assert_eq!((entry.at, entry.lsn.0), (*at, 2 * nth + 1));
-            (entry.owner, entry.kind, entry.payload == body.as_slice())
-        });
-        assert_eq!(read.unwrap(), (Some(Owner(*nth)), 9, true), "{at:?}");
+    let places: Vec<_> = written.iter().map(|(at, ..)| *at).collect();
+    let backwards = places.iter().rev().copied().collect::<Vec<_>>();
+    for run in places.chunks(1).chain([&places[..], &backwards]) {
+        let mut shown = Vec::new();
+        wal.read(run, &mut |entry| {
+            let nth = usize::try_from(entry.owner.unwrap().0).unwrap();
+            let (_, body, _) = &written[nth];
+            assert_eq!((entry.kind, entry.lsn.0), (9, 2 * nth as u64 + 1));
+            assert!(entry.payload == body.as_slice(), "{nth}");
+            shown.push(entry.at);
+        })
+        .unwrap();
+        assert_eq!(shown, run);
     }
-    let (at, ..) = written[1];
+    let at = places[1];
     for wrong in [EntryAddress { bytes: at.bytes + 1, ..at }, EntryAddress { offset: 70, ..at }] {
         assert!(
-            matches!(wal.read(wrong, |_| ()), Err(LogError::File(FileError::Corrupt { .. }))),
+            matches!(
+                wal.read(&[wrong], &mut |_| ()),
+                Err(LogError::File(FileError::Corrupt { .. }))
+            ),
             "{wrong:?}"
         );
     }
     assert!(disk.flip_bit("wal/00000000000000000001.wal", 500_000, 1));
-    let read = wal.read(at, |_| ());
+    let mut n = 0;
+    let read = wal.read(&[places[6], at, places[5]], &mut |_| n += 1);
+    assert_eq!(n, 1, "only the one in front of the damaged block is shown");
     assert!(matches!(read, Err(LogError::File(FileError::Corrupt { .. }))), "{read:?}");
 }
 

@@ -14,7 +14,7 @@ use raft::{
 };
 
 use crate::entry::Vote;
-use crate::members::{Change, Members, PeerId};
+use crate::members::{Change, LivingNodes, Members, PeerId};
 use crate::message::{ImageOffer, LogEnd, Message, MessageBody};
 use crate::raft_log::RaftLog;
 
@@ -224,10 +224,11 @@ impl Engine {
         (commit, is_news)
     }
 
-    /// The index up to which all members have the leader's log.
-    pub(crate) fn matched_by_all(&self) -> u64 {
+    /// The index up to which all members that are alive have the leader's log.
+    pub(crate) fn matched_by_living(&self, living: &LivingNodes) -> u64 {
         let me = self.log().me.0;
-        let others = self.node.raft.prs().iter().filter(|(peer, _)| **peer != me);
+        let is_other = |peer: u64| peer != me && living.has(PeerId(peer));
+        let others = self.node.raft.prs().iter().filter(|(peer, _)| is_other(**peer));
         others.map(|(_, progress)| progress.matched).min().unwrap_or(u64::MAX)
     }
 

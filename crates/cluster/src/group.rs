@@ -12,6 +12,7 @@ use crate::entry::{self, EntryType, Image, KIND_GONE, Payload, Vote};
 use crate::images::IncomingImage;
 use crate::members::{Change, LivingNodes, Members, PeerId};
 use crate::message::{Message, MessageBody, SentEntry};
+use crate::payload_cache::CacheBudget;
 use crate::proposals::Proposals;
 use crate::raft_log::{NewEntry, NewState, RaftLog};
 use crate::recovery::FoundGroup;
@@ -23,6 +24,8 @@ pub struct Context<'a> {
     pub wal: &'a Wal,
     /// The nodes that are alive.
     pub living: &'a LivingNodes,
+    /// The bytes of payloads that the node's groups keep in memory.
+    pub cache: &'a Arc<CacheBudget>,
 }
 
 /// How a replica takes part.

@@ -31,7 +31,7 @@ pub use group::{Context, GroupProgress, RaftGroup};
 pub use images::{IMAGE_BYTES_MAX, PIECE_BYTES};
 pub use members::{Change, LivingNodes, MEMBERS_MAX, Members, PeerId};
 pub use message::{ImageOffer, LogEnd, Message, MessageBody, SentEntry};
-pub use payload_cache::CACHE_BYTES_MAX;
+pub use payload_cache::{CACHE_BYTES_MAX, CacheBudget, NODE_CACHE_BYTES_MAX};
 pub use proposals::{GATHERED_BYTES_MAX, PROPOSAL_BYTES_MAX, UNCOMMITTED_BYTES_MAX};
 pub use recovery::{FoundGroup, GroupRecovery};
 pub use step::GroupStep;

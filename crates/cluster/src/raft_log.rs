@@ -11,7 +11,7 @@ use crate::entry::{
     self, EntryType, Image, KIND_ENTRY, KIND_IMAGE, KIND_VOTE, LogRecord, Payload, Vote,
 };
 use crate::members::{Members, PeerId};
-use crate::payload_cache::PayloadCache;
+use crate::payload_cache::{CacheBudget, PayloadCache};
 
 /// An entry that is about to be appended.
 #[derive(Clone, Debug)]
@@ -276,12 +276,12 @@ impl RaftLog {
     }
 
     /// Forgets payloads up to `index`, which are durable and applied: all that are sent to everybody, up to
-    /// `sent`, and above that what exceeds the limit.
-    pub(crate) fn trim_cache(&mut self, index: u64, sent: u64) {
+    /// `sent`, and above that what exceeds the limits.
+    pub(crate) fn trim_cache(&mut self, index: u64, sent: u64, budget: &Arc<CacheBudget>) {
         let cached_from = self.last_index() - self.cache.len() as u64;
         let n_upto =
             |upto: u64| usize::try_from(upto.saturating_sub(cached_from)).unwrap_or(usize::MAX);
-        self.cache.trim(n_upto(sent.min(index)), n_upto(index).min(self.cache.len()));
+        self.cache.trim(n_upto(sent.min(index)), n_upto(index).min(self.cache.len()), budget);
     }
 
     /// The bytes that the entry at `index` takes in the log.

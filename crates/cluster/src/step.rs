@@ -1,7 +1,6 @@
 //! The steps of a replica: who may have something for it, and what it does about that.
 
 use bytes::Bytes;
-use log::Wal;
 
 use crate::effects::{Committed, GroupEffects, GroupRequest, Health, ProposalOutcome, Ticket};
 use crate::engine::{Engine, Role};
@@ -64,7 +63,7 @@ impl RaftGroup {
             GroupStep::Tick => tick(self),
         }
         self.drain(cx.wal, &mut fx);
-        finish(self, before, cx.wal, &mut fx);
+        finish(self, before, cx, &mut fx);
         let is_leaderless = self.leader().is_none() && self.members().has_voter(self.me());
         if is_leaderless && (campaigns || standing(self) != before) && self.health == Health::Sound
         {
@@ -101,7 +100,7 @@ impl RaftGroup {
             leave_alone(self, cx, &mut fx);
         }
         offer_again(self, &mut fx);
-        finish(self, standing(self), cx.wal, &mut fx);
+        finish(self, standing(self), cx, &mut fx);
         fx
     }
 }
@@ -125,7 +124,12 @@ fn offer_again(group: &mut RaftGroup, fx: &mut GroupEffects) {
     }
 }
 
-fn finish(group: &mut RaftGroup, before: (Role, Option<PeerId>), wal: &Wal, fx: &mut GroupEffects) {
+fn finish(
+    group: &mut RaftGroup,
+    before: (Role, Option<PeerId>),
+    cx: Context<'_>,
+    fx: &mut GroupEffects,
+) {
     group.stash.clear();
     if before.0 == Role::Leader && group.role() != Role::Leader {
         group.proposals.end(group.leader(), fx);
@@ -143,9 +147,9 @@ fn finish(group: &mut RaftGroup, before: (Role, Option<PeerId>), wal: &Wal, fx: 
                 fx.send(me, peer, term, MessageBody::Commit { commit });
             }
         }
-        let sent = if leads { engine.matched_by_all() } else { u64::MAX };
+        let sent = if leads { engine.matched_by_living(cx.living) } else { u64::MAX };
         let upto = engine.standing().durable.min(engine.log().applied);
-        engine.log_mut().trim_cache(upto, sent);
+        engine.log_mut().trim_cache(upto, sent, cx.cache);
         if group.outgoing.is_some()
             && !(leads && engine.sends_images())
             && group.unsynced.is_empty()
@@ -153,12 +157,13 @@ fn finish(group: &mut RaftGroup, before: (Role, Option<PeerId>), wal: &Wal, fx: 
             group.outgoing = None;
         }
     }
+    group.log_mut().cache.count(cx.cache);
     if group.unsynced.is_empty() {
         group.unsynced = std::collections::VecDeque::new();
     }
     fx.durable_at = group.unsynced.back().map(|round| round.lsn);
     // No word of a term leaves before the term is durable, nor that of a leader before its own vote.
-    if group.vote_lsn > wal.durable_upto() {
+    if group.vote_lsn > cx.wal.durable_upto() {
         let held = fx.messages.iter_mut().filter(|sent| sent.after.is_none());
         held.for_each(|sent| sent.after = Some(group.vote_lsn));
     }
@@ -235,7 +240,7 @@ fn durable(group: &mut RaftGroup, cx: Context<'_>, fx: &mut GroupEffects) {
         let last = log.last_index();
         let waits = group.unsynced.iter().find(|round| round.number > 0);
         let durable = waits.map_or(last, |round| round.number - 1);
-        log.trim_cache(durable, durable);
+        log.trim_cache(durable, durable, cx.cache);
         // Found at the start: alone, all there is is committed.
         let found = log.applied + 1..=last;
         for (index, payload) in found.clone().zip(log.payloads(cx.wal, found)) {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cluster::{
-    Context, EntryType, GroupStep, LivingNodes, LogEnd, Members, Message, MessageBody, Payload,
-    PeerId, RaftGroup, Role, SentEntry,
+    CacheBudget, Context, EntryType, GroupStep, LivingNodes, LogEnd, Members, Message, MessageBody,
+    Payload, PeerId, RaftGroup, Role, SentEntry,
 };
 use log::{Owner, Stepper, Wal, WalOptions};
 use testing::MemoryDisk;
@@ -28,6 +28,7 @@ struct Node {
     wal: Wal,
     stepper: Stepper,
     living: LivingNodes,
+    cache: Arc<CacheBudget>,
     groups: Vec<RaftGroup>,
 }
 
@@ -41,14 +42,17 @@ impl Node {
         let members = Members { voters: vec![peer(1), peer(2), peer(3)], ..Members::default() };
         let create = |owner| RaftGroup::create(&wal, Owner(owner), peer(1), members.clone());
         let groups = (0..N).map(create).collect();
-        Self { wal, stepper, living, groups }
+        Self { wal, stepper, living, cache: Arc::default(), groups }
     }
 
     /// Steps all replicas, and makes durable what they wrote.
     fn step(&mut self, step: &GroupStep) {
         for step in [step, &GroupStep::Durable] {
             for group in &mut self.groups {
-                group.step(step.clone(), Context { wal: &self.wal, living: &self.living });
+                group.step(
+                    step.clone(),
+                    Context { wal: &self.wal, living: &self.living, cache: &self.cache },
+                );
             }
             self.wal.commit_soon();
             self.stepper.step();

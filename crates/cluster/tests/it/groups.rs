@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cluster::{
-    Change, Committed, Context, GroupEffects, GroupProgress, GroupRecovery, GroupRequest,
-    GroupStep, Health, LivingNodes, Members, Message, MessageBody, PIECE_BYTES, PeerId,
-    ProposalOutcome, RaftGroup, Role, Ticket,
+    CacheBudget, Change, Committed, Context, GroupEffects, GroupProgress, GroupRecovery,
+    GroupRequest, GroupStep, Health, LivingNodes, Members, Message, MessageBody, PIECE_BYTES,
+    PeerId, ProposalOutcome, RaftGroup, Role, Ticket,
 };
 use log::{ClusterId, Identities, NodeId, Owner, Stepper, Wal, WalOptions};
 use testing::{CrashOutcome, MemoryDisk};
@@ -21,6 +21,7 @@ struct Node {
     wal: Wal,
     stepper: Stepper,
     living: LivingNodes,
+    cache: Arc<CacheBudget>,
 }
 
 impl Node {
@@ -42,7 +43,7 @@ impl Node {
         .unwrap();
         let mut living = LivingNodes::default();
         (1..4).for_each(|node| living.set(node, true));
-        (Self { disk, wal, stepper, living }, found)
+        (Self { disk, wal, stepper, living, cache: Arc::default() }, found)
     }
 
     /// The node after a loss of power, and its replica.
@@ -55,7 +56,7 @@ impl Node {
     }
 
     fn cx(&self) -> Context<'_> {
-        Context { wal: &self.wal, living: &self.living }
+        Context { wal: &self.wal, living: &self.living, cache: &self.cache }
     }
 
     fn commit(&mut self) {
@@ -369,4 +370,28 @@ fn reads_the_blocks_of_a_run_once() {
     println!("log {log_bytes} bytes, read {applying} to apply, {sending} to send");
     assert!(applying >= log_bytes && applying < log_bytes * 2, "{applying} of {log_bytes}");
     assert!(sending >= log_bytes && sending < log_bytes * 2, "{sending} of {log_bytes}");
+}
+
+#[test]
+fn a_dead_follower_keeps_no_payloads_in_memory() {
+    let mut node = Node::new();
+    let third = PeerId(3 << 48 | 1);
+    let mut group = node.create(&[ME, OTHER, third]);
+    node.step(&mut group, GroupStep::Campaign);
+    for is_pre in [true, false] {
+        node.commit();
+        let log = cluster::LogEnd::default();
+        node.hear(&mut group, OTHER, 2, MessageBody::Voted { is_pre, is_granted: true, log });
+    }
+    node.commit();
+    node.step(&mut group, propose(1, b"twelve bytes"));
+    assert_eq!(node.cache.used_bytes(), 12);
+    node.commit();
+    node.step(&mut group, GroupStep::Durable);
+    let index = group.progress().last;
+    node.hear(&mut group, OTHER, 2, MessageBody::Appended { index, commit: 1 });
+    assert_eq!((group.progress().applied, node.cache.used_bytes()), (index, 12));
+    node.living.set(3, false);
+    node.step(&mut group, GroupStep::Alive(3, false));
+    assert_eq!((group.role(), node.cache.used_bytes()), (Role::Leader, 0));
 }

@@ -142,7 +142,7 @@ fn survives_any_words_of_peers() {
         let mut living = LivingNodes::default();
         (1..4).for_each(|node| living.set(node, true));
         for _ in 0..STEPS {
-            let cx = Context { wal: &wal, living: &living };
+            let cx = Context { wal: &wal, living: &living, cache: &Arc::default() };
             let fx = group.step(step(&mut random), cx);
             if random.percent(70) {
                 commit(&wal, &mut stepper);

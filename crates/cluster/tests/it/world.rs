@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cluster::{
-    Change, Context, GroupEffects, GroupRecovery, GroupRequest, GroupStep, Health, LivingNodes,
-    Members, Message, MessageBody, OutgoingMessage, PeerId, ProposalOutcome, RaftGroup, Role,
-    Ticket,
+    CacheBudget, Change, Context, GroupEffects, GroupRecovery, GroupRequest, GroupStep, Health,
+    LivingNodes, Members, Message, MessageBody, OutgoingMessage, PeerId, ProposalOutcome,
+    RaftGroup, Role, Ticket,
 };
 use log::{ClusterId, CommitListener, Identities, Lsn, NodeId, Owner, Stepper, Wal, WalOptions};
 use testing::{CrashOutcome, Fault, MemoryDisk, Random};
@@ -39,6 +39,7 @@ struct Running {
     stepper: Stepper,
     group: RaftGroup,
     living: LivingNodes,
+    cache: Arc<CacheBudget>,
     /// The machine: numbers of the proposals that were applied, in order.
     machine: Vec<u64>,
     applied: u64,
@@ -207,7 +208,7 @@ impl World {
     /// Steps a node's replica.
     fn ask(&mut self, node: u16, step: GroupStep) {
         let Some(running) = &mut self.node(node).running else { return };
-        let cx = Context { wal: &running.wal, living: &running.living };
+        let cx = Context { wal: &running.wal, living: &running.living, cache: &running.cache };
         let fx = running.group.step(step, cx);
         self.handle(node, fx);
     }
@@ -335,7 +336,7 @@ impl World {
     fn take_image(&mut self, node: u16) {
         let Some(running) = &mut self.node(node).running else { return };
         let machine: Vec<u8> = running.machine.iter().flat_map(|it| it.to_le_bytes()).collect();
-        let cx = Context { wal: &running.wal, living: &running.living };
+        let cx = Context { wal: &running.wal, living: &running.living, cache: &running.cache };
         let index = running.group.progress().applied;
         let fx = running.group.take_image(index, machine.into(), Bytes::new(), cx);
         self.counts.images += 1;
@@ -659,6 +660,7 @@ impl Running {
             stepper,
             group,
             living: LivingNodes::default(),
+            cache: Arc::default(),
             machine,
             applied,
             held: BTreeMap::new(),

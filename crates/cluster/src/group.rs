@@ -31,9 +31,9 @@ pub struct Context<'a> {
 /// How a replica takes part.
 pub(crate) enum Raft {
     /// The replica is the only member: there is nobody to agree with.
-    Alone(RaftLog),
+    Alone(Box<RaftLog>),
     /// The replica follows, has all there is, and keeps no engine.
-    Asleep(RaftLog, PeerId),
+    Asleep(Box<RaftLog>, PeerId),
     /// The replica has an engine.
     Awake(Box<Engine>),
 }
@@ -126,11 +126,11 @@ impl RaftGroup {
     fn of_log(log: RaftLog, health: Health) -> Self {
         let (owner, me) = (log.owner, log.me);
         if log.members().are_only(me) && !log.has_changes() && health == Health::Sound {
-            return Self::new(Raft::Alone(log), health);
+            return Self::new(Raft::Alone(Box::new(log)), health);
         }
         match Engine::start(log) {
             Some(engine) => Self::new(Raft::Awake(Box::new(engine)), health),
-            None => Self::new(Raft::Alone(RaftLog::new(owner, me)), Health::Stopped),
+            None => Self::new(Raft::Alone(Box::new(RaftLog::new(owner, me))), Health::Stopped),
         }
     }
 

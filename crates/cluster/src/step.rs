@@ -10,7 +10,7 @@ use crate::images::IMAGE_BYTES_MAX;
 use crate::members::{Change, PeerId};
 use crate::message::{Message, MessageBody};
 use crate::peers;
-use crate::proposals::PROPOSAL_BYTES_MAX;
+use crate::proposals::{PROPOSAL_BYTES_MAX, Proposals};
 use crate::raft_log::{NewEntry, NewState, RaftLog};
 
 /// Something for a replica.
@@ -351,7 +351,7 @@ fn leave_alone(group: &mut RaftGroup, cx: Context<'_>, fx: &mut GroupEffects) {
         return;
     }
     let none = RaftLog::new(log.owner, log.me);
-    let Some(mut engine) = Engine::start(std::mem::replace(log, none)) else {
+    let Some(mut engine) = Engine::start(std::mem::replace(&mut **log, none)) else {
         return group.stop(fx);
     };
     engine.campaign();
@@ -384,6 +384,8 @@ fn tick(group: &mut RaftGroup) {
         engine.follow(None);
     } else if group.unsynced.is_empty() && group.proposals.is_idle() && group.incoming.is_none() {
         engine.shrink();
+        // Emptied vectors keep their memory otherwise.
+        (group.stash, group.proposals) = (Vec::new(), Proposals::default());
         fall_asleep(group);
     }
 }
@@ -394,11 +396,11 @@ fn fall_asleep(group: &mut RaftGroup) {
     if let Some(leader) =
         engine.standing().leader.filter(|_| is_done && engine.standing().role == Role::Follower)
     {
-        let none = Raft::Alone(RaftLog::new(engine.log().owner, engine.log().me));
+        let none = Raft::Alone(Box::new(RaftLog::new(engine.log().owner, engine.log().me)));
         if let Raft::Awake(engine) = std::mem::replace(&mut group.raft, none) {
             let mut log = engine.into_log();
             log.shrink();
-            group.raft = Raft::Asleep(log, leader);
+            group.raft = Raft::Asleep(Box::new(log), leader);
         }
     }
 }
@@ -406,7 +408,7 @@ fn fall_asleep(group: &mut RaftGroup) {
 fn wake(group: &mut RaftGroup) {
     let Raft::Asleep(log, leader) = &mut group.raft else { return };
     let (none, leader) = (RaftLog::new(log.owner, log.me), *leader);
-    match Engine::start(std::mem::replace(log, none)) {
+    match Engine::start(std::mem::replace(&mut **log, none)) {
         Some(mut engine) => {
             engine.follow(Some(leader));
             group.raft = Raft::Awake(Box::new(engine));

@@ -1,0 +1,169 @@
+//! A replica of the definitions, under its host's lock.
+
+use cluster::{
+    Committed, Context, GroupEffects, GroupRequest, GroupStep, Health, ProposalOutcome, RaftGroup,
+    Role, Ticket,
+};
+use meta::State;
+
+use crate::ask::{AnswerBody, Ask, AskAnswer};
+use crate::asker::KnownLeader;
+use crate::effects::{DefinitionsEffects, StopReason};
+use crate::leadership::{Leadership, Verdict};
+use crate::machine::ReplicatedState;
+
+/// A replica of the definitions.
+#[derive(Debug)]
+pub struct DefinitionsGroup {
+    group: RaftGroup,
+    machine: ReplicatedState,
+    /// The leader's part, once all entries of earlier terms are applied.
+    leadership: Option<Leadership>,
+    last_ticket: u64,
+    stopped: Option<StopReason>,
+}
+
+impl DefinitionsGroup {
+    /// Makes the replica of definitions that are as they were in an image, and have no image at first.
+    ///
+    /// # Errors
+    /// An image that is damaged, or of a later version.
+    pub fn new(group: RaftGroup, image: &[u8]) -> Result<Self, StopReason> {
+        let machine = ReplicatedState::restore(image)?;
+        Ok(Self { group, machine, leadership: None, last_ticket: 0, stopped: None })
+    }
+
+    /// The definitions that are committed.
+    #[must_use]
+    pub const fn definitions(&self) -> &State {
+        &self.machine.definitions
+    }
+
+    /// The index of the last change in them.
+    #[must_use]
+    pub const fn index(&self) -> u64 {
+        self.machine.index
+    }
+
+    /// The group.
+    #[must_use]
+    pub const fn group(&self) -> &RaftGroup {
+        &self.group
+    }
+
+    /// The leader that this replica knows.
+    #[must_use]
+    pub fn leader(&self) -> Option<KnownLeader> {
+        let leader = self.group.leader().filter(|_| self.stopped.is_none())?;
+        Some(KnownLeader { node: leader.node(), term: self.group.term() })
+    }
+
+    /// Steps the group. A replica that has stopped does nothing.
+    pub fn step(&mut self, step: GroupStep, cx: Context<'_>) -> DefinitionsEffects {
+        let mut fx = DefinitionsEffects::default();
+        if self.stopped.is_none() {
+            let group = self.group.step(step, cx);
+            self.absorb(group, &mut fx);
+        }
+        fx
+    }
+
+    /// Takes an image of the definitions as they are now; [`GroupRequest::Image`] asks for it.
+    pub fn take_image(&mut self, cx: Context<'_>) -> DefinitionsEffects {
+        let mut fx = DefinitionsEffects::default();
+        if self.stopped.is_none() {
+            let (index, image) = (self.group.progress().applied, self.machine.take_image());
+            let group = self.group.take_image(index, image, bytes::Bytes::new(), cx);
+            self.absorb(group, &mut fx);
+        }
+        fx
+    }
+
+    /// Decides an ask of the node that its request names. The answer comes now or with a later step, or never
+    /// if this replica stops to lead.
+    pub fn ask(&mut self, ask: &Ask, cx: Context<'_>) -> DefinitionsEffects {
+        let mut fx = DefinitionsEffects::default();
+        let (request, attempt) = (ask.request, ask.attempt);
+        let mut answer = |body| fx.answers.push(AskAnswer { request, attempt, body });
+        let leadership = self.leadership.as_mut().filter(|it| it.term == ask.term);
+        let Some(leadership) = leadership else {
+            answer(AnswerBody::Declined);
+            return fx;
+        };
+        self.last_ticket += 1;
+        let ticket = Ticket(self.last_ticket);
+        match leadership.decide(ask, ticket, &self.machine) {
+            Verdict::Later => {}
+            Verdict::Answer(body) => answer(body),
+            Verdict::Propose(entry) => {
+                let group = self.group.step(GroupStep::Propose(ticket, entry), cx);
+                self.absorb(group, &mut fx);
+            }
+        }
+        fx
+    }
+
+    fn absorb(&mut self, mut group: GroupEffects, fx: &mut DefinitionsEffects) {
+        if let Some(image) = group.restored.take() {
+            match ReplicatedState::restore(&image.machine) {
+                Ok(machine) => (self.machine, fx.is_restored) = (machine, true),
+                Err(error) => return self.stop(error.into(), fx),
+            }
+        }
+        for committed in std::mem::take(&mut group.committed) {
+            if let Err(reason) = self.apply(&committed, fx) {
+                return self.stop(reason, fx);
+            }
+        }
+        for (ticket, outcome) in std::mem::take(&mut group.answers) {
+            let Some(leadership) = &mut self.leadership else { continue };
+            match outcome {
+                ProposalOutcome::Committed(index) => {
+                    leadership.committed(ticket, index, &mut fx.answers);
+                }
+                ProposalOutcome::Refused(_) => {
+                    leadership.refused(ticket, &self.machine, &mut fx.answers);
+                }
+                ProposalOutcome::Lost => self.leadership = None,
+            }
+        }
+        self.follow_role();
+        if self.machine.is_image_due() {
+            group.requests.push(GroupRequest::Image);
+        }
+        fx.group = group;
+    }
+
+    fn apply(
+        &mut self,
+        committed: &Committed,
+        fx: &mut DefinitionsEffects,
+    ) -> Result<(), StopReason> {
+        fx.changes.extend(self.machine.apply(committed)?);
+        Ok(())
+    }
+
+    /// Begins to decide asks once all entries of earlier terms are applied, and ends it with the term.
+    fn follow_role(&mut self) {
+        let (term, progress) = (self.group.term(), self.group.progress());
+        if self.group.role() != Role::Leader || self.group.health() != Health::Sound {
+            self.leadership = None;
+            return;
+        }
+        // A replica alone, which has no entry of its own term at first, begins another one with company.
+        let is_whole =
+            progress.applied == progress.last || self.group.term_at(progress.applied) == Some(term);
+        match &mut self.leadership {
+            Some(leadership) => leadership.term = term,
+            None if is_whole => self.leadership = Some(Leadership::new(term, &self.machine)),
+            None => {}
+        }
+    }
+
+    fn stop(&mut self, reason: StopReason, fx: &mut DefinitionsEffects) {
+        self.leadership = None;
+        self.stopped = Some(reason.clone());
+        fx.stopped = Some(reason);
+        fx.group.requests.push(GroupRequest::Stopped);
+    }
+}

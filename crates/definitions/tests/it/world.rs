@@ -1,0 +1,655 @@
+//! A world of nodes with one set of definitions: each has a disk that loses power and clients that ask for
+//! changes, links deliver in order or break.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cluster::{
+    CacheBudget, Context, GroupRecovery, GroupRequest, GroupStep, Health, LivingNodes, Members,
+    Message, OutgoingMessage, PeerId, RaftGroup,
+};
+use definitions::{
+    Ask, AskAnswer, AskError, Asker, Decision, DefinitionsChange, DefinitionsEffects,
+    DefinitionsGroup, Question, Reply, RequestId, Surroundings,
+};
+use log::{ClusterId, CommitListener, Identities, Lsn, NodeId, Owner, Stepper, Wal, WalOptions};
+use meta::{Command, Done, Fact, Name, QueueId, SnapshotOf, State};
+use testing::{CrashOutcome, Fault, MemoryDisk, Random};
+
+use crate::commands::{create_vhost, queue, random_command};
+
+const OWNER: Owner = Owner(0);
+const N: u16 = 3;
+
+fn options() -> WalOptions {
+    WalOptions {
+        segment_bytes: 64 << 10,
+        given: Identities { salt: 77, node: NodeId(1), cluster: ClusterId(1) },
+        ..WalOptions::default()
+    }
+}
+
+struct Forever;
+
+impl CommitListener for Forever {
+    fn durable(&self, _upto: Lsn) -> bool {
+        true
+    }
+}
+
+/// A thing that a link carries.
+enum Parcel {
+    Raft(Bytes),
+    Ask(Ask),
+    Answer(AskAnswer),
+    Applied(u64),
+}
+
+/// The part of a node that a crash ends.
+struct Running {
+    wal: Wal,
+    stepper: Stepper,
+    definitions: DefinitionsGroup,
+    asker: Asker,
+    living: LivingNodes,
+    cache: Arc<CacheBudget>,
+    held: BTreeMap<u16, VecDeque<OutgoingMessage>>,
+    /// The index that others were told last.
+    told_index: u64,
+    wants_tick: bool,
+    wants_campaign: bool,
+    is_frozen: bool,
+}
+
+struct Node {
+    disk: MemoryDisk,
+    running: Option<Running>,
+    me: PeerId,
+    boot: u32,
+}
+
+/// A result that a client was given.
+struct Told {
+    request: RequestId,
+    result: Result<Reply, AskError>,
+}
+
+pub(crate) struct World {
+    pub(crate) random: Random,
+    nodes: Vec<Node>,
+    links: BTreeMap<(u16, u16), VecDeque<Parcel>>,
+    /// Links of which an end does not know yet that they are up, or down: (knows, about).
+    news: BTreeSet<(u16, u16)>,
+    now_ms: u64,
+    /// Changes as they were first applied, by index.
+    history: BTreeMap<u64, Vec<(RequestId, Vec<Fact>)>>,
+    told: Vec<Told>,
+    pub(crate) counts: Counts,
+}
+
+/// Counts of events, to see that they happen.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) done: u64,
+    pub(crate) unchanged: u64,
+    pub(crate) was_done: u64,
+    pub(crate) refused: u64,
+    pub(crate) moved: u64,
+    pub(crate) no_leader: u64,
+    pub(crate) timed_out: u64,
+    pub(crate) crashes: u64,
+    pub(crate) images: u64,
+    pub(crate) restored: u64,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        let peers: Vec<_> = (1..=N).map(|node| PeerId(u64::from(node) << 48 | 1)).collect();
+        let mut world = Self {
+            random: Random::new(seed),
+            nodes: Vec::new(),
+            links: BTreeMap::new(),
+            news: BTreeSet::new(),
+            now_ms: 0,
+            history: BTreeMap::new(),
+            told: Vec::new(),
+            counts: Counts::default(),
+        };
+        for me in peers.iter().copied() {
+            let disk = MemoryDisk::new();
+            let (wal, stepper) =
+                Wal::open_stepped(Arc::new(disk.clone()), options(), &mut |_| Ok(())).unwrap();
+            let members = Members { voters: peers.clone(), ..Members::default() };
+            let group = RaftGroup::create(&wal, OWNER, me, members);
+            let definitions = DefinitionsGroup::new(group, &[]).unwrap();
+            let running = Running::new(wal, stepper, definitions, Asker::new(me.node(), 1));
+            world.nodes.push(Node { disk, running: Some(running), me, boot: 1 });
+        }
+        for (a, b) in ends() {
+            world.links.insert((a, b), VecDeque::new());
+            world.news.insert((a, b));
+        }
+        for node in 1..=N {
+            world.commit(node);
+        }
+        world.client_asks(1, vec![create_vhost("/")], None);
+        world
+    }
+
+    fn running(&mut self, node: u16) -> Option<&mut Running> {
+        self.nodes[usize::from(node) - 1].running.as_mut()
+    }
+
+    fn any_node(&mut self) -> u16 {
+        1 + u16::try_from(self.random.below(usize::from(N))).unwrap()
+    }
+
+    fn is_frozen(&mut self, node: u16) -> bool {
+        self.running(node).is_some_and(|it| it.is_frozen)
+    }
+
+    /// Takes a random step; without faults, none of them harms.
+    pub(crate) fn step(&mut self, has_faults: bool) {
+        let node = self.any_node();
+        self.now_ms += self.random.below(20) as u64;
+        match self.random.below(if has_faults { 1000 } else { 900 }) {
+            0..450 => (0..3).for_each(|_| self.deliver_any()),
+            450..600 if !self.is_frozen(node) => self.commit(node),
+            600..760 if !self.is_frozen(node) => self.random_ask(node),
+            760..800 => self.hear_news(),
+            800..840 if !self.is_frozen(node) => self.heed(node),
+            840..880 if !self.is_frozen(node) => self.poll(node),
+            880..890 if !self.is_frozen(node) => self.take_image(node),
+            900..920 => self.change_link(),
+            920..925 => self.suspect_wrongly(),
+            925..940 => self.freeze(node),
+            940..943 => self.crash(node),
+            943..970 => self.start_any(),
+            970..974 => {
+                let in_ops = self.random.below(12) as u64;
+                let disk = &self.nodes[usize::from(node) - 1].disk;
+                disk.inject(disk.operations() + in_ops, Fault::PowerLoss);
+            }
+            974..980 if !self.is_frozen(node) => {
+                let to = self.any_node();
+                let to = self.nodes[usize::from(to) - 1].me;
+                self.group(node, GroupStep::Transfer(to));
+            }
+            _ => {}
+        }
+    }
+
+    fn random_ask(&mut self, node: u16) {
+        let Some(running) = self.running(node) else { return };
+        let index = running.definitions.index();
+        let n = if self.random.percent(25) { 2 + self.random.below(3) } else { 1 };
+        let commands = (0..n).map(|_| random_command(&mut self.random)).collect();
+        let basis = self.random.percent(15).then_some(index);
+        self.client_asks(node, commands, basis);
+    }
+
+    fn client_asks(&mut self, node: u16, commands: Vec<Command>, basis: Option<u64>) {
+        let deadline_ms = self.now_ms + 500 + self.random.below(10_000) as u64;
+        let Some(running) = self.running(node) else { return };
+        let question = Question { commands, basis, user: Name::from("guest") };
+        running.asker.ask(question, deadline_ms).unwrap();
+        self.poll(node);
+    }
+
+    fn poll(&mut self, node: u16) {
+        let (now_ms, boot) = (self.now_ms, self.nodes[usize::from(node) - 1].boot);
+        let Some(running) = self.running(node) else { return };
+        let leader = running.definitions.leader();
+        let members = running.definitions.group().members();
+        let around = Surroundings { now_ms, leader, members: &members, living: &running.living };
+        let fx = running.asker.poll(around);
+        for (n, result) in fx.results {
+            self.tell_client(RequestId { node, boot, n }, result);
+        }
+        for (to, ask) in fx.asks {
+            if to == node {
+                self.ask(node, &ask);
+            } else {
+                self.send(node, to, Parcel::Ask(ask));
+            }
+        }
+    }
+
+    fn tell_client(&mut self, request: RequestId, result: Result<Reply, AskError>) {
+        let counts = &mut self.counts;
+        let counter = match &result {
+            Ok(reply) => match &reply.decision {
+                Decision::Done(done) if done.iter().all(is_nothing) => &mut counts.unchanged,
+                Decision::Done(_) => &mut counts.done,
+                Decision::WasDone => &mut counts.was_done,
+                Decision::Refused(definitions::Refusal::Moved) => &mut counts.moved,
+                Decision::Refused(_) => &mut counts.refused,
+            },
+            Err(AskError::NoLeader) => &mut counts.no_leader,
+            Err(_) => &mut counts.timed_out,
+        };
+        *counter += 1;
+        self.told.push(Told { request, result });
+    }
+
+    fn send(&mut self, from: u16, to: u16, parcel: Parcel) {
+        if let Some(link) = self.links.get_mut(&(from, to)) {
+            link.push_back(parcel);
+        }
+    }
+
+    fn deliver_any(&mut self) {
+        let full: Vec<_> =
+            self.links.iter().filter(|(_, link)| !link.is_empty()).map(|(it, _)| *it).collect();
+        if let Some(ends) = self.random.choose(&full)
+            && !self.is_frozen(ends.1)
+        {
+            self.deliver(ends);
+        }
+    }
+
+    fn deliver(&mut self, (from, to): (u16, u16)) {
+        let Some(parcel) = self.links.get_mut(&(from, to)).and_then(VecDeque::pop_front) else {
+            return;
+        };
+        let now_ms = self.now_ms;
+        let Some(running) = self.running(to) else { return };
+        match parcel {
+            Parcel::Raft(bytes) => {
+                return self.group(to, GroupStep::Peer(Message::decode(&bytes).unwrap()));
+            }
+            Parcel::Ask(ask) => return self.ask(to, &ask),
+            Parcel::Answer(answer) => running.asker.receive(answer, now_ms),
+            Parcel::Applied(index) => running.asker.applied(from, index),
+        }
+        self.poll(to);
+    }
+
+    fn ask(&mut self, node: u16, ask: &Ask) {
+        let Some(running) = self.running(node) else { return };
+        let cx = Context { wal: &running.wal, living: &running.living, cache: &running.cache };
+        let fx = running.definitions.ask(ask, cx);
+        self.handle(node, fx);
+    }
+
+    fn group(&mut self, node: u16, step: GroupStep) {
+        let Some(running) = self.running(node) else { return };
+        let cx = Context { wal: &running.wal, living: &running.living, cache: &running.cache };
+        let fx = running.definitions.step(step, cx);
+        self.handle(node, fx);
+    }
+
+    fn take_image(&mut self, node: u16) {
+        self.counts.images += 1;
+        let Some(running) = self.running(node) else { return };
+        let cx = Context { wal: &running.wal, living: &running.living, cache: &running.cache };
+        let fx = running.definitions.take_image(cx);
+        self.handle(node, fx);
+    }
+
+    fn handle(&mut self, node: u16, fx: DefinitionsEffects) {
+        let DefinitionsEffects { is_restored, changes, answers, stopped, group } = fx;
+        assert_eq!(stopped, None, "node {node} stops");
+        self.counts.restored += u64::from(is_restored);
+        self.note(changes);
+        let now_ms = self.now_ms;
+        for answer in answers {
+            let to = answer.request.node;
+            if to == node {
+                self.running(node).unwrap().asker.receive(answer, now_ms);
+            } else {
+                self.send(node, to, Parcel::Answer(answer));
+            }
+        }
+        let running = self.running(node).unwrap();
+        for message in group.messages {
+            running.held.entry(message.message.to.node()).or_default().push_back(message);
+        }
+        self.release(node);
+        self.tell_index(node);
+        for request in group.requests {
+            self.request(node, request);
+        }
+        self.poll(node);
+    }
+
+    /// Compares changes with those that others have applied.
+    fn note(&mut self, changes: Vec<DefinitionsChange>) {
+        let mut by_index: BTreeMap<u64, Vec<_>> = BTreeMap::new();
+        for DefinitionsChange { index, request, facts, .. } in changes {
+            by_index.entry(index).or_default().push((request, facts));
+        }
+        for (index, here) in by_index {
+            let there = self.history.entry(index).or_insert_with(|| here.clone());
+            assert_eq!(*there, here, "entry {index} differs");
+        }
+    }
+
+    fn tell_index(&mut self, node: u16) {
+        let running = self.running(node).unwrap();
+        let index = running.definitions.index();
+        if index == running.told_index {
+            return;
+        }
+        running.told_index = index;
+        running.asker.applied(node, index);
+        for other in (1..=N).filter(|other| *other != node) {
+            self.send(node, other, Parcel::Applied(index));
+        }
+    }
+
+    fn request(&mut self, node: u16, request: GroupRequest) {
+        let has_lost_power = self.nodes[usize::from(node) - 1].disk.has_lost_power();
+        let Some(running) = self.running(node) else { return };
+        match request {
+            GroupRequest::Image => self.take_image(node),
+            GroupRequest::CampaignLater => running.wants_campaign = true,
+            GroupRequest::TickLater => running.wants_tick = true,
+            GroupRequest::Stopped => assert!(has_lost_power, "node {node} has stopped"),
+            GroupRequest::Gone => {}
+        }
+    }
+
+    /// Puts on their links what may leave.
+    fn release(&mut self, node: u16) {
+        let running = self.nodes[usize::from(node) - 1].running.as_mut().unwrap();
+        let durable = running.wal.durable_upto();
+        for (to, held) in &mut running.held {
+            while let Some(OutgoingMessage { message, .. }) =
+                held.pop_front_if(|it| it.after.is_none_or(|after| after <= durable))
+            {
+                if let Some(link) = self.links.get_mut(&(node, *to)) {
+                    let mut bytes = Vec::new();
+                    let payloads = message.encode(&mut bytes);
+                    bytes.extend(payloads.iter().flatten());
+                    link.push_back(Parcel::Raft(bytes.into()));
+                }
+            }
+        }
+    }
+
+    fn commit(&mut self, node: u16) {
+        let Some(running) = self.running(node) else { return };
+        running.wal.watch(Arc::new(Forever));
+        running.stepper.step();
+        if self.nodes[usize::from(node) - 1].disk.has_lost_power() {
+            return self.crash(node);
+        }
+        self.group(node, GroupStep::Durable);
+    }
+
+    fn freeze(&mut self, node: u16) {
+        let is_frozen = self.random.percent(40);
+        if let Some(running) = self.running(node) {
+            running.is_frozen = is_frozen;
+        }
+    }
+
+    fn change_link(&mut self) {
+        let (a, b) = (self.any_node(), self.any_node());
+        if a == b || self.is_frozen(a) || self.is_frozen(b) {
+            return;
+        }
+        if self.links.contains_key(&(a, b)) {
+            self.cut(a, b);
+        } else if self.running(a).is_some() && self.running(b).is_some() {
+            self.join(a, b);
+        }
+    }
+
+    /// A node is suspected for a while though it is there.
+    fn suspect_wrongly(&mut self) {
+        let ends = (self.any_node(), self.any_node());
+        if ends.0 != ends.1 && !self.is_frozen(ends.0) {
+            self.tell(ends, false);
+            self.news.insert(ends);
+        }
+    }
+
+    fn cut(&mut self, a: u16, b: u16) {
+        for ends in [(a, b), (b, a)] {
+            self.links.remove(&ends);
+            self.news.insert(ends);
+        }
+    }
+
+    fn join(&mut self, a: u16, b: u16) {
+        for ends in [(a, b), (b, a)] {
+            self.links.entry(ends).or_default();
+            self.news.remove(&ends);
+            self.tell(ends, true);
+            if let Some(running) = self.running(ends.0) {
+                running.asker.link_made(ends.1);
+                let index = running.definitions.index();
+                self.send(ends.0, ends.1, Parcel::Applied(index));
+                self.poll(ends.0);
+            }
+        }
+    }
+
+    fn hear_news(&mut self) {
+        let news: Vec<_> = self.news.iter().copied().collect();
+        if let Some(ends) = self.random.choose(&news)
+            && !self.is_frozen(ends.0)
+        {
+            self.news.remove(&ends);
+            let is_up = self.links.contains_key(&ends);
+            self.tell(ends, is_up);
+        }
+    }
+
+    fn tell(&mut self, (node, about): (u16, u16), is_up: bool) {
+        let Some(running) = self.running(node) else { return };
+        running.living.set(about, is_up);
+        self.group(node, GroupStep::Alive(about, is_up));
+    }
+
+    fn heed(&mut self, node: u16) {
+        let Some(running) = self.running(node) else { return };
+        if std::mem::take(&mut running.wants_tick) {
+            self.group(node, GroupStep::Tick);
+        } else if std::mem::take(&mut running.wants_campaign) {
+            self.group(node, GroupStep::Campaign);
+        }
+    }
+
+    fn start_any(&mut self) {
+        let down: Vec<_> =
+            self.nodes.iter().filter(|it| it.running.is_none()).map(|it| it.me.node()).collect();
+        if let Some(node) = self.random.choose(&down) {
+            self.start(node);
+        }
+    }
+
+    fn crash(&mut self, node: u16) {
+        let outcome = match self.random.below(3) {
+            0 => CrashOutcome::OnlySynced,
+            1 => CrashOutcome::Everything,
+            _ => CrashOutcome::Torn(self.random.next()),
+        };
+        self.counts.crashes += 1;
+        for other in (1..=N).filter(|other| *other != node) {
+            self.cut(node, other);
+        }
+        let node = &mut self.nodes[usize::from(node) - 1];
+        node.disk = node.disk.survive(outcome);
+        if let Some(running) = node.running.take() {
+            // Closing would write.
+            std::mem::forget(running.wal);
+        }
+    }
+
+    fn start(&mut self, node: u16) {
+        let mut found = GroupRecovery::default();
+        let this = &mut self.nodes[usize::from(node) - 1];
+        let opened = Wal::open_stepped(Arc::new(this.disk.clone()), options(), &mut |entry| {
+            found.visit(&entry);
+            Ok(())
+        });
+        if this.disk.has_lost_power() {
+            return self.crash(node);
+        }
+        this.boot += 1;
+        let asker = Asker::new(node, this.boot);
+        let (wal, stepper) = opened.unwrap();
+        let found = found.finish().pop();
+        let (group, image) = match found {
+            Some(found) => {
+                let image = found.read_image(&wal).unwrap().machine;
+                (RaftGroup::recover(&wal, found), image)
+            }
+            None => {
+                // The node crashed before its first entry was durable.
+                let voters = (1..=N).map(|node| PeerId(u64::from(node) << 48 | 1)).collect();
+                let members = Members { voters, ..Members::default() };
+                (RaftGroup::create(&wal, OWNER, this.me, members), Bytes::new())
+            }
+        };
+        assert_eq!(group.health(), Health::Sound, "node {node}");
+        wal.start_freeing();
+        let definitions = DefinitionsGroup::new(group, &image).unwrap();
+        this.running = Some(Running::new(wal, stepper, definitions, asker));
+        self.tell_index(node);
+        self.group(node, GroupStep::Durable);
+        self.commit(node);
+    }
+
+    /// Mends everything, and steps until all nodes have the same definitions and no client waits.
+    pub(crate) fn heal(&mut self) {
+        for node in 1..=N {
+            // Faults that were injected and did not come yet are forgotten.
+            self.crash(node);
+            self.start(node);
+            assert!(self.running(node).is_some(), "node {node} starts");
+        }
+        for (a, b) in ends().filter(|(a, b)| a < b) {
+            self.cut(a, b);
+            self.join(a, b);
+        }
+        let n_told = self.told.len();
+        for node in 1..=N {
+            self.client_asks(node, vec![Command::DeclareQueue(queue("last"))], None);
+        }
+        for _ in 0..1000 {
+            self.calm_round();
+            if self.told.len() >= n_told + usize::from(N) && self.are_equal() {
+                let last: Vec<_> = self.told[n_told..].iter().map(|it| &it.result).collect();
+                assert!(last.iter().all(|it| it.is_ok()), "{last:?}");
+                return self.check_end();
+            }
+        }
+        panic!("definitions do not recover: {}", self.describe());
+    }
+
+    fn calm_round(&mut self) {
+        self.now_ms += 5;
+        for ends in self.links.keys().copied().collect::<Vec<_>>() {
+            while self.links.get(&ends).is_some_and(|link| !link.is_empty()) {
+                self.deliver(ends);
+            }
+        }
+        for node in 1..=N {
+            self.commit(node);
+            self.poll(node);
+            if self.random.percent(30) {
+                self.heed(node);
+            }
+        }
+    }
+
+    fn bytes(&self, node: &Node) -> (u64, Vec<u8>) {
+        let definitions = &node.running.as_ref().unwrap().definitions;
+        (definitions.index(), everything(definitions.definitions()))
+    }
+
+    fn are_equal(&self) -> bool {
+        let first = self.bytes(&self.nodes[0]);
+        self.nodes.iter().all(|node| self.bytes(node) == first)
+    }
+
+    fn check_end(&self) {
+        let mut replayed = State::new();
+        let (mut done, mut ids) = (BTreeSet::new(), BTreeSet::new());
+        for (request, facts) in self.history.values().flatten() {
+            assert!(done.insert(*request), "{request:?} is done twice");
+            for Fact { command, .. } in facts {
+                replayed.replay(command).unwrap();
+                if let Command::DeclareQueue(declare) = command {
+                    assert!(ids.insert(declare.id.unwrap()), "{declare:?} is made twice");
+                }
+            }
+        }
+        let (_, here) = self.bytes(&self.nodes[0]);
+        assert_eq!(everything(&replayed), here, "the definitions are what their changes made");
+        for Told { request, result } in &self.told {
+            let is_done = done.contains(request);
+            match result {
+                Ok(Reply { decision, .. }) => check_told(decision, is_done, &ids, *request),
+                Err(AskError::NoLeader | AskError::Full) => {
+                    assert!(!is_done, "{request:?} is done without a leader");
+                }
+                Err(AskError::TimedOut) => {}
+            }
+        }
+    }
+
+    fn describe(&self) -> String {
+        let mut text = String::new();
+        for node in &self.nodes {
+            let Some(running) = &node.running else { continue };
+            let (group, asker) = (running.definitions.group(), &running.asker);
+            let progress = group.progress();
+            text += &format!("{group:?} {progress:?} leader {:?} {asker:?}\n", group.leader());
+        }
+        text
+    }
+}
+
+/// Compares what a client was told with what has happened.
+fn check_told(decision: &Decision, is_done: bool, ids: &BTreeSet<QueueId>, request: RequestId) {
+    match decision {
+        Decision::Done(done) => {
+            assert_eq!(is_done, !done.iter().all(is_nothing), "{request:?} was told {done:?}");
+            for done in done {
+                if let Done::QueueCreated(queue) | Done::QueueExists(queue) = done {
+                    assert!(ids.contains(&queue.id), "{request:?} was told {queue:?}");
+                }
+            }
+        }
+        Decision::WasDone => assert!(is_done, "{request:?} was not done"),
+        Decision::Refused(refusal) => assert!(!is_done, "{request:?} was refused: {refusal}"),
+    }
+}
+
+const fn is_nothing(done: &Done) -> bool {
+    matches!(done, Done::Nothing | Done::QueueExists(_) | Done::ExchangeExists(_))
+}
+
+fn everything(state: &State) -> Vec<u8> {
+    let mut out = Vec::new();
+    state.snapshot(SnapshotOf::Everything, &mut out);
+    out
+}
+
+fn ends() -> impl Iterator<Item = (u16, u16)> {
+    (1..=N).flat_map(|a| (1..=N).map(move |b| (a, b))).filter(|(a, b)| a != b)
+}
+
+impl Running {
+    fn new(wal: Wal, stepper: Stepper, definitions: DefinitionsGroup, asker: Asker) -> Self {
+        Self {
+            wal,
+            stepper,
+            definitions,
+            asker,
+            living: LivingNodes::default(),
+            cache: Arc::default(),
+            held: BTreeMap::new(),
+            told_index: 0,
+            wants_tick: false,
+            wants_campaign: false,
+            is_frozen: false,
+        }
+    }
+}

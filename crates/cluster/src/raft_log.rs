@@ -258,7 +258,7 @@ impl RaftLog {
                 _ => None,
             });
         });
-        // What was read in front of an error counts.
+        // Payloads that were read in front of an error count.
         let _is_cut = whole.is_err();
         let mut read = read.into_iter();
         held.into_iter().map_while(|held| held.or_else(|| read.next().flatten())).collect()

@@ -64,7 +64,7 @@ pub enum AnswerBody {
         /// The decision.
         decision: Decision,
     },
-    /// This attempt had and will have no effect: the node does not lead in that term, or has no room.
+    /// The attempt had and will have no effect: the node does not lead in that term, or has no room.
     Declined,
 }
 
@@ -75,7 +75,7 @@ pub enum Decision {
     Done(Vec<Done>),
     /// The ask was done at an earlier attempt.
     WasDone,
-    /// Nothing was done.
+    /// The ask is refused: none of its commands was carried out.
     Refused(Refusal),
 }
 

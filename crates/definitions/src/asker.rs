@@ -48,7 +48,7 @@ pub struct Reply {
 /// The error of an ask that has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AskError {
-    /// So many asks wait that no more are taken.
+    /// The asker has no room: too many asks wait.
     #[error("too many changes of definitions wait for their answers")]
     Full,
     /// No leader was found in time: nothing was done or will be.

@@ -9,6 +9,8 @@ use tempfile::TempDir;
 use testing::client::Client;
 
 pub(super) const N_DEEP: u32 = 800;
+/// The messages of `deep` in one commit of the log at most.
+const PER_COMMIT: u32 = 50;
 pub(super) const N_OLDER: u32 = 40;
 
 /// A node's data with something in every kind of file, in a log of two segments. `deep` and `older`
@@ -27,7 +29,7 @@ pub(super) fn data(end: fn(&mut Node)) -> TempDir {
         assert_eq!(client.ask(1, bind), "queue.bind-ok");
     }
     client.put_content("amq.fanout", "", 2, &[7; 9_000]);
-    (0..N_DEEP / 2).for_each(|_| client.put_content("", "deep", 2, &[1; 1_000]));
+    fill_deep(&mut client, 1);
     client.put_content("", "older", 2, &[3; 9_000]);
     (1..N_OLDER).for_each(|n| client.put_content("", "older", 2, &n.to_le_bytes()));
     client.wait_for_confirms();
@@ -36,12 +38,20 @@ pub(super) fn data(end: fn(&mut Node)) -> TempDir {
     node.stop_and_start();
     let mut client = Client::guest(node.address());
     client.select_confirms();
-    (0..N_DEEP / 2).for_each(|_| client.put_content("", "deep", 2, &[2; 1_000]));
-    client.wait_for_confirms();
+    fill_deep(&mut client, 2);
     // One more commit: how far the one before was synced is noted by then.
     client.declare("last");
     end(&mut node);
     node.leave()
+}
+
+/// Publishes half of what `deep` holds, in parts that are in different commits of the log however busy the
+/// machine is: damage to one of them leaves the others.
+fn fill_deep(client: &mut Client, byte: u8) {
+    for _ in 0..N_DEEP / 2 / PER_COMMIT {
+        (0..PER_COMMIT).for_each(|_| client.put_content("", "deep", 2, &[byte; 1_000]));
+        client.wait_for_confirms();
+    }
 }
 
 /// All that is in it is there.

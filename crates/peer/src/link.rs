@@ -129,6 +129,12 @@ impl PeerLink {
         wakers.into_iter().for_each(Waker::wake);
     }
 
+    /// The connection that is open.
+    #[must_use]
+    pub fn connection(&self) -> Option<ConnectionNumber> {
+        lock(&self.0).connection
+    }
+
     /// Puts frames in; returns the writer's waker, to be called without a lock.
     #[must_use]
     pub fn put(&self, fill: impl FnOnce(&mut LinkOut)) -> Option<Waker> {

@@ -19,7 +19,7 @@ pub(crate) struct HeldMessages {
     last_number: u64,
     messages: BTreeMap<(Lsn, u64), HeldMessage>,
     n_bytes: usize,
-    /// What waits of a group for a node: how many, and the position that the last of them waits for.
+    /// Messages of a group for a node: how many, and the position that the last of them waits for.
     waiting: BTreeMap<(Owner, NodeNumber), (usize, Lsn)>,
 }
 

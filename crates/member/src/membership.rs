@@ -65,7 +65,7 @@ pub struct Membership {
     held: Mutex<HeldMessages>,
 }
 
-/// What is known of the peers.
+/// The peers, as far as they are known.
 #[derive(Debug)]
 struct KnownPeers {
     set: PeerSet,

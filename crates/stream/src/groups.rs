@@ -92,7 +92,7 @@ pub enum GroupRole {
 #[derive(Debug)]
 pub(crate) struct Groups<C> {
     by_name: BTreeMap<Arc<str>, Group>,
-    members: BTreeMap<Member, Membership<C>>,
+    members: BTreeMap<Member, GroupMember<C>>,
     /// Updates that are not answered: when the first was told, and whom.
     unanswered: BTreeSet<(MonotonicMs, Member)>,
 }
@@ -117,7 +117,7 @@ struct Group {
 }
 
 #[derive(Debug)]
-struct Membership<C> {
+struct GroupMember<C> {
     group: Arc<str>,
     consumer: C,
     asked: Option<Asked>,
@@ -204,7 +204,7 @@ impl<C: Clone> Groups<C> {
                 (name, Some(ActiveChange { member, active: true }))
             }
         };
-        self.members.insert(member, Membership { group, consumer, asked: None });
+        self.members.insert(member, GroupMember { group, consumer, asked: None });
         Ok(self.ask(change, asking))
     }
 

@@ -169,6 +169,10 @@ impl PeerHandshake {
                     let peer = self.check(&body)?;
                     if is_dialler {
                         judge(&peer).map_err(HandshakeError::Refused)?;
+                    } else {
+                        // The dialler says what the connection is for.
+                        self.ours.kind = peer.kind;
+                        self.our_hello = self.ours.encode();
                     }
                     self.their_hello = body;
                     if is_dialler {
@@ -212,6 +216,9 @@ impl PeerHandshake {
         if ours.nonce == peer.nonce || is_same {
             let text = format!("{us} has connected to itself: correct the address of its peer");
             refuse(PeerRefusalReason::ItSelf, text)
+        } else if self.role == HandshakeRole::Dialler && ours.kind != peer.kind {
+            let text = format!("{us} dialled {them} for another connection: check both versions");
+            refuse(PeerRefusalReason::Protocol, text)
         } else if let ([mine, theirs], None) = (versions, ours.versions.common(peer.versions)) {
             let text = format!(
                 "{us} speaks versions {mine} between nodes, {them} versions {theirs}: upgrade one of them"

@@ -107,6 +107,16 @@ fn both_sides_learn_who_the_other_is_and_what_they_speak() {
 }
 
 #[test]
+fn the_dialler_says_what_the_connection_is_for() {
+    let pulse = |node, nonce| PeerHello { kind: ConnectionKind::Pulse, ..hello(node, 1, nonce) };
+    let [mut dialler, mut acceptor] = pair(pulse(1, 11), hello(2, 1, 12), ["c"; 2]);
+    talk(&mut dialler, &mut acceptor, 7);
+    for side in [dialler, acceptor] {
+        assert_eq!(side.outcome.unwrap().unwrap().peer.kind, ConnectionKind::Pulse);
+    }
+}
+
+#[test]
 fn frames_behind_a_handshake_are_left_for_their_decoder() {
     let [mut dialler, mut acceptor] = pair(hello(1, 9, 11), hello(2, 5, 12), ["c"; 2]);
     acceptor.receive(&std::mem::take(&mut dialler.sent), 4_096);

@@ -4,7 +4,7 @@
 mod low_water;
 mod tls;
 
-pub(crate) use tls::handshake;
+pub(crate) use tls::{connect, handshake};
 
 use std::io::{self, IoSlice};
 use std::net::Shutdown;
@@ -35,6 +35,27 @@ pub(crate) fn plain(socket: TcpStream) -> (SocketReader, SocketWriter) {
 pub(crate) fn encrypted(socket: TlsSocket) -> (SocketReader, SocketWriter) {
     let socket = Arc::new(socket);
     (SocketReader::Tls(Arc::clone(&socket)), SocketWriter::Tls(socket))
+}
+
+/// Moves a socket, given by its halves, to the runtime that this is called in.
+pub(crate) fn move_here(
+    (reader, writer): (SocketReader, SocketWriter),
+) -> io::Result<(SocketReader, SocketWriter)> {
+    match (reader, writer) {
+        (SocketReader::Plain(from_peer), SocketWriter::Plain(to_peer)) => {
+            let socket = from_peer.reunite(to_peer).map_err(io::Error::other)?;
+            Ok(plain(TcpStream::from_std(socket.into_std()?)?))
+        }
+        (SocketReader::Tls(mut socket), writer) => {
+            drop(writer);
+            let only = Arc::get_mut(&mut socket);
+            only.ok_or_else(|| io::Error::other("halves of two sockets"))?.move_here()?;
+            Ok((SocketReader::Tls(Arc::clone(&socket)), SocketWriter::Tls(socket)))
+        }
+        (SocketReader::Plain(_), SocketWriter::Tls(_)) => {
+            Err(io::Error::other("halves of two sockets"))
+        }
+    }
 }
 
 /// The reading half, which also closes the socket.

@@ -108,6 +108,21 @@ impl Certificate {
         }
     }
 
+    /// Whether it is for this host's name or address.
+    #[must_use]
+    pub fn is_for_host(&self, host: &str) -> bool {
+        let wildcard = host.split_once('.').map(|(_, domain)| format!("*.{domain}"));
+        let is_for = |(kind, name): &(SanKind, String)| match kind {
+            SanKind::Dns => {
+                let is_wildcard = wildcard.as_ref().is_some_and(|it| it.eq_ignore_ascii_case(name));
+                is_wildcard || name.eq_ignore_ascii_case(host)
+            }
+            SanKind::Ip => name == host,
+            SanKind::Email | SanKind::Uri | SanKind::OtherName => false,
+        };
+        self.names.iter().any(is_for)
+    }
+
     /// The hosts' names that it is for.
     pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
         let hosts = self.names.iter().filter(|(kind, _)| *kind == SanKind::Dns);

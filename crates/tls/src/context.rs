@@ -56,6 +56,12 @@ impl Context {
         Arc::clone(&stdx::lock(&self.current))
     }
 
+    /// The settings, of which a client that shows the same certificate can be made too.
+    #[must_use]
+    pub const fn options(&self) -> &Options {
+        &self.options
+    }
+
     /// The beginning of the keys of its settings.
     pub const fn key(&self) -> &'static str {
         self.options.key

@@ -35,16 +35,19 @@ pub fn generate(names: &Names) -> Result<Vec<(&'static str, String)>, Error> {
     ];
     let issuer = Issuer::new(authority, authority_key);
     let host = names.hosts.first().map_or("localhost", String::as_str);
-    let server = (host, names.hosts.clone(), ExtendedKeyUsagePurpose::ServerAuth);
-    let client = (names.user.as_str(), Vec::new(), ExtendedKeyUsagePurpose::ClientAuth);
+    let as_client = ExtendedKeyUsagePurpose::ClientAuth;
+    // A node shows its certificate to its peers, too, which it dials as a client.
+    let both = vec![ExtendedKeyUsagePurpose::ServerAuth, as_client.clone()];
+    let server = (host, names.hosts.clone(), both);
+    let client = (names.user.as_str(), Vec::new(), vec![as_client]);
     for (of, certificate, key) in [
         (server, "server_certificate.pem", "server_key.pem"),
         (client, "client_certificate.pem", "client_key.pem"),
     ] {
-        let (name, hosts, purpose) = of;
+        let (name, hosts, purposes) = of;
         let mut params = params(name, hosts)?;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![purpose];
+        params.extended_key_usages = purposes;
         params.use_authority_key_identifier_extension = true;
         let pair = KeyPair::generate()?;
         files.push((certificate, params.signed_by(&pair, &issuer)?.pem()));

@@ -2,18 +2,20 @@
 
 use crate::Certificate;
 use crate::options::erlang_names;
+use rustls::client::UnbufferedClientConnection;
+use rustls::pki_types::ServerName;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
-use rustls::{ProtocolVersion, ServerConfig};
+use rustls::{ClientConfig, ProtocolVersion, ServerConfig};
 use std::sync::Arc;
 
 /// Bytes that a record takes beside what it carries, at most, and those it carries.
 const RECORD_OVERHEAD_BYTES: usize = 64;
 const RECORD_BYTES: usize = 16 * 1024;
 
-/// The server's side of one session.
+/// One side of a session.
 pub struct Session {
-    tls: UnbufferedServerConnection,
+    tls: Side,
     /// The peer has said that nothing follows.
     is_ended: bool,
     /// The session has failed: rustls must not be asked for more than the alert.
@@ -21,6 +23,22 @@ pub struct Session {
 }
 
 stdx::debug_of!(|it: Session| is_ended = it.is_ended);
+
+/// The side that the session's owner is on.
+enum Side {
+    Server(UnbufferedServerConnection),
+    Client(UnbufferedClientConnection),
+}
+
+/// The same expression for either side, whose connections are of two types.
+macro_rules! of_side {
+    ($side:expr, $tls:ident => $body:expr) => {
+        match $side {
+            Side::Server($tls) => $body,
+            Side::Client($tls) => $body,
+        }
+    };
+}
 
 /// The outcome of a look at bytes of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +60,7 @@ pub struct Agreed {
     pub key_exchange: String,
     /// RabbitMQ's name of the cipher.
     pub cipher: String,
-    /// The certificate that the client has shown, and that was verified.
+    /// The certificate that the peer has shown, and that was verified.
     pub certificate: Option<Box<Certificate>>,
 }
 
@@ -50,11 +68,17 @@ impl Session {
     /// A session at its beginning; `None` if the system has no random numbers.
     #[must_use]
     pub fn new(config: Arc<ServerConfig>) -> Option<Self> {
-        Some(Self {
-            tls: UnbufferedServerConnection::new(config).ok()?,
-            is_ended: false,
-            is_failed: false,
-        })
+        let tls = Side::Server(UnbufferedServerConnection::new(config).ok()?);
+        Some(Self { tls, is_ended: false, is_failed: false })
+    }
+
+    /// A client's session with the server of this name or address, which [`Session::process`] begins without
+    /// bytes; `None` if that is no name, or the system has no random numbers.
+    #[must_use]
+    pub fn client(config: Arc<ClientConfig>, server: &str) -> Option<Self> {
+        let server = ServerName::try_from(server.to_owned()).ok()?;
+        let tls = Side::Client(UnbufferedClientConnection::new(config, server).ok()?);
+        Some(Self { tls, is_ended: false, is_failed: false })
     }
 
     /// Works off all of `incoming` that is whole. The application's bytes are given to `plain`, those for the
@@ -72,9 +96,9 @@ impl Session {
             return Err(rustls::Error::HandshakeNotComplete);
         }
         let mut n_used = 0;
-        loop {
+        of_side!(&mut self.tls, tls => loop {
             let rest = incoming.get_mut(n_used..).unwrap_or_default();
-            let UnbufferedStatus { discard, state } = self.tls.process_tls_records(rest);
+            let UnbufferedStatus { discard, state } = tls.process_tls_records(rest);
             n_used += discard;
             let state = state.inspect_err(|_| self.is_failed = true);
             let is_open = match state? {
@@ -106,16 +130,18 @@ impl Session {
                 }
             };
             return Ok(Processed { n_used, is_open, is_ended: self.is_ended });
-        }
+        })
     }
 
     /// The alert that tells the peer of a failure.
     pub fn farewell(&mut self, incoming: &mut [u8], out: &mut Vec<u8>) {
-        if let UnbufferedStatus { state: Ok(ConnectionState::EncodeTlsData(mut data)), .. } =
-            self.tls.process_tls_records(incoming)
-        {
-            put(out, 0, |space| data.encode(space).map_err(needed_to_encode));
-        }
+        of_side!(&mut self.tls, tls => {
+            if let UnbufferedStatus { state: Ok(ConnectionState::EncodeTlsData(mut data)), .. } =
+                tls.process_tls_records(incoming)
+            {
+                put(out, 0, |space| data.encode(space).map_err(needed_to_encode));
+            }
+        });
     }
 
     /// Encrypts `bytes` behind what is in `out`. `kept` is what was not whole of the peer's bytes.
@@ -131,25 +157,30 @@ impl Session {
         self.settle(kept, out)?;
         let n_records = bytes.len().div_ceil(RECORD_BYTES) + 1;
         let n_bytes = bytes.len() + n_records * RECORD_OVERHEAD_BYTES;
-        let ConnectionState::WriteTraffic(mut traffic) = self.tls.process_tls_records(kept).state?
-        else {
-            return Err(rustls::Error::HandshakeNotComplete);
-        };
-        let is_put =
-            put(out, n_bytes, |space| traffic.encrypt(bytes, space).map_err(needed_to_encrypt));
-        if is_put { Ok(()) } else { Err(rustls::Error::EncryptError) }
+        of_side!(&mut self.tls, tls => {
+            let ConnectionState::WriteTraffic(mut traffic) = tls.process_tls_records(kept).state?
+            else {
+                return Err(rustls::Error::HandshakeNotComplete);
+            };
+            let is_put =
+                put(out, n_bytes, |space| traffic.encrypt(bytes, space).map_err(needed_to_encrypt));
+            if is_put { Ok(()) } else { Err(rustls::Error::EncryptError) }
+        })
     }
 
     /// Tells the peer that nothing follows.
     pub fn close(&mut self, kept: &mut Vec<u8>, out: &mut Vec<u8>) {
-        if self.settle(kept, out).is_ok()
-            && let Ok(ConnectionState::WriteTraffic(mut traffic)) =
-                self.tls.process_tls_records(kept).state
-        {
-            put(out, RECORD_OVERHEAD_BYTES, |space| {
-                traffic.queue_close_notify(space).map_err(needed_to_encrypt)
-            });
+        if self.settle(kept, out).is_err() {
+            return;
         }
+        of_side!(&mut self.tls, tls => {
+            let state = tls.process_tls_records(kept).state;
+            if let Ok(ConnectionState::WriteTraffic(mut traffic)) = state {
+                put(out, RECORD_OVERHEAD_BYTES, |space| {
+                    traffic.queue_close_notify(space).map_err(needed_to_encrypt)
+                });
+            }
+        });
     }
 
     /// Gets out what stands between the session and what is to be encrypted.
@@ -162,11 +193,12 @@ impl Session {
     /// The agreement of the two sides.
     #[must_use]
     pub fn agreed(&self) -> Agreed {
-        let suite = self.tls.negotiated_cipher_suite();
+        let tls: &rustls::CommonState = of_side!(&self.tls, tls => tls);
+        let suite = tls.negotiated_cipher_suite();
         let (key_exchange, cipher) = suite.map(|it| erlang_names(it.suite())).unwrap_or_default();
-        let of_peer = self.tls.peer_certificates().and_then(|chain| chain.first());
+        let of_peer = tls.peer_certificates().and_then(|chain| chain.first());
         Agreed {
-            version: match self.tls.protocol_version() {
+            version: match tls.protocol_version() {
                 Some(ProtocolVersion::TLSv1_2) => "tlsv1.2".to_owned(),
                 Some(_) | None => "tlsv1.3".to_owned(),
             },

@@ -8,11 +8,12 @@
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
+use std::os::fd::AsFd as _;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 
 use admission::Admission;
-use rustls::ServerConfig;
+use rustls::{ClientConfig, ServerConfig};
 use tls::{Agreed, Failure, Hello, Processed, Reason, Session};
 use tokio::io::{Interest, ReadBuf};
 use tokio::net::TcpStream;
@@ -93,12 +94,7 @@ pub(crate) async fn handshake(
                 return Err(Failure::explain(&error, hello));
             }
         };
-        while let Err(error) = state.flush(&socket) {
-            if error.kind() != io::ErrorKind::WouldBlock {
-                return Err(lost(error));
-            }
-            socket.writable().await.map_err(lost)?;
-        }
+        state.flush_all(&socket).await.map_err(lost)?;
         if is_open {
             let agreed = state.session.agreed();
             return Ok(Some((TlsSocket { socket, state: Mutex::new(state) }, agreed)));
@@ -109,7 +105,52 @@ pub(crate) async fn handshake(
     }
 }
 
+/// Agrees on keys with the server of this name.
+///
+/// # Errors
+/// The socket's, or those of TLS: a certificate that is not trusted, for example.
+pub(crate) async fn connect(
+    socket: TcpStream,
+    config: Arc<ClientConfig>,
+    server: &str,
+) -> io::Result<(TlsSocket, Agreed)> {
+    let no_name = || io::Error::other(format!("no certificate can be for '{server}'"));
+    let mut state = State::new(Session::client(config, server).ok_or_else(no_name)?);
+    let State { session, unsent, .. } = &mut state;
+    let mut processed = session.process(&mut [], &mut |_| {}, unsent).map_err(io::Error::other)?;
+    loop {
+        state.flush_all(&socket).await?;
+        if processed.is_open {
+            let agreed = state.session.agreed();
+            return Ok((TlsSocket { socket, state: Mutex::new(state) }, agreed));
+        }
+        let n_max = HANDSHAKE_BYTES_MAX - state.received.len();
+        if n_max == 0 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        socket.readable().await?;
+        let mut hello = Some(Hello::default());
+        match state.read(|free| try_read(&socket, free), n_max, None, &mut hello) {
+            Ok(Some(next)) => processed = next,
+            Ok(None) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(ReadError::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(ReadError::Io(error)) => return Err(error),
+            Err(ReadError::Tls(error)) => {
+                let _is_told = state.flush(&socket).is_ok();
+                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+            }
+        }
+    }
+}
+
 impl TlsSocket {
+    /// Moves the socket to the runtime that this is called in.
+    pub(super) fn move_here(&mut self) -> io::Result<()> {
+        let socket = self.socket.as_fd().try_clone_to_owned()?;
+        self.socket = TcpStream::from_std(socket.into())?;
+        Ok(())
+    }
+
     /// Reads once.
     pub(super) fn poll_read(
         &self,
@@ -323,6 +364,17 @@ impl State {
         };
         encrypted.map_err(io::Error::other)?;
         self.n_unsent = n;
+        Ok(())
+    }
+
+    /// Waits until the socket has taken all that is encrypted.
+    async fn flush_all(&mut self, socket: &TcpStream) -> io::Result<()> {
+        while let Err(error) = self.flush(socket) {
+            if error.kind() != io::ErrorKind::WouldBlock {
+                return Err(error);
+            }
+            socket.writable().await?;
+        }
         Ok(())
     }
 

@@ -9,6 +9,7 @@ mod clock;
 mod connection;
 mod front;
 mod listener;
+pub mod peer;
 mod peer_lines;
 mod proxy;
 mod read_clock;

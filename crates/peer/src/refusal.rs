@@ -39,6 +39,8 @@ stdx::named! {
         ItSelf = "itself",
         /// The other side is to dial.
         WrongDialler = "wrong_dialler",
+        /// The certificate is not for the node.
+        WrongCertificate = "wrong_certificate",
     }
 }
 
@@ -70,12 +72,14 @@ impl PeerRefusal {
     /// Appends the frame that tells the peer, the last one of a connection.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut body = Vec::new();
-        put_u8(&mut body, self.reason as u8);
-        put_str(
-            &mut body,
-            self.text.get(..self.text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or(""),
-        );
+        self.put_body(&mut body);
         put_frame(out, FrameKind::REFUSED, &body);
+    }
+
+    /// Appends the body of that frame, for a link.
+    pub fn put_body(&self, body: &mut Vec<u8>) {
+        put_u8(body, self.reason as u8);
+        put_str(body, self.text.get(..self.text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or(""));
     }
 
     /// Reads the body of a peer's frame. Whatever it holds is a refusal.

@@ -179,6 +179,7 @@ mod tests {
                 auto_delete,
                 exclusive_owner,
                 arguments,
+                home: meta::QueueHome::default(),
             };
             noted.note(&Command::DeleteQueueById { id }, &[Removed::Queue(Arc::new(def))]);
         }

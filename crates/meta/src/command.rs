@@ -8,6 +8,7 @@ use routing::{ExchangeKind, Name, QueueId, RoutingKey};
 use crate::parameter::Json;
 use crate::password::PasswordHash;
 use crate::policy::{PolicyScope, PolicySpec};
+use crate::queue_home::QueueHome;
 use crate::queue_type::ConnectionId;
 use crate::user::UserLimits;
 use crate::vhost_metadata::{VhostLimits, VhostMetadata};
@@ -271,6 +272,8 @@ pub struct QueueDeclare {
     pub arguments: Table,
     /// The queue's id; only in replayed commands, and for a queue that comes back with the files it had.
     pub id: Option<QueueId>,
+    /// The node that a new queue is to be on; its start counts for a transient or exclusive queue only.
+    pub home: QueueHome,
 }
 
 /// The destination of a binding, by name.

@@ -26,6 +26,7 @@ mod policies;
 mod policy;
 mod queue;
 mod queue_arguments;
+mod queue_home;
 mod queue_name;
 mod queue_settings;
 mod queue_type;
@@ -67,6 +68,7 @@ pub use permission::{Permissions, TopicGrant, TopicPermissions, TopicUse};
 pub use policies::Policies;
 pub use policy::{ApplyTo, Policy, PolicyScope, PolicySpec};
 pub use queue::QueueDef;
+pub use queue_home::QueueHome;
 pub use queue_name::{delayed_queue_of, without_line_ends};
 pub use queue_settings::{
     DeadLetterSettings, DeadLetterStrategy, DelayedRetry, LengthLimits, Overflow, QueueSettings,

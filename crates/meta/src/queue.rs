@@ -4,6 +4,7 @@ use amqp091::Table;
 use routing::{Name, QueueId};
 
 use crate::error::MetaError;
+use crate::queue_home::QueueHome;
 use crate::queue_name::{DELAYED_PREFIX, is_internal_name};
 use crate::queue_type::{ConnectionId, QueueKind};
 use crate::resource::Resource;
@@ -33,6 +34,8 @@ pub struct QueueDef {
     pub exclusive_owner: Option<ConnectionId>,
     /// The arguments as declared, perhaps with the default queue type of the virtual host.
     pub arguments: Table,
+    /// The node that the queue is on; for a quorum queue, the node that declared it.
+    pub home: QueueHome,
 }
 
 impl QueueDef {

@@ -16,6 +16,7 @@ use crate::command::{
 use crate::error::MetaError;
 use crate::exchange::is_reserved;
 use crate::queue::QueueDef;
+use crate::queue_home::QueueHome;
 use crate::queue_type::QueueKind;
 use crate::queues::Queues;
 use crate::vhost::Vhost;
@@ -107,6 +108,7 @@ impl SuperStream {
                 exclusive_owner: None,
                 arguments: arguments.clone(),
                 id: None,
+                home: QueueHome::default(),
             })
         }));
         let bound = self.partitions.iter().zip(&self.keys).zip(0_i64..);
@@ -445,6 +447,7 @@ mod tests {
             exclusive_owner: None,
             arguments: Table::new(),
             id: None,
+            home: QueueHome::default(),
         };
         apply(&mut state, &Command::DeclareQueue(classic));
         apply(&mut state, &bind("classic", Table::new()));

@@ -6,6 +6,7 @@ mod deletion_cascades;
 mod error_texts;
 mod explain;
 mod facts;
+mod homes;
 mod policies;
 mod properties;
 mod quorum;
@@ -82,6 +83,7 @@ fn queue(queue: &str) -> QueueDeclare {
         exclusive_owner: None,
         arguments: Table::new(),
         id: None,
+        home: QueueHome::default(),
     }
 }
 

@@ -358,6 +358,7 @@ fn definitions(meta: &State, queue: &QueueRef) -> Vec<Command> {
         arguments: def.arguments.clone(),
         // A stream is made of files, which it gets with a new id.
         id: queue.as_stream().is_some().then_some(def.id),
+        home: def.home,
     };
     let destination = Destination::Queue(def.id);
     let vhost = meta.vhost(&def.vhost).into_iter();

@@ -5,7 +5,9 @@ use crate::publish::publish_to;
 use amqp091::{ShortString, Table};
 use control::View;
 use message::MessageRef;
-use meta::{BindingSpec, Command, DestinationName, ExchangeDef, Name, NamedBy, QueueDeclare};
+use meta::{
+    BindingSpec, Command, DestinationName, ExchangeDef, Name, NamedBy, QueueDeclare, QueueHome,
+};
 use queue_type::{Wakes, wake_all};
 use queues::QueueRef;
 use trace::Tracing;
@@ -38,6 +40,7 @@ pub(super) fn declaration_of(vhost: &Name, queue: Name, exchange: &ExchangeDef) 
         exclusive_owner: None,
         arguments,
         id: None,
+        home: QueueHome::default(),
     })
 }
 

@@ -261,6 +261,7 @@ impl DefinitionRequests<'_> {
             exclusive_owner: declare.exclusive.then_some(self.0.access.connection.id),
             arguments: declare.arguments.clone(),
             id: None,
+            home: meta::QueueHome::default(),
         });
         for _ in 0..DECLARE_TRIES_MAX {
             let done = self.0.access.change(&command).await?;

@@ -3,7 +3,7 @@
 
 use broker::{Broker, BrokerOptions, Steppers};
 use log::WalOptions;
-use meta::{Command, Name, NamedBy, QueueDeclare, VhostMetadata};
+use meta::{Command, Name, NamedBy, QueueDeclare, QueueHome, VhostMetadata};
 use segments::{Disk, OpenMode};
 use session::{ShortString, Table, Value};
 use std::pin::pin;
@@ -40,6 +40,7 @@ fn declare(name: &str, (argument, value): (&'static str, Value)) -> Command {
         exclusive_owner: None,
         arguments,
         id: None,
+        home: QueueHome::default(),
     })
 }
 

@@ -5,7 +5,7 @@ use crate::client::{block_on, start};
 use broker::Broker;
 use meta::{
     BindingSpec, Command, DestinationName, ExchangeDeclare, ExchangeKind, Name, NamedBy,
-    QueueDeclare, RoutingKey,
+    QueueDeclare, QueueHome, RoutingKey,
 };
 use session::Table;
 use std::future::Future;
@@ -37,6 +37,7 @@ fn commands() -> Vec<Command> {
         exclusive_owner: None,
         arguments: Table::new(),
         id: None,
+        home: QueueHome::default(),
     });
     let bind = |key: usize| {
         Command::Bind(BindingSpec {

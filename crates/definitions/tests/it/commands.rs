@@ -3,8 +3,8 @@
 use amqp091::{ShortString, Table, Value};
 use meta::{
     ApplyTo, BindingSpec, Command, ConnectionId, DestinationName, ExchangeDeclare, ExchangeKind,
-    Json, Name, NamedBy, PasswordHash, PolicyScope, PolicySpec, QueueDeclare, QueueId, RoutingKey,
-    VhostMetadata,
+    Json, Name, NamedBy, PasswordHash, PolicyScope, PolicySpec, QueueDeclare, QueueHome, QueueId,
+    RoutingKey, VhostMetadata,
 };
 use testing::Random;
 
@@ -30,6 +30,7 @@ pub(crate) fn queue(text: &str) -> QueueDeclare {
         exclusive_owner: None,
         arguments: Table::new(),
         id: None,
+        home: QueueHome::default(),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::Settings;
 use auth::{Authenticator, Rules};
 use broker::{Alarm, Broker, Identity, Interrupt, Session};
 use log::WalOptions;
-use meta::{Command, NamedBy, QueueDeclare};
+use meta::{Command, NamedBy, QueueDeclare, QueueHome};
 use mgmt::{
     FileDescriptors, ListenerInfo, LogLine, Management, NodeInfo, ResourceLimits, Resources,
     Threshold,
@@ -247,6 +247,7 @@ impl Node {
             exclusive_owner: None,
             arguments: arguments.iter().map(argument).collect(),
             id: None,
+            home: QueueHome::default(),
         };
         self.management.broker.apply_definition(Command::DeclareQueue(declare)).await.unwrap();
     }
@@ -565,6 +566,7 @@ async fn deprecated_features_are_told_apart() {
         exclusive_owner: None,
         arguments: Table::new(),
         id: None,
+        home: QueueHome::default(),
     };
     node.management.broker.apply_definition(Command::DeclareQueue(declare)).await.unwrap();
     assert_eq!(
@@ -588,6 +590,7 @@ async fn consumers_tell_whether_they_are_active() {
         exclusive_owner: None,
         arguments: arguments.into_iter().collect(),
         id: None,
+        home: QueueHome::default(),
     };
     node.management.broker.apply_definition(Command::DeclareQueue(declare)).await.unwrap();
     node.declare("shared").await;

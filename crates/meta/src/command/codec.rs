@@ -4,18 +4,20 @@
 //! command = version:u8 tag:u8 fields        name, text = len:u32 bytes      list = n:u32 item*
 //! option  = 0 | 1 value                     table = len:u32 entries as in AMQP 0-9-1
 //! ```
-//! A tag keeps its meaning forever. A changed set of fields is a new tag or a new version.
+//! A tag keeps its meaning forever. A changed set of fields is a new tag or a new version. The declaration of
+//! a queue has two tags: one is for queues with the home that a lone node gives, which is not written.
 
 use amqp091::{Table, TableRef};
 use routing::{ExchangeKind, Name, QueueId, RoutingKey};
 use stdx::record::{
-    Reader, RecordError, put_bool, put_bytes, put_i64, put_str, put_u8, put_u32, put_u64,
+    Reader, RecordError, put_bool, put_bytes, put_i64, put_str, put_u8, put_u16, put_u32, put_u64,
 };
 
 use super::{BindingSpec, Command, DestinationName, ExchangeDeclare, NamedBy, QueueDeclare};
 use crate::parameter::Json;
 use crate::password::{HashAlgorithm, PasswordHash};
 use crate::policy::{ApplyTo, PolicyScope, PolicySpec};
+use crate::queue_home::QueueHome;
 use crate::queue_type::ConnectionId;
 use crate::user::UserLimits;
 use crate::vhost_metadata::{VhostLimits, VhostMetadata};
@@ -33,11 +35,12 @@ trait Field: Sized {
 }
 
 /// The table of commands: tag, name and fields in the order in which they are written; then those that
-/// are one struct.
+/// are one struct; then the one that is a struct with a home, by its tags without and with that.
 macro_rules! commands {
     (
         $($tag:literal $name:ident { $($field:ident),* };)*
         structs: $($struct_tag:literal $struct:ident;)*
+        homed: $tag_without:literal $tag_with:literal $homed:ident($homed_struct:ident);
     ) => {
         impl Command {
             /// Appends the command as a record.
@@ -52,6 +55,15 @@ macro_rules! commands {
                         put_u8(out, $struct_tag);
                         fields.put(out);
                     })*
+                    Self::$homed(fields) => {
+                        if fields.home == QueueHome::default() {
+                            put_u8(out, $tag_without);
+                        } else {
+                            put_u8(out, $tag_with);
+                            fields.home.put(out);
+                        }
+                        fields.put(out);
+                    }
                 }
             }
 
@@ -60,6 +72,7 @@ macro_rules! commands {
                 match self {
                     $(Self::$name { .. } => stringify!($name),)*
                     $(Self::$struct(_) => stringify!($struct),)*
+                    Self::$homed(_) => stringify!($homed),
                 }
             }
 
@@ -67,6 +80,11 @@ macro_rules! commands {
                 Ok(match r.u8()? {
                     $($tag => Self::$name { $($field: Field::read(r)?),* },)*
                     $($struct_tag => Self::$struct(Field::read(r)?),)*
+                    $tag_without => Self::$homed(Field::read(r)?),
+                    $tag_with => {
+                        let home = Field::read(r)?;
+                        Self::$homed($homed_struct { home, ..Field::read(r)? })
+                    }
                     _ => return Err(RecordError::Invalid),
                 })
             }
@@ -100,9 +118,10 @@ commands! {
     25 DeleteExclusiveQueues { owner };
     structs:
     20 DeclareExchange;
-    22 DeclareQueue;
     26 Bind;
     27 Unbind;
+    homed:
+    22 29 DeclareQueue(QueueDeclare);
 }
 
 impl Command {
@@ -120,16 +139,19 @@ impl Command {
     }
 }
 
-/// Structs as the sequence of their fields.
+/// Structs as the sequence of their fields, and a last one that is not among them.
 macro_rules! structs {
-    ($($name:ident { $($field:ident),* })*) => {$(
+    ($($name:ident { $($field:ident),* $(; $unwritten:ident)? })*) => {$(
         impl Field for $name {
             fn put(&self, out: &mut Vec<u8>) {
                 $(self.$field.put(out);)*
             }
 
             fn read(r: &mut Reader<'_>) -> Read<Self> {
-                Ok(Self { $($field: Field::read(r)?),* })
+                Ok(Self {
+                    $($field: Field::read(r)?,)*
+                    $($unwritten: Default::default(),)?
+                })
             }
         }
     )*};
@@ -141,7 +163,8 @@ structs! {
     UserLimits { max_connections, max_channels }
     PolicySpec { name, pattern, apply_to, definition, priority }
     ExchangeDeclare { vhost, name, kind, durable, auto_delete, internal, arguments }
-    QueueDeclare { vhost, name, named_by, durable, auto_delete, exclusive_owner, arguments, id }
+    QueueDeclare { vhost, name, named_by, durable, auto_delete, exclusive_owner, arguments, id; home }
+    QueueHome { node, boot }
     BindingSpec { vhost, source, destination, key, arguments, by }
 }
 
@@ -164,6 +187,8 @@ macro_rules! values {
 
 values! {
     bool: put_bool(|it| *it), bool(|is| Ok(is));
+    u16: put_u16(|it| *it), u16(|number| Ok(number));
+    u32: put_u32(|it| *it), u32(|number| Ok(number));
     i64: put_i64(|it| *it), i64(|number| Ok(number));
     QueueId: put_u64(|it| it.0), u64(|id| Ok(Self(id)));
     ConnectionId: put_u64(|it| it.0), u64(|id| Ok(Self(id)));

@@ -17,6 +17,7 @@ use crate::exchange::{NODE_EXCHANGES, is_reserved, node_exchange};
 use crate::parameter::Json;
 use crate::password::{HashAlgorithm, PasswordHash, Salt};
 use crate::policy::{ApplyTo, PolicyScope, PolicySpec};
+use crate::queue_home::QueueHome;
 use crate::queue_name::without_line_ends;
 use crate::queue_type::QueueKind;
 use crate::resource::Resource;
@@ -498,6 +499,7 @@ fn queue(target: &Target<'_>, object: &Fields<'_>) -> Result<Wanted, Reason> {
         exclusive_owner: None,
         arguments,
         id: None,
+        home: QueueHome::default(),
     });
     Ok(Wanted::new(resource.to_string(), vec![command]))
 }

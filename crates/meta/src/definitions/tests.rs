@@ -507,6 +507,7 @@ fn what_goes_with_a_connection_or_is_the_brokers_own_is_not_exported() {
             exclusive_owner,
             arguments: table::from_json(None).unwrap(),
             id: None,
+            home: crate::QueueHome::default(),
         })
     };
     let bind = |name: &str| {

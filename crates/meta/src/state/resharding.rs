@@ -10,6 +10,7 @@ use routing::{Name, RoutingKey};
 use super::State;
 use crate::command::{BindingSpec, Command, DestinationName, NamedBy, QueueDeclare};
 use crate::queue::QueueDef;
+use crate::queue_home::QueueHome;
 use crate::sharding::{Sharded, Sharding, shard_index, shard_name, shard_prefix};
 use crate::vhost::Vhost;
 
@@ -103,6 +104,7 @@ impl Resharding {
             exclusive_owner: None,
             arguments: Table::new(),
             id: None,
+            home: QueueHome::default(),
         })
     }
 

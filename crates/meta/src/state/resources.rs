@@ -15,6 +15,7 @@ use crate::exchange::{self, ExchangeDef, is_reserved};
 use crate::outcome::{Done, Fact, Outcome, Removed};
 use crate::queue::QueueDef;
 use crate::queue_arguments;
+use crate::queue_home::QueueHome;
 use crate::queue_name::{delayed_queue_of, is_internal_name};
 use crate::queue_type::{ConnectionId, QueueKind};
 use crate::queues::Queues;
@@ -172,7 +173,11 @@ impl Resources {
             auto_delete: declare.auto_delete,
             exclusive_owner: declare.exclusive_owner,
             arguments: declare.arguments.clone(),
+            home: declare.home,
         };
+        if queue.durable {
+            queue.home.boot = QueueHome::default().boot;
+        }
         queue_arguments::normalize_type(&mut queue.arguments);
         let is_replayed = mode == Mode::Replay;
         if is_replayed {
@@ -367,6 +372,7 @@ pub(super) fn redeclaration(queue: &QueueDef) -> Command {
         exclusive_owner: queue.exclusive_owner,
         arguments: queue.arguments.clone(),
         id: Some(queue.id),
+        home: queue.home,
     })
 }
 

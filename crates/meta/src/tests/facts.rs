@@ -83,7 +83,7 @@ fn protection() -> impl Strategy<Value = Command> {
 fn step() -> impl Strategy<Value = Step> {
     let own = || NODE_EXCHANGES.map(|it| Command::DeclareExchange(node_exchange(name(V), it)));
     prop_oneof![
-        20 => command().prop_map(Step::One),
+        20 => command().prop_map(Step::One).boxed(),
         3 => typed_queue().prop_map(Step::One),
         3 => delaying().prop_map(Step::One),
         2 => sharding().prop_map(Step::One),

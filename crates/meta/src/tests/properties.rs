@@ -39,6 +39,11 @@ fn connection() -> impl Strategy<Value = Option<ConnectionId>> {
     prop_oneof![2 => Just(None), 1 => (1u64..3).prop_map(|id| Some(ConnectionId(id)))]
 }
 
+fn home() -> impl Strategy<Value = QueueHome> {
+    let elsewhere = (1u16..4, 0u32..4).prop_map(|(node, boot)| QueueHome { node, boot });
+    prop_oneof![1 => Just(QueueHome::default()), 1 => elsewhere]
+}
+
 fn binding() -> impl Strategy<Value = BindingSpec> {
     let source = prop_oneof![6 => some_name(), 1 => one_of(&["amq.topic", "amq.match", ""])];
     let destination = prop_oneof![
@@ -70,8 +75,8 @@ fn resource() -> impl Strategy<Value = Command> {
         1 => (vhost(), some_name(), any::<bool>()).prop_map(|(vhost, name, if_unused)| {
             Command::DeleteExchange { vhost, name, if_unused }
         }),
-        4 => (vhost(), some_name(), flags(), connection(), arguments()).prop_map(
-            |(vhost, name, (durable, auto_delete), exclusive_owner, arguments)| {
+        4 => (vhost(), some_name(), flags(), connection(), arguments(), home()).prop_map(
+            |(vhost, name, (durable, auto_delete), exclusive_owner, arguments, home)| {
                 Command::DeclareQueue(QueueDeclare {
                     vhost,
                     name,
@@ -81,6 +86,7 @@ fn resource() -> impl Strategy<Value = Command> {
                     exclusive_owner,
                     arguments,
                     id: None,
+                    home,
                 })
             }
         ),
@@ -197,7 +203,7 @@ pub(super) fn populated() -> State {
 }
 
 pub(super) fn command() -> impl Strategy<Value = Command> {
-    prop_oneof![12 => resource(), 2 => settings(), 2 => access()]
+    prop_oneof![12 => resource().boxed(), 2 => settings().boxed(), 2 => access().boxed()]
 }
 
 /// Every index agrees with every other one.

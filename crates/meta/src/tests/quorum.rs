@@ -16,6 +16,7 @@ fn quorum(arguments: &[(&'static str, Value)]) -> QueueDef {
         auto_delete: false,
         exclusive_owner: None,
         arguments: table(arguments),
+        home: QueueHome::default(),
     }
 }
 

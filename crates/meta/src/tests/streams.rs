@@ -15,6 +15,7 @@ fn stream(arguments: &[(&'static str, Value)]) -> QueueDef {
         auto_delete: false,
         exclusive_owner: None,
         arguments: table(arguments),
+        home: QueueHome::default(),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::super::Handled;
 use super::StreamRequests;
 use control::slices::SLICE;
-use meta::{Command, Done, Name, NamedBy, Permission, QueueDeclare};
+use meta::{Command, Done, Name, NamedBy, Permission, QueueDeclare, QueueHome};
 use session::{
     Event, LinkId, MethodTag, ONLY_CHANNEL, Properties, StreamEvent, StreamRefusal, Table, Texts,
 };
@@ -42,6 +42,7 @@ impl StreamRequests<'_> {
             exclusive_owner: None,
             arguments,
             id: None,
+            home: QueueHome::default(),
         });
         let done = self.client.access.change(&command).await;
         self.client.access.refresh();

@@ -5,6 +5,7 @@
 
 mod command_log;
 mod effects;
+mod following;
 mod new_streams;
 mod planned;
 mod sharding;
@@ -20,17 +21,17 @@ use crate::gone::Gone;
 use crate::slices::SLICE;
 use crate::view::View;
 use chunk_log::ChunkLogError;
-use classic::{ClassicService, Queue};
+use classic::Queue;
 use content::{Services, Storage};
+use effects::Before;
 use exchanges::{Exchanges, NewlyDelaying};
-use log::{Appended, Lsn, Owner};
+use log::{Appended, Lsn};
 use message_store::MessageStores;
 use meta::{
     Command, Done, MetaError, Name, NodeLimits, Outcome, QueueDef, QueueId, QueueKind,
     QueueVersion, Removed, State,
 };
 use queues::QueueRef;
-use quorum::QuorumQueue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,7 +46,7 @@ pub struct Definitions {
     /// The queues that they name, by id.
     pub queues: imbl::OrdMap<QueueId, QueueRef>,
     /// New streams, which join `queues` once their declarations are logged.
-    new_streams: Vec<Arc<Stream>>,
+    new_streams: BTreeMap<QueueId, Arc<Stream>>,
     /// Streams whose files were made before the declarations that are in progress, by virtual host and name.
     premade: BTreeMap<(Name, Name), Arc<Stream>>,
     pub(crate) log: CommandLog,
@@ -66,7 +67,7 @@ impl Definitions {
         Self {
             meta,
             queues,
-            new_streams: Vec::new(),
+            new_streams: BTreeMap::new(),
             premade: BTreeMap::new(),
             log,
             n_unbinding: 0,
@@ -182,19 +183,14 @@ impl ControlPlane {
     /// The definitions refuse it, or there is no space for it; nothing has changed then.
     pub fn submit<'c>(&self, command: &'c Command) -> Result<Changed<'c>, MetaError> {
         let mut definitions = stdx::lock(&self.definitions);
-        let had_version_policy = effects::any_version_policy(&definitions.meta, command);
+        let before = Before::of(&definitions.meta, std::iter::once(command));
         let sharded = sharding::sharded(&definitions.meta, command);
         let outcome = self.apply(&mut definitions, command)?;
         let mut made = vec![(Cow::Borrowed(command), outcome)];
         let mut to_reshard = sharding::resharded(&definitions.meta, command, &sharded);
         self.reshard_some(&mut definitions, &mut to_reshard, &mut made);
-        let mut effects = Effects::default();
-        effects.leader.to_reshard = to_reshard;
-        if had_version_policy || effects::any_version_policy(&definitions.meta, command) {
-            effects.node.push(NodeEffect::ReviewVersions);
-        }
-        effects::of_policy(&definitions, command, &mut effects);
-        Ok(self.complete(&mut definitions, made, effects))
+        let leader = LeaderEffects { to_reshard, ..LeaderEffects::default() };
+        Ok(self.complete(&mut definitions, made, before, leader))
     }
 
     /// Applies a command to the definitions; of what follows from it only the files of a new stream are made,
@@ -229,7 +225,7 @@ impl ControlPlane {
                 None => self.parts.streams.make(def, &settings),
             };
             match made {
-                Ok(stream) => definitions.new_streams.push(stream),
+                Ok(stream) => _ = definitions.new_streams.insert(def.id, stream),
                 Err(error) => {
                     definitions.meta = before;
                     let (object, reason) = (def.resource().to_string(), error.to_string());
@@ -245,22 +241,18 @@ impl ControlPlane {
         &self,
         definitions: &mut Definitions,
         made: Made<'c>,
-        mut effects: Effects,
+        before: Before,
+        leader: LeaderEffects,
     ) -> Changed<'c> {
-        let new_queues = self.log(definitions, &made);
-        let gone = self.follow(definitions, &made, new_queues);
-        for (command, outcome) in &made {
-            let delaying = self.parts.exchanges.follow(&definitions.meta, command, outcome);
-            effects.leader.delaying.extend(delaying);
-        }
-        if made.iter().any(|(_, outcome)| !outcome.facts.is_empty()) {
-            self.publish(definitions, Cause::Definitions);
-        }
-        // Deletions count once the view lacks the queues, so that no listing counts a queue twice.
-        self.churn.note_ended(&gone);
-        for (command, outcome) in &made {
-            effects::of_outcome(command, outcome, &mut effects);
-        }
+        let appended = self.log(definitions, &made);
+        let mut effects = Effects { leader, ..Effects::default() };
+        let changes = made.iter().map(|(_, outcome)| outcome.change());
+        let delaying = &mut effects.leader.delaying;
+        let gone = self.follow(definitions, changes.clone(), appended, delaying);
+        changes.for_each(|change| effects::of_change(before, definitions, change, &mut effects));
+        // These are gone again already.
+        let unused = std::mem::take(&mut definitions.new_streams);
+        unused.values().for_each(|stream| self.parts.streams.unmake(stream));
         Changed { made, gone, effects, upto: definitions.log.upto() }
     }
 
@@ -273,7 +265,7 @@ impl ControlPlane {
         let result = commands.iter().try_for_each(|command| {
             make_way(&self.storage().bodies, command)?;
             let outcome = definitions.meta.apply(self.storage().time.ticked(), command)?;
-            effects::of_outcome(command, &outcome, &mut effects);
+            effects::of_change(Before::default(), &definitions, outcome.change(), &mut effects);
             to_log.push(outcome);
             Ok(())
         });
@@ -295,85 +287,19 @@ impl ControlPlane {
         if outcome.durable().next().is_none() { Ok(()) } else { Err(MetaError::NoSpace) }
     }
 
-    /// Logs changes as one unit, and makes the new queues.
-    fn log(&self, definitions: &mut Definitions, made: &Made<'_>) -> Vec<QueueRef> {
-        let new: Vec<(&Arc<QueueDef>, QueueVersion)> = made
-            .iter()
-            .filter_map(|(_, outcome)| {
-                let Done::QueueCreated(def) = &outcome.done else { return None };
-                Some((def, self.new_version(&definitions.meta, def)))
-            })
-            .collect();
-        let commands = made.iter().flat_map(|(_, outcome)| outcome.durable());
-        let appended = definitions.log.append(&self.storage().wal, commands, |batch| {
-            for (def, version) in new.iter().filter(|(_, version)| *version == QueueVersion::V1) {
-                content::records::put_version(batch, def.id.0, *version);
-            }
-        });
-        stdx::walk::step("make");
+    /// Logs changes as one unit, with the versions of new queues.
+    fn log(&self, definitions: &mut Definitions, made: &Made<'_>) -> Option<Appended> {
         let meta = &definitions.meta;
-        let make = |(def, version): (&Arc<QueueDef>, _)| match def.kind {
-            QueueKind::Classic => Some(self.new_classic(meta, def, version, appended).into()),
-            QueueKind::Quorum => {
-                let services = Arc::clone(&self.parts.services);
-                let settings = meta.queue_settings(def);
-                Some(QuorumQueue::new(Arc::clone(def), &settings, services).into())
+        let new = made.iter().filter_map(|(_, outcome)| {
+            let Done::QueueCreated(def) = &outcome.done else { return None };
+            Some((def.id, self.parts.new_version(meta, def)))
+        });
+        let commands = made.iter().flat_map(|(_, outcome)| outcome.durable());
+        definitions.log.append(&self.storage().wal, commands, |batch| {
+            for (id, version) in new.filter(|(_, version)| *version == QueueVersion::V1) {
+                content::records::put_version(batch, id.0, version);
             }
-            QueueKind::Stream => None,
-        };
-        let streams = std::mem::take(&mut definitions.new_streams).into_iter();
-        new.into_iter().filter_map(make).chain(streams.map(QueueRef::from)).collect()
-    }
-
-    /// The version that the files of a new queue have.
-    fn new_version(&self, meta: &State, def: &QueueDef) -> QueueVersion {
-        let has_version = def.durable && def.kind == QueueKind::Classic;
-        if has_version {
-            meta.wanted_version(def, self.parts.default_version)
-        } else {
-            QueueVersion::V2
-        }
-    }
-
-    /// Makes a classic queue whose version was logged with its declaration.
-    fn new_classic(
-        &self,
-        meta: &State,
-        def: &Arc<QueueDef>,
-        version: QueueVersion,
-        appended: Option<Appended>,
-    ) -> Arc<Queue> {
-        let (settings, services) = (meta.queue_settings(def), &self.parts.services);
-        let queue = Queue::new(Arc::clone(def), settings, Arc::clone(services), version);
-        if let Some(appended) = appended.filter(|_| version == QueueVersion::V1) {
-            // The command logged with the version has kept the segment until now.
-            self.storage().wal.retain(appended.at.segment, Owner(def.id.0), 1);
-            queue.files_version.note_logged(appended.at.segment);
-            ClassicService::make_files(services, Arc::clone(&queue));
-        }
-        queue
-    }
-
-    /// Makes the queues at run time follow the definitions. Returns those that went.
-    fn follow(
-        &self,
-        definitions: &mut Definitions,
-        made: &Made<'_>,
-        new_queues: Vec<QueueRef>,
-    ) -> Vec<QueueRef> {
-        self.churn.n_created.fetch_add(new_queues.len() as u64, Ordering::Relaxed);
-        for queue in new_queues {
-            definitions.queues.insert(queue.id(), queue);
-        }
-        for (command, outcome) in made {
-            definitions.gone.note(command, &outcome.removed);
-        }
-        let removed_queue = |removed: &Removed| {
-            if let Removed::Queue(def) = removed { Some(def.id) } else { None }
-        };
-        let removed = made.iter().flat_map(|(_, outcome)| &outcome.removed);
-        let ids = removed.filter_map(removed_queue);
-        ids.filter_map(|id| definitions.queues.remove(&id)).collect()
+        })
     }
 
     fn publish(&self, definitions: &Definitions, cause: Cause) {

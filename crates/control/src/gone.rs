@@ -21,9 +21,9 @@ pub struct Gone {
 }
 
 impl Gone {
-    /// Takes note of what a command of the log has removed, or made again. Quorum queues have no files of
-    /// their own.
-    pub fn note(&mut self, command: &Command, removed: &[Removed]) {
+    /// Takes note of what facts have removed, or made again behind that. Quorum queues have no files of their
+    /// own.
+    pub fn note<'c>(&mut self, facts: impl IntoIterator<Item = &'c Command>, removed: &[Removed]) {
         for removed in removed {
             match removed {
                 Removed::Queue(def) if def.durable && def.kind != QueueKind::Quorum => {
@@ -38,8 +38,10 @@ impl Gone {
                 | Removed::User(_) => {}
             }
         }
-        if let Command::CreateVhost { vhost, .. } = command {
-            self.vhosts.remove(vhost);
+        for fact in facts {
+            if let Command::CreateVhost { vhost, .. } = fact {
+                self.vhosts.remove(vhost);
+            }
         }
     }
 
@@ -181,7 +183,7 @@ mod tests {
                 arguments,
                 home: meta::QueueHome::default(),
             };
-            noted.note(&Command::DeleteQueueById { id }, &[Removed::Queue(Arc::new(def))]);
+            noted.note([&Command::DeleteQueueById { id }], &[Removed::Queue(Arc::new(def))]);
         }
         assert_eq!(noted, gone(&[1, 3], &[]));
     }

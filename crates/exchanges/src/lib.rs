@@ -17,7 +17,9 @@ use dedup_snapshot::Saving;
 use dedup_window::Window;
 use history::History;
 use message::{MessageRef, OwnedMessage};
-use meta::{Command, Done, ExchangeDef, ExchangeSettings, Name, Outcome, QueueId, Removed, State};
+use meta::{
+    ChangeFacts, Command, ExchangeDeclare, ExchangeSettings, Name, QueueId, Removed, State,
+};
 use routing::Message;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -340,25 +342,20 @@ impl Exchanges {
         self.share_memory(watched);
     }
 
-    /// Follows a change of definitions; returns the exchanges that may delay messages now and did not before.
-    pub fn follow(
-        &self,
-        meta: &State,
-        command: &Command,
-        outcome: &Outcome,
-    ) -> Option<NewlyDelaying> {
-        let settings_of = |vhost: &str, exchange: &ExchangeDef| {
-            let settings = meta.vhost(vhost)?.policies.exchange_settings(exchange);
-            settings.any().then_some(settings)
+    /// Follows a change that led to these definitions; adds the exchanges that may delay messages now and did
+    /// not before.
+    pub fn follow(&self, meta: &State, change: ChangeFacts<'_>, delaying: &mut Vec<NewlyDelaying>) {
+        let is_policy = |fact: &Command| {
+            matches!(fact, Command::SetPolicy { .. } | Command::ClearPolicy { .. })
         };
-        let created = match (command, &outcome.done) {
-            (Command::DeclareExchange(declare), Done::ExchangeCreated(exchange)) => {
-                let settings = settings_of(&declare.vhost, exchange);
-                settings.map(|settings| (&declare.vhost, &exchange.name, settings))
-            }
-            _ => None,
-        };
-        let is_removed = outcome.removed.iter().any(|removed| match removed {
+        if change.commands().any(is_policy) {
+            self.review(meta);
+            delaying.push(NewlyDelaying::Any);
+            return;
+        }
+        let created = change.commands().filter_map(|fact| newly_watched(meta, fact));
+        let created: Vec<NewlyWatched<'_>> = created.collect();
+        let is_removed = change.removed.iter().any(|removed| match removed {
             Removed::Exchange { vhost, exchange } => {
                 self.now().get(vhost, &exchange.name).is_some()
             }
@@ -366,31 +363,39 @@ impl Exchanges {
                 false
             }
         });
-        let is_policy = matches!(command, Command::SetPolicy { .. } | Command::ClearPolicy { .. });
-        if is_policy {
-            self.review(meta);
-            return Some(NewlyDelaying::Any);
-        }
-        let delaying = created.as_ref().filter(|(_, _, settings)| settings.delays);
-        let delaying = delaying
-            .map(|(vhost, name, _)| NewlyDelaying::One(Name::clone(vhost), Name::clone(name)));
-        if created.is_some() || is_removed {
-            self.change(&outcome.removed, |watched| {
-                if let Some((vhost, name, settings)) = created {
+        let delays = created.iter().filter(|it| it.settings.delays);
+        delaying.extend(delays.map(|it| NewlyDelaying::One(it.vhost.clone(), it.name.clone())));
+        if !created.is_empty() || is_removed {
+            self.change(change.removed, |watched| {
+                for NewlyWatched { vhost, name, settings } in created {
                     let exchange = WatchedExchange::new(name, settings, &self.bytes_max);
                     watched.insert(vhost, name, Arc::new(exchange));
                 }
             });
         }
-        delaying
     }
+}
+
+/// A new exchange that does more than route.
+struct NewlyWatched<'f> {
+    vhost: &'f Name,
+    name: &'f Name,
+    settings: ExchangeSettings,
+}
+
+/// The exchange that a fact has made, if it does more than route and is still there.
+fn newly_watched<'f>(meta: &State, fact: &'f Command) -> Option<NewlyWatched<'f>> {
+    let Command::DeclareExchange(ExchangeDeclare { vhost, name, .. }) = fact else { return None };
+    let found = meta.vhost(vhost)?;
+    let settings = found.policies.exchange_settings(found.exchange(name)?);
+    settings.any().then_some(NewlyWatched { vhost, name, settings })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use message::Body;
-    use meta::{ExchangeDeclare, ExchangeKind, VhostMetadata};
+    use meta::{ExchangeKind, VhostMetadata};
     use stdx::Now;
 
     #[test]

@@ -59,7 +59,7 @@ pub use json_count::{JSON_VALUES_MAX, JsonCount};
 pub use legacy::{legacy_queue_version, legacy_v1_queues};
 pub use limit::limit_reached;
 pub use node_limits::{NodeLimits, NodeQueueTypes};
-pub use outcome::{Done, Fact, FactClass, Misfit, Outcome, Removed};
+pub use outcome::{ChangeFacts, Done, Fact, FactClass, Misfit, Outcome, Removed};
 pub use parameter::Json;
 pub use parameters::{CLUSTER_NAME, GlobalParameters, Parameter, Parameters};
 pub use password::{HashAlgorithm, PasswordHash, Salt};

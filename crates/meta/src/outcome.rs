@@ -24,6 +24,22 @@ pub struct Outcome {
     pub facts: Vec<Fact>,
 }
 
+/// A change as every node has it.
+#[derive(Clone, Copy, Debug)]
+pub struct ChangeFacts<'o> {
+    /// The facts, in order.
+    pub facts: &'o [Fact],
+    /// The objects that they removed, in order.
+    pub removed: &'o [Removed],
+}
+
+impl<'o> ChangeFacts<'o> {
+    /// The commands of the facts.
+    pub fn commands(self) -> impl Iterator<Item = &'o Command> {
+        self.facts.iter().map(|fact| &fact.command)
+    }
+}
+
 /// A part of a change that was decided: no replay of a fact checks, names or numbers anything anew.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fact {
@@ -107,6 +123,12 @@ pub enum Removed {
 }
 
 impl Outcome {
+    /// The part of the outcome that every node has.
+    #[must_use]
+    pub fn change(&self) -> ChangeFacts<'_> {
+        ChangeFacts { facts: &self.facts, removed: &self.removed }
+    }
+
     /// The commands to log so that the change survives a restart; none if nothing durable changed.
     pub fn durable(&self) -> impl Iterator<Item = &Command> {
         let durable = self.facts.iter().filter(|fact| fact.class == FactClass::Durable);

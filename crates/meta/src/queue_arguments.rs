@@ -79,6 +79,9 @@ pub(crate) fn check(queue: &QueueDef) -> Result<(), MetaError> {
 /// Refuses arguments and properties that a new queue of this type cannot have.
 pub(crate) fn check_for(queues: &'static QueueType, queue: &QueueDef) -> Result<(), MetaError> {
     let arguments = &queue.arguments;
+    if arguments.is_empty() {
+        return check_properties(queues, queue);
+    }
     for (key, rule) in argument::known_to(queues) {
         let Some(value) = arguments.get(key.as_bytes()) else { continue };
         rule.check(value, arguments).map_err(|reason| MetaError::InvalidArgument {
@@ -92,12 +95,18 @@ pub(crate) fn check_for(queues: &'static QueueType, queue: &QueueDef) -> Result<
         let (resource, module) = (queue.resource(), queues.module);
         return Err(MetaError::UnsupportedArgument { key: key.to_owned(), resource, module });
     }
-    if let Some(property) = refused_property(queues, queue) {
-        return Err(MetaError::InvalidProperty { property, resource: queue.resource() });
-    }
+    check_properties(queues, queue)?;
     let beyond = argument::known_to(queues)
         .find_map(|(key, rule)| argument::beyond_bounds(rule, arguments.get(key.as_bytes())?));
     beyond.map_or(Ok(()), |refusal| Err(MetaError::BeyondBounds(refusal)))
+}
+
+/// Refuses properties that a new queue of this type cannot have.
+fn check_properties(queues: &'static QueueType, queue: &QueueDef) -> Result<(), MetaError> {
+    let refused = refused_property(queues, queue);
+    refused.map_or(Ok(()), |property| {
+        Err(MetaError::InvalidProperty { property, resource: queue.resource() })
+    })
 }
 
 /// The property of a queue that queues of this type cannot have, as RabbitMQ calls it.

@@ -246,7 +246,7 @@ impl Survey {
                 }
                 let made = Command::decode(command).ok().and_then(|one| {
                     let removed = self.meta.replay(&one).ok()?;
-                    self.gone.note(&one, &removed);
+                    self.gone.note([&one], &removed);
                     for removed in removed {
                         if let Removed::Queue(def) = removed {
                             self.in_pages.remove(&def.id.0);

@@ -208,7 +208,7 @@ impl Replay {
                 Command::decode(command).map_err(|error| RefusedEntry(error.to_string().into()))?;
             let removed = self.meta.replay(&command);
             let removed = removed.map_err(|error| RefusedEntry(error.to_string().into()))?;
-            self.gone.note(&command, &removed);
+            self.gone.note([&command], &removed);
         }
         self.commands.push(segment);
         self.serial = serial;

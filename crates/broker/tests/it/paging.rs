@@ -252,7 +252,7 @@ fn write_definitions_without(disk: &MemoryDisk, def: &QueueDef, broker: &Broker,
     let command = Command::DeleteQueueById { id: def.id };
     meta.replay(&command).ok();
     if is_deleted {
-        gone.note(&command, &[Removed::Queue(Arc::new(def.clone()))]);
+        gone.note([&command], &[Removed::Queue(Arc::new(def.clone()))]);
     }
     let bytes = control::encode_definitions(1_000_000, &gone, &meta);
     let (stamp, _) = segments::read_stamped(disk, DEFINITIONS_FILE).unwrap().unwrap();

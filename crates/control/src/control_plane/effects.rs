@@ -2,7 +2,7 @@
 
 use super::Definitions;
 use exchanges::NewlyDelaying;
-use meta::{BindingSpec, Command, Done, Name, Outcome, Removed, Resharding, State};
+use meta::{BindingSpec, ChangeFacts, Command, Name, Removed, Resharding, State};
 use queues::QueueRef;
 
 /// The effects of a change of definitions, each in the order in which they are carried out.
@@ -42,39 +42,58 @@ pub struct LeaderEffects {
     pub to_reshard: Vec<Resharding>,
 }
 
-/// Adds the effects of a change of policies.
-pub(super) fn of_policy(definitions: &Definitions, command: &Command, effects: &mut Effects) {
-    let (Command::SetPolicy { vhost, .. } | Command::ClearPolicy { vhost, .. }) = command else {
-        return;
-    };
-    let queues = definitions.meta.vhost(vhost).into_iter().flat_map(meta::Vhost::queues);
-    let queues = queues.filter_map(|def| definitions.queues.get(&def.id).cloned());
-    effects.node.push(NodeEffect::ReviewSettings(queues.collect()));
+/// The definitions before a change, as far as its effects depend on them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Before {
+    any_version_policy: bool,
 }
 
-/// Adds the effects of any change.
-pub(super) fn of_outcome(command: &Command, outcome: &Outcome, effects: &mut Effects) {
+impl Before {
+    /// Looks at the definitions that facts are about to change.
+    pub(super) fn of<'c>(meta: &State, mut facts: impl Iterator<Item = &'c Command>) -> Self {
+        Self { any_version_policy: facts.any(|fact| any_version_policy(meta, fact)) }
+    }
+}
+
+/// Adds the effects of a change that led from definitions to the present ones.
+pub(super) fn of_change(
+    before: Before,
+    definitions: &Definitions,
+    change: ChangeFacts<'_>,
+    effects: &mut Effects,
+) {
     let Effects { node, leader, home } = effects;
-    for removed in &outcome.removed {
+    let has_version_policy = |fact| any_version_policy(&definitions.meta, fact);
+    if before.any_version_policy || change.commands().any(has_version_policy) {
+        node.push(NodeEffect::ReviewVersions);
+    }
+    for removed in change.removed {
         match removed {
             Removed::Vhost(vhost) => node.push(NodeEffect::CloseConnectionsTo(vhost.clone())),
             Removed::User(user) => node.push(NodeEffect::CloseConnectionsOf(user.clone())),
             Removed::Binding { .. } | Removed::Queue(_) | Removed::Exchange { .. } => {}
         }
     }
-    if let (Command::Bind(spec), Done::Changed) = (command, &outcome.done) {
-        home.push(spec.clone());
-    }
-    if let Command::SetPermissions { user, .. } | Command::ClearPermissions { user, .. } = command {
-        node.push(NodeEffect::ReviewRightsOf(user.clone()));
-    }
-    if let Command::CreateVhost { vhost, .. } = command {
-        leader.new_vhosts.push(vhost.clone());
+    for fact in change.commands() {
+        if let Command::SetPolicy { vhost, .. } | Command::ClearPolicy { vhost, .. } = fact {
+            let queues = definitions.meta.vhost(vhost).into_iter().flat_map(meta::Vhost::queues);
+            let queues = queues.filter_map(|def| definitions.queues.get(&def.id).cloned());
+            node.push(NodeEffect::ReviewSettings(queues.collect()));
+        }
+        if let Command::Bind(spec) = fact {
+            home.push(spec.clone());
+        }
+        if let Command::SetPermissions { user, .. } | Command::ClearPermissions { user, .. } = fact
+        {
+            node.push(NodeEffect::ReviewRightsOf(user.clone()));
+        }
+        if let Command::CreateVhost { vhost, .. } = fact {
+            leader.new_vhosts.push(vhost.clone());
+        }
     }
 }
-
 /// Whether a command concerns the policies of a virtual host that say which version queues have.
-pub(super) fn any_version_policy(meta: &State, command: &Command) -> bool {
+fn any_version_policy(meta: &State, command: &Command) -> bool {
     let (Command::SetPolicy { vhost, .. } | Command::ClearPolicy { vhost, .. }) = command else {
         return false;
     };

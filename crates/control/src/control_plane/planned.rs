@@ -1,7 +1,8 @@
 //! Changes that were planned on a view, and are made together.
 
+use super::effects::Before;
 use super::new_streams::NewStreams;
-use super::{Changed, ControlPlane, Definitions, Effects, Made};
+use super::{Changed, ControlPlane, Definitions, LeaderEffects, Made};
 use crate::slices::Slices;
 use meta::{Command, MetaError, State};
 use std::borrow::Cow;
@@ -90,6 +91,7 @@ impl<'p> HeldDefinitions<'p> {
         let before = definitions.meta.clone();
         definitions.premade = planned.streams.take_made();
         let commands = std::mem::take(&mut planned.commands);
+        let before_commands = Before::of(&before, commands.iter());
         let mut made = Made::with_capacity(commands.len());
         let applied = commands.into_iter().try_for_each(|command| {
             let outcome = plane.apply(definitions, &command)?;
@@ -101,9 +103,10 @@ impl<'p> HeldDefinitions<'p> {
         unused.values().for_each(|stream| plane.parts.streams.unmake(stream));
         if let Err(error) = applied {
             definitions.meta = before;
-            definitions.new_streams.drain(..).for_each(|it| plane.parts.streams.unmake(&it));
+            let made = std::mem::take(&mut definitions.new_streams);
+            made.values().for_each(|stream| plane.parts.streams.unmake(stream));
             return Err(error);
         }
-        Ok(plane.complete(definitions, made, Effects::default()))
+        Ok(plane.complete(definitions, made, before_commands, LeaderEffects::default()))
     }
 }

@@ -2,7 +2,8 @@
 //! asks for them, as far as that is a slice of work, and the rest in slices after it. What a crash in between
 //! has left out is made at the start.
 
-use super::{Changed, ControlPlane, Definitions, Effects, LeaderEffects, Made};
+use super::effects::Before;
+use super::{Changed, ControlPlane, Definitions, LeaderEffects, Made};
 use crate::slices::SLICE;
 use meta::{Command, Done, Name, Resharding, Sharded, State, Vhost};
 use std::borrow::Cow;
@@ -42,7 +43,7 @@ impl ControlPlane {
         let mut made = Made::new();
         self.reshard_some(&mut definitions, &mut left, &mut made);
         let leader = LeaderEffects { to_reshard: left, ..LeaderEffects::default() };
-        self.complete(&mut definitions, made, Effects { leader, ..Effects::default() })
+        self.complete(&mut definitions, made, Before::default(), leader)
     }
 
     /// Applies what some exchanges need to the definitions.

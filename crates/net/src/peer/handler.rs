@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 
 /// The host that takes what peers send. All but [`PeerHandler::health`] is called on the runtime's threads.
 pub trait PeerHandler: Debug + Send + Sync {
-    /// Takes what one read of a connection has brought, and leaves `inputs` empty: messages of groups group by
-    /// group, those of each group in order; messages of the node in order.
+    /// Takes what one read of a connection has brought, and leaves `inputs` empty: messages of groups group
+    /// by group, those of each group in order; messages of the node in order.
     fn receive(&self, connection: PeerConnection, inputs: &mut Vec<PeerInput>);
 
     /// Waits until the host has room for what the connection brings: until then its socket is not read. The

@@ -52,8 +52,8 @@ pub(super) async fn write_all(writer: &SocketWriter, mut bytes: &[u8]) -> io::Re
     Ok(())
 }
 
-/// A stream of bytes to another node, behind a handshake with the cookie: the command line tool's requests, or
-/// those of a node that joins.
+/// A stream of bytes to another node, behind a handshake with the cookie: the command line tool's requests,
+/// or those of a node that joins.
 #[derive(Debug)]
 pub struct PeerTunnel(pub(super) PeerSocket);
 

@@ -74,6 +74,10 @@ pub struct WorldOptions {
     pub skew_ms_max: u32,
     /// Steps of a thousand that are a fault.
     pub faults_permille: usize,
+    /// Starts of a hundred in the middle of which power is lost.
+    pub start_faults_percent: usize,
+    /// The longest simulated time of a step: one of these, for all steps of a run.
+    pub ticks_ms: Vec<usize>,
     /// The faults that happen; those that are listed twice more often.
     pub faults: Vec<Fault>,
     /// The network.
@@ -89,6 +93,9 @@ impl Default for WorldOptions {
             down_ms_max: 5000,
             skew_ms_max: 500,
             faults_permille: 20,
+            start_faults_percent: 15,
+            // Some runs are about what happens within milliseconds, others about seconds.
+            ticks_ms: vec![3, 30, 300],
             faults: Fault::ALL.to_vec(),
             net: NetOptions::default(),
         }
@@ -98,22 +105,46 @@ impl Default for WorldOptions {
 /// Runs a scenario. The same seed does the same.
 #[must_use]
 pub fn simulate<S: Scenario>(seed: u64, options: WorldOptions, scenario: S, show: Show) -> Report {
-    let mut random = Random::new(seed);
-    // Some runs are about what happens within milliseconds, others about seconds.
-    let tick_ms_max = random.choose(&[3, 30, 300]).unwrap_or(30);
-    let hosts = Hosts::new(random, options, Trace::new(show));
-    let world = World { hosts, scenario, tick_ms_max };
-    Report::of(world, World::run, |world| world.hosts.into_trace())
+    Report::of(World::new(seed, options, scenario, show), World::run, |world| {
+        world.hosts.into_trace()
+    })
 }
 
-struct World<S: Scenario> {
-    hosts: Hosts<S::Node>,
-    scenario: S,
+/// A world: [`simulate`] runs it, or a test has it do what it says.
+#[derive(Debug)]
+pub struct World<S: Scenario> {
+    /// The nodes and all around them.
+    pub hosts: Hosts<S::Node>,
+    /// The scenario.
+    pub scenario: S,
     /// The longest simulated time of a step.
     tick_ms_max: usize,
 }
 
 impl<S: Scenario> World<S> {
+    /// Makes a world whose nodes start with the first step.
+    #[must_use]
+    pub fn new(seed: u64, options: WorldOptions, scenario: S, show: Show) -> Self {
+        let mut random = Random::new(seed);
+        let tick_ms_max = random.choose(&options.ticks_ms).unwrap_or(30);
+        let hosts = Hosts::new(random, options, Trace::new(show));
+        Self { hosts, scenario, tick_ms_max }
+    }
+
+    /// Has the nodes do all that there is to do for a while, without faults.
+    pub fn run_ms(&mut self, span_ms: u64) {
+        let end_ms = self.hosts.now_ms() + span_ms;
+        loop {
+            self.end_downtimes();
+            self.rest();
+            let left_ms = end_ms - self.hosts.now_ms();
+            if left_ms == 0 {
+                return;
+            }
+            self.pass_time(left_ms.min(SETTLE_TICK_MS));
+        }
+    }
+
     fn run(&mut self) {
         let options = self.hosts.options();
         for _ in 0..options.n_steps {

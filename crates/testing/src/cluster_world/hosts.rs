@@ -11,8 +11,6 @@ use stdx::Now;
 
 /// The simulated time at the beginning.
 const BEGINS_MS: u64 = 1_000_000;
-/// Starts of which power is lost in the middle, percent.
-const START_FAULT_PERCENT: usize = 15;
 /// Disk operations of a start within which that happens.
 const START_FAULT_WITHIN: usize = 12;
 
@@ -72,7 +70,8 @@ pub struct Hosts<N> {
     /// Random numbers of the run.
     pub random: Random,
     trace: Trace,
-    pub(super) net: Net,
+    /// The network.
+    pub net: Net,
     pub(super) hosts: Vec<Host<N>>,
     now_ms: u64,
     options: Arc<WorldOptions>,
@@ -159,7 +158,7 @@ impl<N> Hosts<N> {
     }
 
     /// Has a node stand still for a while.
-    pub(super) fn freeze(&mut self, at: Address) {
+    pub fn freeze(&mut self, at: Address) {
         let until_ms = self.some_downtime_ms();
         let host = self.host_mut(at);
         if host.until_ms.is_none() {
@@ -170,7 +169,7 @@ impl<N> Hosts<N> {
     }
 
     /// Ends a node's life; with its machine's, only a part of what is not synced stays on the disk.
-    pub(super) fn crash(&mut self, at: Address, death: Death) {
+    pub fn crash(&mut self, at: Address, death: Death) {
         let (until_ms, now_ms) = (self.some_downtime_ms(), self.now_ms);
         let outcome = match death {
             Death::Process => CrashOutcome::Everything,
@@ -195,7 +194,7 @@ impl<N> Hosts<N> {
     }
 
     /// Ends the harm: from now on only faults happen that were planned before.
-    pub(super) fn heal(&mut self) {
+    pub fn heal(&mut self) {
         self.net.heal(self.now_ms);
         let now_ms = self.now_ms;
         for host in &mut self.hosts {
@@ -223,7 +222,7 @@ impl<N> Hosts<N> {
         while self.node(at).is_none() {
             let (seed, now_ms) = (self.random.next(), self.now_ms);
             let fault_after = self.random.below(START_FAULT_WITHIN) as u64;
-            let has_fault = self.random.percent(START_FAULT_PERCENT);
+            let has_fault = self.random.percent(self.options.start_faults_percent);
             let host = self.host_mut(at);
             let (disk, now) = (&host.disk, host.clock.read(now_ms));
             if has_fault {

@@ -71,7 +71,7 @@ fn are_entries(prev_index: u64, prev_term: u64, term: u64, entries: &[SentEntry]
 }
 
 fn is_image(engine: &Engine, offer: &ImageOffer, term: u64) -> bool {
-    let ImageOffer { index, term: image_term, members, machine_bytes } = offer;
+    let ImageOffer { index, term: image_term, members, machine_bytes, checksum: _ } = offer;
     (1..=NUMBER_MAX).contains(index)
         && (1..=term).contains(image_term)
         && !members.voters.is_empty()

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use log::Lsn;
 
 use crate::entry::Image;
+use crate::image_store::ImageWrite;
 use crate::members::{Members, PeerId};
 use crate::message::{Message, MessageBody};
 
@@ -85,6 +86,9 @@ pub struct GroupEffects {
     pub messages: Vec<OutgoingMessage>,
     /// [`GroupStep::Durable`](crate::GroupStep::Durable) is due once this position is durable.
     pub durable_at: Option<Lsn>,
+    /// An image to write without the group's lock; then
+    /// [`RaftGroup::image_written`](crate::RaftGroup::image_written) is due.
+    pub write: Option<ImageWrite>,
     /// Further work for the host.
     pub requests: Vec<GroupRequest>,
 }

@@ -439,8 +439,7 @@ fn message_of(raw: &RawMessage) -> Option<(Message, Vec<EntryId>)> {
         MessageType::MsgSnapshot => {
             let at = raw.get_snapshot().get_metadata();
             let (index, term) = (at.index, at.term);
-            let offer = ImageOffer { index, term, members: Members::default(), machine_bytes: 0 };
-            MessageBody::ImageOffer(offer)
+            MessageBody::ImageOffer(ImageOffer { index, term, ..ImageOffer::default() })
         }
         // Proposals are made where the leader is, and reads are not asked of the engine.
         MessageType::MsgHup
@@ -523,6 +522,6 @@ impl Storage for RaftLog {
         }
         let (index, term) = (self.image.index, self.image.term);
         let members = self.members_at(index);
-        Ok(raw_snapshot(&ImageOffer { index, term, members, machine_bytes: 0 }))
+        Ok(raw_snapshot(&ImageOffer { index, term, members, ..ImageOffer::default() }))
     }
 }

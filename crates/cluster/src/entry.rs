@@ -5,11 +5,13 @@
 //! 33 vote   version u8, peer u64, term u64, vote u64, commit u64
 //! 34 image  version u8, peer u64, index u64, term u64, is installed u8, members,
 //!           bytes of the machine (u32 length), local part
+//! 34, version 2: as above up to the members, then the file: bytes of the machine u64, of the local part u64,
+//!           crc32c of the machine u32
 //! 35 gone   version u8, peer u64
 //! ```
 
 use bytes::Bytes;
-use stdx::record::{Reader, RecordError, put_bool, put_bytes, put_u8, put_u64};
+use stdx::record::{Reader, RecordError, put_bool, put_bytes, put_u8, put_u32, put_u64};
 
 use crate::members::{Members, PeerId};
 
@@ -24,6 +26,8 @@ pub const KIND_GONE: u8 = 35;
 
 /// The version of all four kinds.
 const VERSION: u8 = 1;
+/// The version of an image that lies in a file.
+const VERSION_FILED: u8 = 2;
 
 /// Largest index and term: what is above cannot have been reached by counting.
 pub const NUMBER_MAX: u64 = 1 << 60;
@@ -80,7 +84,7 @@ pub struct Vote {
 }
 
 /// The state of a group at an entry, in place of all entries up to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Image {
     /// The index of the last entry that is in it.
     pub index: u64,
@@ -94,6 +98,19 @@ pub struct Image {
     pub machine: Bytes,
     /// The part that this replica alone needs.
     pub local: Bytes,
+    /// The file that has both parts. An entry of the log that names a file has neither itself.
+    pub file: Option<ImageFile>,
+}
+
+/// The content of an image's file: the machine's bytes, then the local part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageFile {
+    /// The bytes of the machine.
+    pub machine_bytes: u64,
+    /// The bytes of the local part.
+    pub local_bytes: u64,
+    /// The CRC32C of the machine's bytes.
+    pub checksum: u32,
 }
 
 /// An entry of the log that a group has written.
@@ -131,7 +148,8 @@ impl<'a> LogRecord<'a> {
     /// The bytes are none that this version writes.
     pub fn decode(kind: u8, bytes: &'a [u8]) -> Result<Self, RecordError> {
         let mut reader = Reader::new(bytes);
-        if reader.u8()? != VERSION {
+        let version = reader.u8()?;
+        if version != VERSION && (version, kind) != (VERSION_FILED, KIND_IMAGE) {
             return Err(RecordError::Invalid);
         }
         match kind {
@@ -145,21 +163,27 @@ impl<'a> LogRecord<'a> {
                 let (term, vote) = (number(&mut reader)?, PeerId(reader.u64()?));
                 Ok(Self::Vote(peer, Vote { term, vote, commit: number(&mut reader)? }))
             }
-            KIND_IMAGE => image(&mut reader),
+            KIND_IMAGE => image(&mut reader, version == VERSION_FILED),
             KIND_GONE => Ok(Self::Gone(PeerId(reader.u64()?))),
             _ => Err(RecordError::Invalid),
         }
     }
 }
 
-fn image<'a>(reader: &mut Reader<'a>) -> Result<LogRecord<'a>, RecordError> {
+fn image<'a>(reader: &mut Reader<'a>, is_filed: bool) -> Result<LogRecord<'a>, RecordError> {
     let peer = PeerId(reader.u64()?);
     let (index, term) = (number(reader)?, number(reader)?);
     let is_installed = reader.bool()?;
     let members = Members::decode(reader)?;
-    let machine = Bytes::copy_from_slice(reader.bytes()?);
-    let local = Bytes::copy_from_slice(reader.rest());
-    Ok(LogRecord::Image(peer, Image { index, term, is_installed, members, machine, local }))
+    let mut image = Image { index, term, is_installed, members, ..Image::default() };
+    if is_filed {
+        let (machine_bytes, local_bytes) = (reader.u64()?, reader.u64()?);
+        image.file = Some(ImageFile { machine_bytes, local_bytes, checksum: reader.u32()? });
+    } else {
+        image.machine = Bytes::copy_from_slice(reader.bytes()?);
+        image.local = Bytes::copy_from_slice(reader.rest());
+    }
+    Ok(LogRecord::Image(peer, image))
 }
 
 /// Reads an index or a term.
@@ -185,13 +209,19 @@ pub(crate) fn encode_vote(peer: PeerId, vote: Vote) -> Vec<u8> {
     out
 }
 
-/// The bytes of an image in front of its local part.
+/// The bytes of an image, in the file's place or with both parts.
 pub(crate) fn encode_image(peer: PeerId, image: &Image) -> Vec<u8> {
-    let mut out = vec![VERSION];
+    let mut out = vec![if image.file.is_some() { VERSION_FILED } else { VERSION }];
     [peer.0, image.index, image.term].into_iter().for_each(|field| put_u64(&mut out, field));
     put_bool(&mut out, image.is_installed);
     image.members.encode(&mut out);
-    put_bytes(&mut out, &image.machine);
+    if let Some(ImageFile { machine_bytes, local_bytes, checksum }) = image.file {
+        [machine_bytes, local_bytes].into_iter().for_each(|field| put_u64(&mut out, field));
+        put_u32(&mut out, checksum);
+    } else {
+        put_bytes(&mut out, &image.machine);
+        out.extend_from_slice(&image.local);
+    }
     out
 }
 
@@ -224,11 +254,15 @@ mod tests {
         assert_eq!(LogRecord::decode(KIND_VOTE, &written), Ok(LogRecord::Vote(peer, vote)));
         let members = Members { since: 1, voters: vec![peer], learners: vec![PeerId(8)] };
         let (machine, local) = (Bytes::from_static(b"m"), Bytes::from_static(b"l"));
-        let image = Image { index: 5, term: 2, is_installed: true, members, machine, local };
-        let written = [encode_image(peer, &image), b"l".to_vec()].concat();
-        assert_eq!(LogRecord::decode(KIND_IMAGE, &written), Ok(LogRecord::Image(peer, image)));
-        for cut in 0..written.len() - 2 {
-            assert!(LogRecord::decode(KIND_IMAGE, &written[..cut]).is_err(), "cut at {cut}");
+        let head = Image { index: 5, term: 2, is_installed: true, members, ..Image::default() };
+        let file = ImageFile { machine_bytes: 1 << 30, local_bytes: 7, checksum: 9 };
+        let filed = Image { file: Some(file), ..head.clone() };
+        for (image, n_optional) in [(Image { machine, local, ..head }, 1), (filed, 0)] {
+            let written = encode_image(peer, &image);
+            assert_eq!(LogRecord::decode(KIND_IMAGE, &written), Ok(LogRecord::Image(peer, image)));
+            for cut in 0..written.len() - n_optional {
+                assert!(LogRecord::decode(KIND_IMAGE, &written[..cut]).is_err(), "cut at {cut}");
+            }
         }
         let gone = encode_gone(peer);
         assert_eq!(LogRecord::decode(KIND_GONE, &gone), Ok(LogRecord::Gone(peer)));
@@ -238,7 +272,8 @@ mod tests {
         #[test]
         fn any_bytes_are_read_or_refused(kind in 30_u8..40, bytes: Vec<u8>) {
             let record = LogRecord::decode(kind, &bytes);
-            prop_assert!(record.is_err() || (is_of_group(kind) && bytes[0] == VERSION));
+            let known = if kind == KIND_IMAGE { VERSION_FILED } else { VERSION };
+            prop_assert!(record.is_err() || (is_of_group(kind) && (1..=known).contains(&bytes[0])));
         }
     }
 }

@@ -9,9 +9,10 @@ use log::{Lsn, Owner, SegmentCounts, SegmentId, Wal};
 use crate::effects::{Committed, GroupEffects, GroupRequest, Health, OutgoingMessage, Ticket};
 use crate::engine::{Engine, EntryId, Role, Round};
 use crate::entry::{self, EntryType, Image, KIND_GONE, Payload, Vote};
+use crate::image_store::ImageStore;
 use crate::images::IncomingImage;
 use crate::members::{Change, LivingNodes, Members, PeerId};
-use crate::message::{Message, MessageBody, SentEntry};
+use crate::message::{ImageOffer, Message, MessageBody, SentEntry};
 use crate::payload_cache::CacheBudget;
 use crate::proposals::Proposals;
 use crate::raft_log::{NewEntry, NewState, RaftLog};
@@ -26,6 +27,8 @@ pub struct Context<'a> {
     pub living: &'a LivingNodes,
     /// The bytes of payloads that the node's groups keep in memory.
     pub cache: &'a Arc<CacheBudget>,
+    /// The files of images.
+    pub images: &'a ImageStore,
 }
 
 /// How a replica takes part.
@@ -55,8 +58,10 @@ pub struct RaftGroup {
     /// Payloads of the entries that the step under way makes.
     pub(crate) stash: Vec<NewEntry>,
     pub(crate) incoming: Option<Box<IncomingImage>>,
-    /// The machine's bytes of the image, while followers may want it.
+    /// The machine's bytes of an image that is in the log, while followers may want it.
     pub(crate) outgoing: Option<Bytes>,
+    /// Whether the host writes an image to a file.
+    pub(crate) is_writing: bool,
     /// The change that a replica alone begins with when it is alone no longer.
     pub(crate) leaving: Option<(Ticket, Change)>,
     /// Whether the leader was asked if it leads, and has not answered.
@@ -77,6 +82,7 @@ impl RaftGroup {
             stash: Vec::new(),
             incoming: None,
             outgoing: None,
+            is_writing: false,
             leaving: None,
             has_doubt: false,
             vote_lsn: Lsn(0),
@@ -89,8 +95,7 @@ impl RaftGroup {
     pub fn create(wal: &Wal, owner: Owner, me: PeerId, members: Members) -> Self {
         let mut log = RaftLog::new(owner, me);
         let members = Members { since: 1, ..members };
-        let (machine, local) = (Bytes::new(), Bytes::new());
-        let image = Image { index: 1, term: 1, is_installed: true, members, machine, local };
+        let image = Image { index: 1, term: 1, is_installed: true, members, ..Image::default() };
         let vote = Vote { term: 1, ..Vote::default() };
         log.append(wal, NewState { image: Some(image), vote: Some(vote), entries: Vec::new() });
         Self::of_log(log, Health::Sound)
@@ -113,11 +118,18 @@ impl RaftGroup {
         Self::of_log(log, health)
     }
 
-    /// Ends the replica on this node: its log says so, and needs nothing of it any more.
-    pub fn remove(self, wal: &Wal) {
+    /// Ends the replica on this node: its log says so, and needs nothing of it any more, except that it has
+    /// ended, until the files of its images are swept.
+    pub fn remove(self, wal: &Wal, images: &ImageStore) {
         let log = self.log();
-        let gone = entry::encode_gone(log.me);
-        wal.append(|batch| batch.entry(log.owner, KIND_GONE, &[&gone]));
+        let (gone, has_files) = (entry::encode_gone(log.me), images.has_files(log.owner));
+        let appended = wal.append(|batch| {
+            batch.entry(log.owner, KIND_GONE, &[&gone]);
+            batch.retain(log.owner, has_files.into());
+        });
+        if has_files {
+            images.end(log.owner, log.me, (appended.upto, appended.at.segment));
+        }
         let mut freed = SegmentCounts::default();
         freed.extend(log.needed());
         freed.release(wal);
@@ -243,7 +255,8 @@ impl RaftGroup {
     }
 
     /// Works off what the engine has ready.
-    pub(crate) fn drain(&mut self, wal: &Wal, fx: &mut GroupEffects) {
+    pub(crate) fn drain(&mut self, cx: Context<'_>, fx: &mut GroupEffects) {
+        let wal = cx.wal;
         while self.health != Health::Stopped
             && let Raft::Awake(engine) = &mut self.raft
             && let Some(mut round) = engine.ready()
@@ -267,6 +280,7 @@ impl RaftGroup {
             }
             let after = if is_leader { None } else { lsn };
             if let Some(image) = image {
+                self.log().replace_files(cx.images, lsn.unwrap_or_default());
                 restored(self, image, fx);
             }
             self.send(wal, messages, after, fx);
@@ -395,11 +409,11 @@ fn new_state(
 ) -> Option<NewState> {
     let image = match round.image() {
         Some(at) => {
-            let whole = incoming.take_if(|it| it.is_whole() && it.offer.index == at.index)?;
+            let mut whole = incoming.take_if(|it| it.is_whole() && it.offer.index == at.index)?;
             let members = Members { since: at.index, ..whole.offer.members.clone() };
-            let (machine, local) = (whole.into_machine(), Bytes::new());
+            let (machine, local, file) = (whole.machine(), Bytes::new(), whole.file);
             let (index, term) = (at.index, at.term);
-            Some(Image { index, term, is_installed: true, members, machine, local })
+            Some(Image { index, term, is_installed: true, members, machine, local, file })
         }
         None => None,
     };
@@ -431,13 +445,26 @@ fn fill(
         *entries = sent.map(|(id, payload)| SentEntry { term: id.term, payload }).collect();
         return entries.len() == ids.len();
     }
-    let MessageBody::ImageOffer(offer) = &mut message.body else { return true };
-    if outgoing.is_none() {
-        *outgoing = log.read_image(wal).map(|image| image.machine);
-    }
-    offer.members = log.members_at(offer.index);
-    offer.machine_bytes = outgoing.as_ref().map_or(0, |machine| machine.len() as u64);
+    let MessageBody::ImageOffer(wanted) = &mut message.body else { return true };
     // A member takes no image of a time before it was one.
-    let is_for = offer.members.has(message.to);
-    outgoing.is_some() && is_for && offer.index == log.image.index
+    let is_for = |it: &ImageOffer| it.index == wanted.index && it.members.has(message.to);
+    let Some(offer) = offer(log, wal, outgoing).filter(is_for) else { return false };
+    *wanted = offer;
+    true
+}
+
+/// The image as it is offered to followers; none if it cannot be read.
+pub(crate) fn offer(log: &RaftLog, wal: &Wal, outgoing: &mut Option<Bytes>) -> Option<ImageOffer> {
+    let (index, term) = (log.image.index, log.image.term);
+    let (machine_bytes, checksum) = if let Some(file) = &log.image.file {
+        (file.machine_bytes, file.checksum)
+    } else {
+        if outgoing.is_none() {
+            *outgoing = log.read_image(wal).map(|image| image.machine);
+        }
+        let machine = outgoing.as_ref()?;
+        (machine.len() as u64, segments::crc32c(machine))
+    };
+    let members = log.members_at(index);
+    Some(ImageOffer { index, term, members, machine_bytes, checksum })
 }

@@ -1,6 +1,6 @@
 //! Raft groups over the node's log: what the replicas of one thing agree on, entry by entry.
-//! Knows entries, votes, images, members, messages between replicas. Never sockets, clocks, threads, files
-//! besides the log, what a command means.
+//! Knows entries, votes, images and their files, members, messages between replicas. Never sockets, clocks,
+//! threads, other files besides the log, what a command means.
 //! Start reading at [`RaftGroup`] and [`GroupStep`]; the engine is in `engine.rs`.
 
 mod checks;
@@ -8,6 +8,7 @@ mod effects;
 mod engine;
 mod entry;
 mod group;
+mod image_store;
 mod images;
 mod members;
 mod message;
@@ -24,10 +25,11 @@ pub use effects::{
 };
 pub use engine::{APPEND_BYTES_MAX, Role};
 pub use entry::{
-    EntryType, Image, KIND_ENTRY, KIND_GONE, KIND_IMAGE, KIND_VOTE, LogRecord, NUMBER_MAX, Payload,
-    Vote, is_of_group,
+    EntryType, Image, ImageFile, KIND_ENTRY, KIND_GONE, KIND_IMAGE, KIND_VOTE, LogRecord,
+    NUMBER_MAX, Payload, Vote, is_of_group,
 };
 pub use group::{Context, GroupProgress, RaftGroup};
+pub use image_store::{IMAGE_IN_LOG_BYTES_MAX, IMAGES_DIR, ImageStore, ImageWrite, ImageWritten};
 pub use images::{IMAGE_BYTES_MAX, PIECE_BYTES};
 pub use members::{Change, LivingNodes, MEMBERS_MAX, Members, PeerId};
 pub use message::{ImageOffer, LogEnd, Message, MessageBody, SentEntry};

@@ -113,11 +113,11 @@ pub enum MessageBody {
     NotLeader,
     /// The leader's log begins behind what the receiver has: it should get this image.
     ImageOffer(ImageOffer),
-    /// Asks for the next piece of an image.
+    /// Asks for the next piece of an image, or for another image.
     ImageWant {
         /// The image's index.
         index: u64,
-        /// The bytes that are there already.
+        /// The bytes that are there already; all, if they are not those that were offered.
         offset: u64,
     },
     /// A piece of an image.
@@ -134,7 +134,7 @@ pub enum MessageBody {
 }
 
 /// An image that a leader offers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImageOffer {
     /// The index of the last entry in the image.
     pub index: u64,
@@ -144,4 +144,6 @@ pub struct ImageOffer {
     pub members: Members,
     /// The length of the machine's bytes.
     pub machine_bytes: u64,
+    /// The CRC32C of the machine's bytes.
+    pub checksum: u32,
 }

@@ -3,7 +3,8 @@
 use crate::checks::is_plausible;
 use crate::effects::{GroupEffects, GroupRequest, Health};
 use crate::engine::{Engine, Role};
-use crate::group::{Context, Raft, RaftGroup};
+use crate::group::{self, Context, Raft, RaftGroup};
+use crate::image_store::ImageWrite;
 use crate::images::{self, IncomingImage};
 use crate::members::PeerId;
 use crate::message::{ImageOffer, Message, MessageBody};
@@ -56,7 +57,7 @@ pub(crate) fn receive(
                 group.has_doubt = false;
             }
         }
-        MessageBody::ImageOffer(offer) => take_offer(group, &message, offer, fx),
+        MessageBody::ImageOffer(offer) => take_offer(group, &message, offer, cx, fx),
         MessageBody::ImageWant { index, offset } => {
             give_piece(group, from, [*index, *offset], fx, cx)
         }
@@ -65,7 +66,7 @@ pub(crate) fn receive(
                 && incoming.from == from
                 && incoming.take(*index, *offset, bytes)
             {
-                go_on(group, fx);
+                go_on(group, cx, fx);
             }
         }
         MessageBody::Gone => fx.ask(GroupRequest::Gone),
@@ -112,7 +113,13 @@ fn doubt(group: &mut RaftGroup, from: PeerId, cx: Context<'_>, fx: &mut GroupEff
     }
 }
 
-fn take_offer(group: &mut RaftGroup, message: &Message, offer: &ImageOffer, fx: &mut GroupEffects) {
+fn take_offer(
+    group: &mut RaftGroup,
+    message: &Message,
+    offer: &ImageOffer,
+    cx: Context<'_>,
+    fx: &mut GroupEffects,
+) {
     let Raft::Awake(engine) = &mut group.raft else { return };
     if message.term < engine.standing().term {
         return;
@@ -125,19 +132,30 @@ fn take_offer(group: &mut RaftGroup, message: &Message, offer: &ImageOffer, fx: 
     let before = group.incoming.take().map(|before| *before);
     let incoming = IncomingImage::begin(before, message.from, message.term, offer.clone());
     group.incoming = Some(Box::new(incoming));
-    go_on(group, fx);
+    go_on(group, cx, fx);
 }
 
-/// Asks for the next piece of the image, or installs it.
-fn go_on(group: &mut RaftGroup, fx: &mut GroupEffects) {
+/// Asks for the next piece of the image, has a large one that is whole written, or installs it.
+pub(crate) fn go_on(group: &mut RaftGroup, cx: Context<'_>, fx: &mut GroupEffects) {
     let (me, term) = (group.me(), group.term());
-    let (Some(incoming), Raft::Awake(engine)) = (&group.incoming, &mut group.raft) else { return };
-    if incoming.is_whole() {
+    let Raft::Awake(engine) = &mut group.raft else { return };
+    let Some(incoming) = &mut group.incoming else { return };
+    let (index, offset, from) = (incoming.offer.index, incoming.offset(), incoming.from);
+    if !incoming.is_whole() {
+        return fx.send(me, from, term, MessageBody::ImageWant { index, offset });
+    }
+    let machine = incoming.machine();
+    if incoming.file.is_none() && !cx.images.is_for_log(machine.len()) {
+        if !std::mem::replace(&mut group.is_writing, true) {
+            let (key, local) = (engine.log().image_key(index), bytes::Bytes::new());
+            fx.write = Some(ImageWrite { key, machine, local });
+        }
+    } else if incoming.is_as_offered() {
         let body = MessageBody::ImageOffer(incoming.offer.clone());
-        engine.step(&Message { from: incoming.from, to: me, term: incoming.term, body });
+        engine.step(&Message { from, to: me, term: incoming.term, body });
     } else {
-        let (index, offset) = (incoming.offer.index, incoming.offset());
-        fx.send(me, incoming.from, term, MessageBody::ImageWant { index, offset });
+        group.incoming = None;
+        fx.send(me, from, term, MessageBody::ImageWant { index, offset });
     }
 }
 
@@ -154,18 +172,19 @@ fn give_piece(
     if engine.standing().role != Role::Leader {
         return;
     }
-    if group.outgoing.is_none() {
-        group.outgoing = log.read_image(cx.wal).map(|image| image.machine);
+    let Some(offer) = group::offer(log, cx.wal, &mut group.outgoing) else { return };
+    if index != offer.index {
+        return fx.send(me, to, term, MessageBody::ImageOffer(offer));
     }
-    let Some(machine) = &group.outgoing else { return };
-    if index == log.image.index {
-        if let Some(bytes) = images::piece(machine, offset) {
-            fx.send(me, to, term, MessageBody::ImagePiece { index, offset, bytes });
-        }
-        return;
+    let piece = match &log.image.file {
+        Some(file) => cx.images.piece(log.image_key(index), **file, offset),
+        None => group.outgoing.as_ref().and_then(|machine| images::piece(machine, offset)),
+    };
+    if let Some(bytes) = piece {
+        fx.send(me, to, term, MessageBody::ImagePiece { index, offset, bytes });
+    } else {
+        // The image is damaged: a later one is offered.
+        engine.link_made(to);
+        fx.ask(GroupRequest::Image);
     }
-    let (index, members) = (log.image.index, log.members_at(log.image.index));
-    let machine_bytes = machine.len() as u64;
-    let offer = ImageOffer { index, term: log.image.term, members, machine_bytes };
-    fx.send(me, to, term, MessageBody::ImageOffer(offer));
 }

@@ -8,8 +8,9 @@ use bytes::Bytes;
 use log::{Appended, ENTRY_HEADER_BYTES, EntryAddress, Lsn, Owner, SegmentCounts, SegmentId, Wal};
 
 use crate::entry::{
-    self, EntryType, Image, KIND_ENTRY, KIND_IMAGE, KIND_VOTE, LogRecord, Payload, Vote,
+    self, EntryType, Image, ImageFile, KIND_ENTRY, KIND_IMAGE, KIND_VOTE, LogRecord, Payload, Vote,
 };
+use crate::image_store::{ImageKey, ImageStore};
 use crate::members::{Members, PeerId};
 use crate::payload_cache::{CacheBudget, PayloadCache};
 
@@ -36,11 +37,13 @@ impl NewState {
 }
 
 /// Where a replica's image is.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ImagePlace {
     pub(crate) index: u64,
     pub(crate) term: u64,
     pub(crate) at: Option<EntryAddress>,
+    /// The file that the entry names.
+    pub(crate) file: Option<Box<ImageFile>>,
 }
 
 /// The durable state of a replica.
@@ -152,8 +155,8 @@ impl RaftLog {
                 lengths
                     .push(ENTRY_HEADER_BYTES + parts.iter().map(|part| part.len()).sum::<usize>());
             };
-            if let (Some(head), Some(image)) = (&image, &new.image) {
-                put(KIND_IMAGE, &[head, &image.local]);
+            if let Some(image) = &image {
+                put(KIND_IMAGE, &[image]);
             }
             if let Some(vote) = &vote {
                 put(KIND_VOTE, &[vote]);
@@ -192,7 +195,8 @@ impl RaftLog {
             self.applied = image.index;
         }
         self.drop_upto(image.index, freed);
-        self.image = ImagePlace { index: image.index, term: image.term, at: Some(at) };
+        let file = image.file.map(Box::new);
+        self.image = ImagePlace { index: image.index, term: image.term, at: Some(at), file };
         let since = self.history.iter().rposition(|members| members.since <= image.index);
         self.history.drain(..since.unwrap_or(0));
     }
@@ -264,7 +268,25 @@ impl RaftLog {
         held.into_iter().map_while(|held| held.or_else(|| read.next().flatten())).collect()
     }
 
-    /// Reads the image back, which must be durable. **Blocks.**
+    /// The name of the file of the image at `index`.
+    pub(crate) const fn image_key(&self, index: u64) -> ImageKey {
+        ImageKey { owner: self.owner, me: self.me, index }
+    }
+
+    /// Notes that the image replaces all files before it once the log is synced up to `after`.
+    pub(crate) fn replace_files(&self, images: &ImageStore, after: Lsn) {
+        images.replace(self.image_key(self.image.index), self.image.file.is_some(), after);
+    }
+
+    /// Reads the image back, which must be durable, with what is in its file. **Blocks.**
+    pub(crate) fn read_whole_image(&self, wal: &Wal, images: &ImageStore) -> Option<Image> {
+        let image = self.read_image(wal)?;
+        let Some(file) = image.file else { return Some(image) };
+        let [machine, local] = images.read(self.image_key(image.index), file)?;
+        Some(Image { machine, local, ..image })
+    }
+
+    /// Reads the image back, which must be durable, as it is in the log. **Blocks.**
     pub(crate) fn read_image(&self, wal: &Wal) -> Option<Image> {
         let mut image = None;
         let read = wal.read(&[self.image.at?], &mut |entry| {
@@ -326,9 +348,8 @@ impl RaftLog {
         }
         if is_there(self.image.at) {
             let Some(image) = self.read_image(wal) else { return false };
-            let head =
-                entry::encode_image(self.me, &Image { is_installed: false, ..image.clone() });
-            self.image.at = Some(self.move_one(wal, KIND_IMAGE, &[&head, &image.local]).at);
+            let image = entry::encode_image(self.me, &Image { is_installed: false, ..image });
+            self.image.at = Some(self.move_one(wal, KIND_IMAGE, &[&image]).at);
             freed.add(segment);
         }
         let places = (self.image.index + 1..).zip(&self.places);

@@ -7,12 +7,13 @@
 //!
 //! The entries that are left have no gaps, else the replica is damaged: never the node.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use log::{Entry, EntryAddress, Owner};
+use log::{Entry, EntryAddress, Lsn, Owner, Wal};
 
 use crate::effects::Health;
 use crate::entry::{EntryType, Image, LogRecord, Vote, is_of_group};
+use crate::image_store::{ImageKey, ImageStore};
 use crate::members::PeerId;
 use crate::raft_log::{ImagePlace, RaftLog};
 
@@ -20,6 +21,8 @@ use crate::raft_log::{ImagePlace, RaftLog};
 #[derive(Debug, Default)]
 pub struct GroupRecovery {
     groups: HashMap<Owner, Finding>,
+    /// Replicas that have ended.
+    gone: BTreeSet<(Owner, PeerId)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +35,7 @@ struct FoundEntry {
 #[derive(Debug, Default)]
 struct Finding {
     me: PeerId,
-    /// The image without its bytes.
+    /// The image without its bytes, which are in the log or in a file.
     image: Option<(Image, EntryAddress)>,
     vote: Option<(Vote, EntryAddress)>,
     entries: BTreeMap<u64, FoundEntry>,
@@ -59,10 +62,19 @@ impl FoundGroup {
         self.log.image.index
     }
 
-    /// Reads the image that the machine begins with; none if there is none or it cannot be read. **Blocks.**
+    /// Reads the image that the machine begins with; none if there is none or it cannot be read. A replica
+    /// that lacks the file of its image is damaged from then on. **Blocks.**
     #[must_use]
-    pub fn read_image(&self, wal: &log::Wal) -> Option<Image> {
-        self.log.read_image(wal)
+    pub fn read_image(&mut self, wal: &Wal, images: &ImageStore) -> Option<Image> {
+        let image = self.log.read_whole_image(wal, images);
+        if image.is_none() && self.log.image.file.is_some() {
+            let last = self.log.last_index();
+            let empty = RaftLog::new(self.log.owner, self.log.me);
+            let log = std::mem::replace(&mut self.log, empty);
+            (self.log.vote, self.log.vote_at) = (log.vote, log.vote_at);
+            self.health = Health::Damaged(last);
+        }
+        image
     }
 }
 
@@ -72,8 +84,9 @@ impl GroupRecovery {
         let Some(owner) = entry.owner.filter(|_| is_of_group(entry.kind)) else { return false };
         let finding = self.groups.entry(owner).or_default();
         match LogRecord::decode(entry.kind, entry.payload) {
-            Ok(LogRecord::Gone(_)) => {
+            Ok(LogRecord::Gone(me)) => {
                 self.groups.remove(&owner);
+                self.gone.insert((owner, me));
             }
             Ok(record) => finding.take(record, entry.at),
             Err(_) => finding.is_damaged = true,
@@ -81,12 +94,22 @@ impl GroupRecovery {
         true
     }
 
-    /// The replicas that are there, by group.
+    /// The replicas that are there, by group. Files of images that they have replaced are removed, and those
+    /// of replicas that have ended.
     #[must_use]
-    pub fn finish(self) -> Vec<FoundGroup> {
+    pub fn finish(self, wal: &Wal, images: &ImageStore) -> Vec<FoundGroup> {
         let mut found: Vec<_> =
             self.groups.into_iter().map(|(it, group)| group.finish(it)).collect();
         found.sort_by_key(FoundGroup::owner);
+        // What was found is synced.
+        for (owner, me) in self.gone {
+            images.replace(ImageKey { owner, me, index: u64::MAX }, false, Lsn(0));
+        }
+        for group in found.iter().filter(|group| group.log.image.index > 0) {
+            group.log.replace_files(images, Lsn(0));
+        }
+        // What is left is removed another time.
+        let _later = images.sweep(wal).is_err();
         found
     }
 }
@@ -141,7 +164,8 @@ impl Finding {
         if self.is_damaged || !is_whole || !is_ordered || term > log.vote.term {
             return FoundGroup { log, health: Health::Damaged(last.max(image.index)) };
         }
-        log.image = ImagePlace { index: image.index, term: image.term, at: Some(at) };
+        let file = image.file.map(Box::new);
+        log.image = ImagePlace { index: image.index, term: image.term, at: Some(at), file };
         log.applied = image.index;
         log.begin_members(image.members);
         for (index, FoundEntry { term, entry_type, at }) in self.entries {

@@ -6,6 +6,7 @@ use crate::effects::{Committed, GroupEffects, GroupRequest, Health, ProposalOutc
 use crate::engine::{Engine, Role};
 use crate::entry::{EntryType, Image, Payload};
 use crate::group::{Context, Raft, RaftGroup, UnsyncedRound};
+use crate::image_store::{ImageWrite, ImageWritten};
 use crate::images::IMAGE_BYTES_MAX;
 use crate::members::{Change, PeerId};
 use crate::message::{Message, MessageBody};
@@ -45,7 +46,7 @@ impl RaftGroup {
         let before = standing(self);
         let campaigns = matches!(step, GroupStep::Campaign);
         self.persist(cx.wal, &mut fx);
-        self.drain(cx.wal, &mut fx);
+        self.drain(cx, &mut fx);
         match step {
             GroupStep::Propose(ticket, commands) => propose(self, ticket, &commands, cx, &mut fx),
             GroupStep::Peer(message) => {
@@ -60,9 +61,9 @@ impl RaftGroup {
             }
             GroupStep::Member(ticket, change) => change_members(self, ticket, change, cx, &mut fx),
             GroupStep::Transfer(peer) => transfer(self, peer, cx, &mut fx),
-            GroupStep::Tick => tick(self),
+            GroupStep::Tick => tick(self, cx, &mut fx),
         }
-        self.drain(cx.wal, &mut fx);
+        self.drain(cx, &mut fx);
         finish(self, before, cx, &mut fx);
         let is_leaderless = self.leader().is_none() && self.members().has_voter(self.me());
         if is_leaderless && (campaigns || standing(self) != before) && self.health == Health::Sound
@@ -73,7 +74,8 @@ impl RaftGroup {
     }
 
     /// Takes an image of the machine as it was when entries up to `index` were applied; none that exceeds
-    /// [`IMAGE_BYTES_MAX`].
+    /// [`IMAGE_BYTES_MAX`]. One that is too large for the log is [`GroupEffects::write`], unless another is
+    /// being written.
     pub fn take_image(
         &mut self,
         index: u64,
@@ -83,26 +85,87 @@ impl RaftGroup {
     ) -> GroupEffects {
         let mut fx = GroupEffects::default();
         self.persist(cx.wal, &mut fx);
-        self.drain(cx.wal, &mut fx);
+        self.drain(cx, &mut fx);
         let is_durable = self.unsynced.is_empty();
-        let has_room = (machine.len() + local.len()) as u64 <= IMAGE_BYTES_MAX;
-        let is_sound = self.health == Health::Sound && has_room;
-        let log = self.log_mut();
-        if index > log.image.index && index <= log.applied && is_sound {
-            let (term, members) = (log.term(index).unwrap_or(0), log.members_at(index));
-            let outgoing = Some(machine.clone());
-            let image = Image { index, term, is_installed: false, members, machine, local };
-            let lsn = log.append(cx.wal, NewState { image: Some(image), ..NewState::default() });
-            self.outgoing = outgoing;
-            self.unsynced.push_back(UnsyncedRound { lsn, number: 0 });
+        let bytes = machine.len() + local.len();
+        if is_image_new(self, index) && bytes as u64 <= IMAGE_BYTES_MAX {
+            if cx.images.is_for_log(bytes) {
+                self.outgoing = Some(machine.clone());
+                append_image(self, Image { index, machine, local, ..Image::default() }, cx);
+            } else if !std::mem::replace(&mut self.is_writing, true) {
+                fx.write = Some(ImageWrite { key: self.log().image_key(index), machine, local });
+            }
         }
-        if is_durable {
-            leave_alone(self, cx, &mut fx);
-        }
-        offer_again(self, &mut fx);
-        finish(self, standing(self), cx, &mut fx);
+        image_taken(self, is_durable, cx, &mut fx);
         fx
     }
+
+    /// Goes on with an image that was to be written.
+    pub fn image_written(&mut self, written: ImageWritten, cx: Context<'_>) -> GroupEffects {
+        let mut fx = GroupEffects::default();
+        self.persist(cx.wal, &mut fx);
+        self.drain(cx, &mut fx);
+        let is_durable = self.unsynced.is_empty();
+        if written.key == self.log().image_key(written.key.index) {
+            self.is_writing = false;
+            take_written(self, &written, cx, &mut fx);
+            self.drain(cx, &mut fx);
+        } else {
+            written.discard(cx.images);
+        }
+        image_taken(self, is_durable, cx, &mut fx);
+        fx
+    }
+}
+
+/// Whether an image of the machine at `index` may replace the one that is there.
+fn is_image_new(group: &RaftGroup, index: u64) -> bool {
+    let log = group.log();
+    index > log.image.index && index <= log.applied && group.health == Health::Sound
+}
+
+/// Appends an image of the machine as it was at `index`.
+fn append_image(group: &mut RaftGroup, image: Image, cx: Context<'_>) {
+    let log = group.log_mut();
+    let (term, members) = (log.term(image.index).unwrap_or(0), log.members_at(image.index));
+    let image = Some(Image { term, members, ..image });
+    let lsn = log.append(cx.wal, NewState { image, ..NewState::default() });
+    log.replace_files(cx.images, lsn);
+    group.unsynced.push_back(UnsyncedRound { lsn, number: 0 });
+}
+
+/// Takes over a file: of the image that the replica was offered, or of its own.
+fn take_written(
+    group: &mut RaftGroup,
+    written: &ImageWritten,
+    cx: Context<'_>,
+    fx: &mut GroupEffects,
+) {
+    let index = written.key.index;
+    let is_new = is_image_new(group, index);
+    match (&written.outcome, &mut group.incoming) {
+        (Err(_), None) => {}
+        // What is whole is written again after a while.
+        (Err(_), Some(_)) => return fx.ask(GroupRequest::TickLater),
+        (Ok(file), Some(incoming)) if incoming.is_of(index, file) => incoming.file = Some(*file),
+        (Ok(file), _) if is_new => {
+            group.outgoing = None;
+            append_image(group, Image { index, file: Some(*file), ..Image::default() }, cx);
+        }
+        (Ok(_), _) => written.discard(cx.images),
+    }
+    if group.incoming.as_ref().is_some_and(|incoming| incoming.is_whole()) {
+        peers::go_on(group, cx, fx);
+    }
+}
+
+/// Ends a step that has, or has not, taken an image.
+fn image_taken(group: &mut RaftGroup, is_durable: bool, cx: Context<'_>, fx: &mut GroupEffects) {
+    if is_durable {
+        leave_alone(group, cx, fx);
+    }
+    offer_again(group, fx);
+    finish(group, standing(group), cx, fx);
 }
 
 /// The replica's part, and the leader.
@@ -150,6 +213,8 @@ fn finish(
         let sent = if leads { engine.matched_by_living(cx.living) } else { u64::MAX };
         let upto = engine.standing().durable.min(engine.log().applied);
         engine.log_mut().trim_cache(upto, sent, cx.cache);
+        let committed = engine.standing().committed;
+        group.incoming.take_if(|incoming| incoming.offer.index <= committed);
         if group.outgoing.is_some()
             && !(leads && engine.sends_images())
             && group.unsynced.is_empty()
@@ -356,14 +421,14 @@ fn leave_alone(group: &mut RaftGroup, cx: Context<'_>, fx: &mut GroupEffects) {
     };
     engine.campaign();
     group.raft = Raft::Awake(Box::new(engine));
-    group.drain(cx.wal, fx);
+    group.drain(cx, fx);
     if let Some((ticket, change)) = group.leaving.take() {
         change_members(group, ticket, change, cx, fx);
     }
     if group.proposals.has_gathered() {
         flush(group, fx);
     }
-    group.drain(cx.wal, fx);
+    group.drain(cx, fx);
 }
 
 fn transfer(group: &mut RaftGroup, peer: PeerId, cx: Context<'_>, fx: &mut GroupEffects) {
@@ -377,11 +442,13 @@ fn transfer(group: &mut RaftGroup, peer: PeerId, cx: Context<'_>, fx: &mut Group
     }
 }
 
-fn tick(group: &mut RaftGroup) {
+fn tick(group: &mut RaftGroup, cx: Context<'_>, fx: &mut GroupEffects) {
     let Raft::Awake(engine) = &mut group.raft else { return };
     engine.transfer_to(None);
     if std::mem::take(&mut group.has_doubt) {
         engine.follow(None);
+    } else if group.incoming.as_ref().is_some_and(|incoming| incoming.is_whole()) {
+        peers::go_on(group, cx, fx);
     } else if group.unsynced.is_empty() && group.proposals.is_idle() && group.incoming.is_none() {
         engine.shrink();
         // Emptied vectors keep their memory otherwise.

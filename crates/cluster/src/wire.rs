@@ -11,7 +11,7 @@
 //!    6 voted, 7 pre-voted  is granted u8, end of the log
 //!    8 heartbeat, 9 its answer, 10 commit  commit u64
 //!   11 timeout now, 12 who leads, 13 not leader, 17 gone  nothing
-//!   14 image offer       index u64, term u64, bytes u64, members
+//!   14 image offer       index u64, term u64, bytes u64, their crc32c u32, members
 //!   15 image want        index u64, offset u64
 //!   16 image piece       index u64, offset u64, bytes
 //! ```
@@ -69,8 +69,15 @@ impl Message {
             MessageBody::Heartbeat { commit }
             | MessageBody::HeartbeatAnswer { commit }
             | MessageBody::Commit { commit } => put_u64(out, *commit),
-            MessageBody::ImageOffer(ImageOffer { index, term, members, machine_bytes }) => {
+            MessageBody::ImageOffer(ImageOffer {
+                index,
+                term,
+                members,
+                machine_bytes,
+                checksum,
+            }) => {
                 put_all(out, &[*index, *term, *machine_bytes]);
+                put_u32(out, *checksum);
                 members.encode(out);
             }
             MessageBody::ImageWant { index, offset } => put_all(out, &[*index, *offset]),
@@ -161,9 +168,9 @@ fn small(kind: u8, reader: &mut Reader<'_>) -> Result<MessageBody, RecordError> 
         13 => MessageBody::NotLeader,
         14 => {
             let (index, term) = (number(reader)?, number(reader)?);
-            let machine_bytes = number(reader)?;
+            let (machine_bytes, checksum) = (number(reader)?, reader.u32()?);
             let members = Members::decode(reader)?;
-            MessageBody::ImageOffer(ImageOffer { index, term, members, machine_bytes })
+            MessageBody::ImageOffer(ImageOffer { index, term, members, machine_bytes, checksum })
         }
         15 => MessageBody::ImageWant { index: number(reader)?, offset: number(reader)? },
         17 => MessageBody::Gone,
@@ -263,8 +270,10 @@ mod tests {
                 MessageBody::NotLeader,
                 MessageBody::Gone
             ]),
-            ([n(), n(), n()], members()).prop_map(|([index, term, machine_bytes], members)| {
-                MessageBody::ImageOffer(ImageOffer { index, term, members, machine_bytes })
+            ([n(), n(), n()], members(), any::<u32>()).prop_map(|(at, members, checksum)| {
+                let [index, term, machine_bytes] = at;
+                let offer = ImageOffer { index, term, members, machine_bytes, checksum };
+                MessageBody::ImageOffer(offer)
             }),
             [n(), n()].prop_map(|[index, offset]| MessageBody::ImageWant { index, offset }),
             ([n(), n()], bytes(300)).prop_map(|([index, offset], bytes)| MessageBody::ImagePiece {

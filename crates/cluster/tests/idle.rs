@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cluster::{
-    CacheBudget, Context, EntryType, GroupStep, LivingNodes, LogEnd, Members, Message, MessageBody,
-    Payload, PeerId, RaftGroup, Role, SentEntry,
+    CacheBudget, Context, EntryType, GroupStep, IMAGE_IN_LOG_BYTES_MAX, ImageStore, LivingNodes,
+    LogEnd, Members, Message, MessageBody, Payload, PeerId, RaftGroup, Role, SentEntry,
 };
 use log::{Owner, Stepper, Wal, WalOptions};
 use testing::MemoryDisk;
@@ -29,6 +29,7 @@ struct Node {
     stepper: Stepper,
     living: LivingNodes,
     cache: Arc<CacheBudget>,
+    images: ImageStore,
     groups: Vec<RaftGroup>,
 }
 
@@ -36,13 +37,14 @@ impl Node {
     fn new() -> Self {
         let disk = Arc::new(MemoryDisk::new());
         let (wal, stepper) =
-            Wal::open_stepped(disk, WalOptions::default(), &mut |_| Ok(())).unwrap();
+            Wal::open_stepped(disk.clone(), WalOptions::default(), &mut |_| Ok(())).unwrap();
+        let images = ImageStore::open(disk, IMAGE_IN_LOG_BYTES_MAX).unwrap();
         let mut living = LivingNodes::default();
         (1..4).for_each(|node| living.set(node, true));
         let members = Members { voters: vec![peer(1), peer(2), peer(3)], ..Members::default() };
         let create = |owner| RaftGroup::create(&wal, Owner(owner), peer(1), members.clone());
         let groups = (0..N).map(create).collect();
-        Self { wal, stepper, living, cache: Arc::default(), groups }
+        Self { wal, stepper, living, cache: Arc::default(), images, groups }
     }
 
     /// Steps all replicas, and makes durable what they wrote.
@@ -51,7 +53,12 @@ impl Node {
             for group in &mut self.groups {
                 group.step(
                     step.clone(),
-                    Context { wal: &self.wal, living: &self.living, cache: &self.cache },
+                    Context {
+                        wal: &self.wal,
+                        living: &self.living,
+                        cache: &self.cache,
+                        images: &self.images,
+                    },
                 );
             }
             self.wal.commit_soon();

@@ -1,8 +1,8 @@
 //! A replica of the definitions, under its host's lock.
 
 use cluster::{
-    Committed, Context, GroupEffects, GroupRequest, GroupStep, Health, ProposalOutcome, RaftGroup,
-    Role, Ticket,
+    Committed, Context, GroupEffects, GroupRequest, GroupStep, Health, ImageWritten,
+    ProposalOutcome, RaftGroup, Role, Ticket,
 };
 use meta::State;
 
@@ -74,6 +74,16 @@ impl DefinitionsGroup {
         if self.stopped.is_none() {
             let (index, image) = (self.group.progress().applied, self.machine.take_image());
             let group = self.group.take_image(index, image, bytes::Bytes::new(), cx);
+            self.absorb(group, &mut fx);
+        }
+        fx
+    }
+
+    /// Goes on with an image that [`GroupEffects::write`] had the host write.
+    pub fn image_written(&mut self, written: ImageWritten, cx: Context<'_>) -> DefinitionsEffects {
+        let mut fx = DefinitionsEffects::default();
+        let group = self.group.image_written(written, cx);
+        if self.stopped.is_none() {
             self.absorb(group, &mut fx);
         }
         fx

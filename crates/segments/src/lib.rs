@@ -29,7 +29,8 @@ pub use names::{Digits, NameForm};
 pub use poison::Poison;
 pub use slots::SlotFile;
 pub use snapshot::{
-    read_snapshot, read_stamped, replace_file, salvage_snapshot, write_snapshot, write_stamped,
+    STAMPED_PAYLOAD_AT, read_snapshot, read_stamped, replace_file, salvage_snapshot,
+    write_snapshot, write_stamped,
 };
 pub use stamp::{Lsn, STAMP_BYTES, Stamp, Stamper};
 pub use table::{SlotTable, TableRecord};

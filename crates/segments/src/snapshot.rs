@@ -23,6 +23,9 @@ const VERSION_PLAIN: u32 = 1;
 const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 24;
 
+/// Where the payload begins in a file that has a stamp.
+pub const STAMPED_PAYLOAD_AT: u64 = (HEADER_BYTES + STAMP_BYTES) as u64;
+
 /// Replaces the file `name` by `payload`; durable when this returns.
 pub fn write_snapshot(disk: &dyn Disk, name: &str, payload: &[u8]) -> Result<()> {
     write(disk, name, VERSION_PLAIN, &[payload])

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cluster::{
     CacheBudget, Change, Committed, Context, GroupEffects, GroupProgress, GroupRecovery,
-    GroupRequest, GroupStep, Health, LivingNodes, Members, Message, MessageBody, PIECE_BYTES,
-    PeerId, ProposalOutcome, RaftGroup, Role, Ticket,
+    GroupRequest, GroupStep, Health, IMAGE_IN_LOG_BYTES_MAX, ImageStore, LivingNodes, Members,
+    Message, MessageBody, PIECE_BYTES, PeerId, ProposalOutcome, RaftGroup, Role, Ticket,
 };
 use log::{ClusterId, Identities, NodeId, Owner, Stepper, Wal, WalOptions};
 use testing::{CrashOutcome, MemoryDisk};
@@ -22,13 +22,14 @@ struct Node {
     stepper: Stepper,
     living: LivingNodes,
     cache: Arc<CacheBudget>,
+    images: ImageStore,
 }
 
 impl Node {
     fn new() -> Self {
         let disk = MemoryDisk::new();
         let (node, found) = Self::open(disk);
-        assert!(found.finish().is_empty());
+        assert!(found.finish(&node.wal, &node.images).is_empty());
         node
     }
 
@@ -43,7 +44,8 @@ impl Node {
         .unwrap();
         let mut living = LivingNodes::default();
         (1..4).for_each(|node| living.set(node, true));
-        (Self { disk, wal, stepper, living, cache: Arc::default() }, found)
+        let images = ImageStore::open(Arc::new(disk.clone()), IMAGE_IN_LOG_BYTES_MAX).unwrap();
+        (Self { disk, wal, stepper, living, cache: Arc::default(), images }, found)
     }
 
     /// The node after a loss of power, and its replica.
@@ -51,12 +53,13 @@ impl Node {
         let disk = self.disk.survive(outcome);
         std::mem::forget(self.wal);
         let (node, found) = Self::open(disk);
-        let group = RaftGroup::recover(&node.wal, found.finish().pop().unwrap());
+        let mut found = found.finish(&node.wal, &node.images);
+        let group = RaftGroup::recover(&node.wal, found.pop().unwrap());
         (node, group)
     }
 
     fn cx(&self) -> Context<'_> {
-        Context { wal: &self.wal, living: &self.living, cache: &self.cache }
+        Context { wal: &self.wal, living: &self.living, cache: &self.cache, images: &self.images }
     }
 
     fn commit(&mut self) {
@@ -118,8 +121,8 @@ fn alone_finds_its_entries_again() {
     node.commit();
     node.step(&mut group, propose(3, b"lost"));
     let (node, found) = Node::open(node.disk.survive(CrashOutcome::OnlySynced));
-    let found = found.finish().pop().unwrap();
-    let image = found.read_image(&node.wal).unwrap();
+    let mut found = found.finish(&node.wal, &node.images).pop().unwrap();
+    let image = found.read_image(&node.wal, &node.images).unwrap();
     assert_eq!(
         (found.image_index(), &*image.machine, &*image.local),
         (2, &b"image of a"[..], &b"local"[..])
@@ -163,8 +166,8 @@ fn offered(node: &mut Node, machine: &Bytes) -> (RaftGroup, GroupEffects) {
 
 fn offer(node: &Node, group: &mut RaftGroup, machine: &Bytes) -> GroupEffects {
     let members = Members { since: 9, voters: vec![OTHER], learners: vec![ME] };
-    let machine_bytes = machine.len() as u64;
-    let offer = cluster::ImageOffer { index: 9, term: 4, members, machine_bytes };
+    let (machine_bytes, checksum) = (machine.len() as u64, segments::crc32c(machine));
+    let offer = cluster::ImageOffer { index: 9, term: 4, members, machine_bytes, checksum };
     node.hear(group, OTHER, 5, MessageBody::ImageOffer(offer))
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cluster::{
-    Change, Context, EntryType, GroupEffects, GroupStep, ImageOffer, LivingNodes, LogEnd, Members,
-    Message, MessageBody, Payload, PeerId, RaftGroup, SentEntry, Ticket,
+    Change, Context, EntryType, GroupEffects, GroupStep, ImageOffer, ImageStore, LivingNodes,
+    LogEnd, Members, Message, MessageBody, Payload, PeerId, RaftGroup, SentEntry, Ticket,
 };
 use log::{Owner, Stepper, Wal, WalOptions};
 use testing::{MemoryDisk, Random};
@@ -76,10 +76,22 @@ fn body(random: &mut Random, term: u64) -> MessageBody {
         }
         12 => {
             let members = members(random);
-            MessageBody::ImageOffer(ImageOffer { index: a, term: b, members, machine_bytes: c })
+            let (machine_bytes, n) = (c, usize::try_from(c).unwrap().min(64));
+            let checksum = segments::crc32c(&[b'm'; 64][..n]) ^ u32::from(random.percent(5));
+            MessageBody::ImageOffer(ImageOffer {
+                index: a,
+                term: b,
+                members,
+                machine_bytes,
+                checksum,
+            })
         }
         13 => MessageBody::ImageWant { index: a, offset: b },
-        _ => MessageBody::ImagePiece { index: a, offset: b, bytes: random.bytes(3).into() },
+        _ => MessageBody::ImagePiece {
+            index: a,
+            offset: b,
+            bytes: vec![b'm'; random.below(4)].into(),
+        },
     }
 }
 
@@ -126,12 +138,13 @@ fn commit(wal: &Wal, stepper: &mut Stepper) {
 
 #[test]
 fn survives_any_words_of_peers() {
-    let mut led = 0;
+    let (mut led, mut n_files) = (0, 0);
     for seed in 0..CASES {
         let mut random = Random::new(seed);
         let disk = Arc::new(MemoryDisk::new());
         let (wal, mut stepper) =
-            Wal::open_stepped(disk, WalOptions::default(), &mut |_| Ok(())).unwrap();
+            Wal::open_stepped(disk.clone(), WalOptions::default(), &mut |_| Ok(())).unwrap();
+        let images = ImageStore::open(disk, random.below(4)).unwrap();
         let n = [0, 1, 2, 3][random.below(4)];
         let voters: Vec<_> = (1..=n).map(peer).collect();
         let members = Members { voters, ..Members::default() };
@@ -142,18 +155,24 @@ fn survives_any_words_of_peers() {
         let mut living = LivingNodes::default();
         (1..4).for_each(|node| living.set(node, true));
         for _ in 0..STEPS {
-            let cx = Context { wal: &wal, living: &living, cache: &Arc::default() };
-            let fx = group.step(step(&mut random), cx);
+            let cx =
+                Context { wal: &wal, living: &living, cache: &Arc::default(), images: &images };
+            let mut fx = group.step(step(&mut random), cx);
             if random.percent(70) {
                 commit(&wal, &mut stepper);
             }
             answer(&mut group, &fx, &mut random, cx);
             if random.percent(5) {
                 let index = group.progress().applied;
-                group.take_image(index, Bytes::from_static(b"m"), Bytes::new(), cx);
+                let machine = Bytes::from(vec![b'm'; random.below(6)]);
+                fx = group.take_image(index, machine, Bytes::new(), cx);
+            }
+            while let Some(write) = fx.write.take() {
+                n_files += 1;
+                fx = group.image_written(write.write(&images, &wal), cx);
             }
             led += u64::from(group.role() == cluster::Role::Leader);
         }
     }
-    assert!(led > CASES, "the replica hardly ever led");
+    assert!(led > CASES && n_files > CASES / 2, "{led} steps as leader, {n_files} files");
 }

@@ -35,6 +35,8 @@ fn replicas_agree_through_crashes_and_cuts() {
                 total.elections += counts.elections;
                 total.crashes += counts.crashes;
                 total.images += counts.images;
+                total.files.iter_mut().zip(counts.files).for_each(|(all, n)| *all += n);
+                total.found.iter_mut().zip(counts.found).for_each(|(all, n)| *all += n);
                 total.changes += counts.changes;
                 total.acked += counts.acked;
                 total.messages.iter_mut().zip(counts.messages).for_each(|(all, n)| *all += n);
@@ -51,5 +53,6 @@ fn replicas_agree_through_crashes_and_cuts() {
         let delivered = &total.messages[1..17];
         assert!(delivered.iter().all(|n| *n > 5) && total.elections > 300, "{total:?}");
         assert!(total.acked > 5000 && total.crashes > 500 && total.images > 500, "{total:?}");
+        assert!(total.files.iter().chain(&total.found).all(|n| *n > 20), "{total:?}");
     }
 }

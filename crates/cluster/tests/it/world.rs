@@ -9,8 +9,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cluster::{
     CacheBudget, Change, Context, GroupEffects, GroupRecovery, GroupRequest, GroupStep, Health,
-    LivingNodes, Members, Message, MessageBody, OutgoingMessage, PeerId, ProposalOutcome,
-    RaftGroup, Role, Ticket,
+    IMAGES_DIR, Image, ImageStore, ImageWrite, ImageWritten, LivingNodes, Members, Message,
+    MessageBody, OutgoingMessage, PeerId, ProposalOutcome, RaftGroup, Role, Ticket,
 };
 use log::{ClusterId, CommitListener, Identities, Lsn, NodeId, Owner, Stepper, Wal, WalOptions};
 use testing::{CrashOutcome, Fault, MemoryDisk, Random};
@@ -40,6 +40,9 @@ struct Running {
     group: RaftGroup,
     living: LivingNodes,
     cache: Arc<CacheBudget>,
+    images: ImageStore,
+    /// Images that are to be written, and those of which the group does not know yet that they are.
+    writes: (VecDeque<ImageWrite>, VecDeque<ImageWritten>),
     /// The machine: numbers of the proposals that were applied, in order.
     machine: Vec<u64>,
     applied: u64,
@@ -76,6 +79,8 @@ pub(crate) struct World {
     next_serial: u64,
     /// Whether members change often.
     has_churn: bool,
+    /// Bytes of images above which they become files.
+    in_log_max: usize,
     pub(crate) counts: Counts,
 }
 
@@ -87,6 +92,10 @@ pub(crate) struct Counts {
     pub(crate) elections: u64,
     pub(crate) crashes: u64,
     pub(crate) images: u64,
+    /// Images that were written to files, that could not be, and that were installed from files.
+    pub(crate) files: [u64; 3],
+    /// Starts with an image in a file, and files that a start found besides.
+    pub(crate) found: [u64; 2],
     pub(crate) changes: u64,
     pub(crate) acked: u64,
 }
@@ -106,6 +115,7 @@ impl World {
             next_proposal: 1,
             next_serial: 2,
             has_churn: seed.is_multiple_of(5),
+            in_log_max: [48, 256, 48, 1 << 20][usize::try_from(seed % 4).unwrap()],
             counts: Counts::default(),
         };
         let peers: Vec<_> = (1..=n).map(|node| PeerId(u64::from(node) << 48 | 1)).collect();
@@ -122,7 +132,8 @@ impl World {
                 RaftGroup::join(OWNER, me)
             };
             let applied = u64::from(is_member);
-            let running = Running::new(wal, stepper, group, applied, Vec::new());
+            let mut running = Running::new(wal, stepper, group, world.images_of(&disk));
+            running.applied = applied;
             world.nodes.push(Node { disk, running: Some(running), me, told_term: 0 });
         }
         let ends: Vec<_> = (1..=n).flat_map(|a| (1..=n).map(move |b| (a, b))).collect();
@@ -134,6 +145,10 @@ impl World {
             world.commit(node);
         }
         world
+    }
+
+    fn images_of(&self, disk: &MemoryDisk) -> ImageStore {
+        ImageStore::open(Arc::new(disk.clone()), self.in_log_max).unwrap()
     }
 
     fn n(&self) -> u16 {
@@ -152,7 +167,9 @@ impl World {
     pub(crate) fn step(&mut self) {
         let node = self.any_node();
         match self.random.below(1000) {
-            0..450 => (0..3).for_each(|_| self.deliver_any()),
+            0..420 => (0..3).for_each(|_| self.deliver_any()),
+            420..435 => self.write_image(node),
+            435..450 => self.hear_of_image(node),
             450..650 => self.commit(node),
             650..780 if self.has_churn && self.random.percent(30) => self.change_members(node),
             650..780 => self.propose(),
@@ -162,8 +179,9 @@ impl World {
             860..880 => self.heed(node),
             880..890 => self.ask(node, GroupStep::Campaign),
             890..905 => self.ask(node, GroupStep::Tick),
-            905..925 => self.take_image(node),
-            925..935 => self.reclaim(node),
+            905..920 => self.take_image(node),
+            920..928 => self.reclaim(node),
+            928..935 => self.sweep(node),
             935..940 => {
                 let to = self.any_node();
                 let to = self.node(to).me;
@@ -208,8 +226,7 @@ impl World {
     /// Steps a node's replica.
     fn ask(&mut self, node: u16, step: GroupStep) {
         let Some(running) = &mut self.node(node).running else { return };
-        let cx = Context { wal: &running.wal, living: &running.living, cache: &running.cache };
-        let fx = running.group.step(step, cx);
+        let fx = running.with(|group, cx| group.step(step, cx));
         self.handle(node, fx);
     }
 
@@ -221,10 +238,13 @@ impl World {
             answers,
             messages,
             durable_at: _,
+            write,
             requests,
         } = fx;
-        let Some(running) = &mut self.node(node).running else { return };
+        let Some(running) = &mut self.nodes[usize::from(node) - 1].running else { return };
+        running.writes.0.extend(write);
         if let Some(image) = restored {
+            self.counts.files[2] += u64::from(image.file.is_some());
             running.machine = image.machine.chunks(8).map(number).collect();
             running.applied = image.index;
         }
@@ -336,11 +356,49 @@ impl World {
     fn take_image(&mut self, node: u16) {
         let Some(running) = &mut self.node(node).running else { return };
         let machine: Vec<u8> = running.machine.iter().flat_map(|it| it.to_le_bytes()).collect();
-        let cx = Context { wal: &running.wal, living: &running.living, cache: &running.cache };
         let index = running.group.progress().applied;
-        let fx = running.group.take_image(index, machine.into(), Bytes::new(), cx);
+        let local = Bytes::copy_from_slice(&index.to_le_bytes());
+        let fx = running.with(|group, cx| group.take_image(index, machine.into(), local, cx));
         self.counts.images += 1;
         self.handle(node, fx);
+    }
+
+    /// Writes an image that is to be written, while the group goes on.
+    fn write_image(&mut self, node: u16) {
+        let is_full = self.random.percent(10);
+        let nth = self.random.below(6) as u64;
+        let this = &mut self.nodes[usize::from(node) - 1];
+        let Some(running) = &mut this.running else { return };
+        let Some(write) = running.writes.0.pop_front() else { return };
+        if is_full && running.images.sweep(&running.wal).is_ok() {
+            this.disk.inject(this.disk.operations() + nth, Fault::NoSpace);
+        }
+        let written = write.write(&running.images, &running.wal);
+        self.counts.files[usize::from(written.outcome.is_err())] += 1;
+        running.writes.1.push_back(written);
+        self.crash_if_dead(node);
+    }
+
+    fn crash_if_dead(&mut self, node: u16) {
+        if self.node(node).disk.has_lost_power() {
+            self.crash(node);
+        }
+    }
+
+    /// Tells the group of an image that was written.
+    fn hear_of_image(&mut self, node: u16) {
+        let Some(running) = &mut self.node(node).running else { return };
+        let Some(written) = running.writes.1.pop_front() else { return };
+        let fx = running.with(|group, cx| group.image_written(written, cx));
+        self.handle(node, fx);
+    }
+
+    /// Removes the files that have been replaced.
+    fn sweep(&mut self, node: u16) {
+        let Some(running) = &mut self.node(node).running else { return };
+        let swept = running.images.sweep(&running.wal);
+        assert!(swept.is_ok() || self.node(node).disk.has_lost_power(), "{swept:?}");
+        self.crash_if_dead(node);
     }
 
     /// Empties the oldest segment of a node's log.
@@ -402,7 +460,8 @@ impl World {
         let node = self.node(node);
         let Some(running) = &mut node.running else { return };
         let me = PeerId(u64::from(node.me.node()) << 48 | serial);
-        std::mem::replace(&mut running.group, RaftGroup::join(OWNER, me)).remove(&running.wal);
+        std::mem::replace(&mut running.group, RaftGroup::join(OWNER, me))
+            .remove(&running.wal, &running.images);
         (running.machine, running.applied, running.seen) = (Vec::new(), 0, (0, 0));
         running.held.clear();
         (node.me, node.told_term) = (me, 0);
@@ -473,6 +532,11 @@ impl World {
         let down: Vec<_> =
             self.nodes.iter().filter(|it| it.running.is_none()).map(|it| it.me.node()).collect();
         if let Some(node) = self.random.choose(&down) {
+            if self.random.percent(30) {
+                let at = self.random.below(12) as u64;
+                let disk = &self.node(node).disk;
+                disk.inject(disk.operations() + at, Fault::PowerLoss);
+            }
             self.start(node);
         }
     }
@@ -497,6 +561,7 @@ impl World {
 
     fn start(&mut self, node: u16) {
         let mut found = GroupRecovery::default();
+        let images = self.images_of(&self.nodes[usize::from(node) - 1].disk);
         let this = self.node(node);
         let disk = Arc::new(this.disk.clone());
         let opened = Wal::open_stepped(disk, options(), &mut |entry| {
@@ -507,15 +572,18 @@ impl World {
             return self.crash(node);
         }
         let (wal, stepper) = opened.unwrap();
-        let mut found = found.finish();
-        let (group, applied, machine) = match found.pop() {
-            Some(found) => {
-                let image = found.read_image(&wal);
-                let machine = image.map_or_else(Bytes::new, |image| image.machine);
-                let (index, group) = (found.image_index(), RaftGroup::recover(&wal, found));
-                (group, index, machine.chunks(8).map(number).collect())
+        let mut found = found.finish(&wal, &images);
+        if this.disk.has_lost_power() {
+            std::mem::forget(wal);
+            return self.crash(node);
+        }
+        let n_files = files_of(&this.disk).len() as u64;
+        let (group, image) = match found.pop() {
+            Some(mut found) => {
+                let image = found.read_image(&wal, &images).unwrap_or_default();
+                (RaftGroup::recover(&wal, found), image)
             }
-            None => (RaftGroup::join(OWNER, this.me), 0, Vec::new()),
+            None => (RaftGroup::join(OWNER, this.me), Image::default()),
         };
         assert_eq!(group.health(), Health::Sound, "node {node}");
         assert!(group.term() >= this.told_term, "node {node} has forgotten its term");
@@ -524,7 +592,14 @@ impl World {
             // Its last replica was not durable; what became of the one before does not matter.
             this.me = group.me();
         }
-        this.running = Some(Running::new(wal, stepper, group, applied, machine));
+        assert!(image.local.is_empty() || number(&image.local) == image.index, "{image:?}");
+        let is_filed = u64::from(image.file.is_some());
+        let mut running = Running::new(wal, stepper, group, images);
+        running.applied = image.index;
+        running.machine = image.machine.chunks(8).map(number).collect();
+        this.running = Some(running);
+        self.counts.found[0] += is_filed;
+        self.counts.found[1] += n_files - is_filed;
         self.ask(node, GroupStep::Durable);
         self.commit(node);
     }
@@ -583,6 +658,7 @@ impl World {
         for round in 0..400 {
             self.calm_round(round);
             if self.are_equal(last) {
+                self.check_files();
                 return self.check_end();
             }
         }
@@ -599,6 +675,8 @@ impl World {
         }
         for node in 1..=self.n() {
             self.commit(node);
+            self.write_image(node);
+            self.hear_of_image(node);
             if self.random.percent(30) {
                 self.heed(node);
             }
@@ -635,6 +713,21 @@ impl World {
         assert!(lost.is_empty(), "proposals {lost:?} were answered as committed and are not there");
     }
 
+    /// Checks that files are gone which images have replaced, and that those that are left are of the group.
+    fn check_files(&mut self) {
+        for node in 1..=self.n() {
+            self.commit(node);
+            self.sweep(node);
+            let this = self.node(node);
+            let Some(running) = &this.running else { continue };
+            let image = format!("{:016x}-{:016x}", this.me.0, running.group.progress().image);
+            let old = format!("{IMAGES_DIR}/{:016x}-{image}.image", OWNER.0);
+            let is_old = |file: &String| file.trim_end_matches(".tmp") < old.as_str();
+            let left: Vec<_> = files_of(&this.disk).into_iter().filter(is_old).collect();
+            assert!(left.is_empty(), "{left:?} are older than {old}");
+        }
+    }
+
     fn describe(&self) -> String {
         let mut text = format!("members {:?}\n", self.members());
         for node in &self.nodes {
@@ -654,21 +747,34 @@ impl World {
 }
 
 impl Running {
-    fn new(wal: Wal, stepper: Stepper, group: RaftGroup, applied: u64, machine: Vec<u64>) -> Self {
+    fn new(wal: Wal, stepper: Stepper, group: RaftGroup, images: ImageStore) -> Self {
         Self {
             wal,
             stepper,
             group,
             living: LivingNodes::default(),
             cache: Arc::default(),
-            machine,
-            applied,
+            images,
+            writes: <_>::default(),
+            machine: Vec::new(),
+            applied: 0,
             held: BTreeMap::new(),
             wants_tick: false,
             wants_campaign: false,
             seen: (0, 0),
         }
     }
+
+    fn with<T>(&mut self, step: impl FnOnce(&mut RaftGroup, Context<'_>) -> T) -> T {
+        let Self { wal, living, cache, images, .. } = self;
+        step(&mut self.group, Context { wal, living, cache, images })
+    }
+}
+
+/// The files of images on a disk.
+fn files_of(disk: &MemoryDisk) -> Vec<String> {
+    let names = disk.files().into_iter().map(|(name, _)| name);
+    names.filter(|name| name.starts_with(IMAGES_DIR)).collect()
 }
 
 fn number(bytes: &[u8]) -> u64 {

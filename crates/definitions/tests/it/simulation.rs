@@ -36,6 +36,7 @@ fn add(total: &mut Counts, counts: Counts) {
     total.timed_out += counts.timed_out;
     total.crashes += counts.crashes;
     total.images += counts.images;
+    total.files += counts.files;
     total.restored += counts.restored;
 }
 
@@ -56,6 +57,6 @@ fn nodes_agree_on_definitions_through_crashes_and_cuts() {
         assert!(total.done > 500 && total.unchanged > 300 && total.refused > 500, "{total:?}");
         assert!(total.was_done > 2 && total.moved > 100 && total.restored > 10, "{total:?}");
         assert!(total.no_leader > 200 && total.timed_out > 100, "{total:?}");
-        assert!(total.crashes > 500 && total.images > 500, "{total:?}");
+        assert!(total.crashes > 500 && total.images > 500 && total.files > 100, "{total:?}");
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cluster::{
-    CacheBudget, Context, GroupRecovery, GroupRequest, GroupStep, Health, LivingNodes, Members,
-    Message, OutgoingMessage, PeerId, RaftGroup,
+    CacheBudget, Context, GroupRecovery, GroupRequest, GroupStep, Health, ImageStore, ImageWrite,
+    LivingNodes, Members, Message, OutgoingMessage, PeerId, RaftGroup,
 };
 use definitions::{
     Ask, AskAnswer, AskError, Asker, Decision, DefinitionsChange, DefinitionsEffects,
@@ -54,6 +54,7 @@ struct Running {
     asker: Asker,
     living: LivingNodes,
     cache: Arc<CacheBudget>,
+    images: ImageStore,
     held: BTreeMap<u16, VecDeque<OutgoingMessage>>,
     /// The index that others were told last.
     told_index: u64,
@@ -100,6 +101,7 @@ pub(crate) struct Counts {
     pub(crate) timed_out: u64,
     pub(crate) crashes: u64,
     pub(crate) images: u64,
+    pub(crate) files: u64,
     pub(crate) restored: u64,
 }
 
@@ -123,7 +125,8 @@ impl World {
             let members = Members { voters: peers.clone(), ..Members::default() };
             let group = RaftGroup::create(&wal, OWNER, me, members);
             let definitions = DefinitionsGroup::new(group, &[]).unwrap();
-            let running = Running::new(wal, stepper, definitions, Asker::new(me.node(), 1));
+            let asker = Asker::new(me.node(), 1);
+            let running = Running::new((wal, stepper), definitions, asker, images_of(&disk));
             world.nodes.push(Node { disk, running: Some(running), me, boot: 1 });
         }
         for (a, b) in ends() {
@@ -268,23 +271,20 @@ impl World {
 
     fn ask(&mut self, node: u16, ask: &Ask) {
         let Some(running) = self.running(node) else { return };
-        let cx = Context { wal: &running.wal, living: &running.living, cache: &running.cache };
-        let fx = running.definitions.ask(ask, cx);
+        let fx = running.with(|it, cx| it.ask(ask, cx));
         self.handle(node, fx);
     }
 
     fn group(&mut self, node: u16, step: GroupStep) {
         let Some(running) = self.running(node) else { return };
-        let cx = Context { wal: &running.wal, living: &running.living, cache: &running.cache };
-        let fx = running.definitions.step(step, cx);
+        let fx = running.with(|it, cx| it.step(step, cx));
         self.handle(node, fx);
     }
 
     fn take_image(&mut self, node: u16) {
         self.counts.images += 1;
         let Some(running) = self.running(node) else { return };
-        let cx = Context { wal: &running.wal, living: &running.living, cache: &running.cache };
-        let fx = running.definitions.take_image(cx);
+        let fx = running.with(DefinitionsGroup::take_image);
         self.handle(node, fx);
     }
 
@@ -311,7 +311,19 @@ impl World {
         for request in group.requests {
             self.request(node, request);
         }
+        if let Some(write) = group.write {
+            self.write_image(node, write);
+        }
         self.poll(node);
+    }
+
+    fn write_image(&mut self, node: u16, write: ImageWrite) {
+        let running = self.running(node).unwrap();
+        let written = write.write(&running.images, &running.wal);
+        let is_done = written.outcome.is_ok();
+        let fx = running.with(|it, cx| it.image_written(written, cx));
+        self.counts.files += u64::from(is_done);
+        self.handle(node, fx);
     }
 
     /// Compares changes with those that others have applied.
@@ -493,10 +505,11 @@ impl World {
         this.boot += 1;
         let asker = Asker::new(node, this.boot);
         let (wal, stepper) = opened.unwrap();
-        let found = found.finish().pop();
+        let images = images_of(&this.disk);
+        let found = found.finish(&wal, &images).pop();
         let (group, image) = match found {
-            Some(found) => {
-                let image = found.read_image(&wal).unwrap().machine;
+            Some(mut found) => {
+                let image = found.read_image(&wal, &images).unwrap().machine;
                 (RaftGroup::recover(&wal, found), image)
             }
             None => {
@@ -509,7 +522,7 @@ impl World {
         assert_eq!(group.health(), Health::Sound, "node {node}");
         wal.start_freeing();
         let definitions = DefinitionsGroup::new(group, &image).unwrap();
-        this.running = Some(Running::new(wal, stepper, definitions, asker));
+        this.running = Some(Running::new((wal, stepper), definitions, asker, images));
         self.tell_index(node);
         self.group(node, GroupStep::Durable);
         self.commit(node);
@@ -637,7 +650,12 @@ fn ends() -> impl Iterator<Item = (u16, u16)> {
 }
 
 impl Running {
-    fn new(wal: Wal, stepper: Stepper, definitions: DefinitionsGroup, asker: Asker) -> Self {
+    fn new(
+        (wal, stepper): (Wal, Stepper),
+        definitions: DefinitionsGroup,
+        asker: Asker,
+        images: ImageStore,
+    ) -> Self {
         Self {
             wal,
             stepper,
@@ -645,6 +663,7 @@ impl Running {
             asker,
             living: LivingNodes::default(),
             cache: Arc::default(),
+            images,
             held: BTreeMap::new(),
             told_index: 0,
             wants_tick: false,
@@ -652,4 +671,14 @@ impl Running {
             is_frozen: false,
         }
     }
+
+    fn with<T>(&mut self, step: impl FnOnce(&mut DefinitionsGroup, Context<'_>) -> T) -> T {
+        let Self { wal, living, cache, images, .. } = self;
+        step(&mut self.definitions, Context { wal, living, cache, images })
+    }
+}
+
+/// The images of a disk; most become files.
+fn images_of(disk: &MemoryDisk) -> ImageStore {
+    ImageStore::open(Arc::new(disk.clone()), 2000).unwrap()
 }

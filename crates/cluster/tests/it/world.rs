@@ -43,6 +43,8 @@ struct Running {
     images: ImageStore,
     /// Images that are to be written, and those of which the group does not know yet that they are.
     writes: (VecDeque<ImageWrite>, VecDeque<ImageWritten>),
+    /// Where the log has all that the group has written.
+    durable_at: Lsn,
     /// The machine: numbers of the proposals that were applied, in order.
     machine: Vec<u64>,
     applied: u64,
@@ -237,12 +239,13 @@ impl World {
             members: _,
             answers,
             messages,
-            durable_at: _,
+            durable_at,
             write,
             requests,
         } = fx;
         let Some(running) = &mut self.nodes[usize::from(node) - 1].running else { return };
         running.writes.0.extend(write);
+        running.durable_at = durable_at.unwrap_or_default();
         if let Some(image) = restored {
             self.counts.files[2] += u64::from(image.file.is_some());
             running.machine = image.machine.chunks(8).map(number).collect();
@@ -444,11 +447,13 @@ impl World {
         self.replace_if_removed(other);
     }
 
-    /// Makes a replica anew whose removal somebody has applied.
+    /// Makes a replica anew whose removal somebody has applied and will not forget.
     fn replace_if_removed(&mut self, node: u16) {
         let me = self.node(node).me;
         let voted: Vec<_> = self.nodes.iter().filter_map(|node| node.running.as_ref()).collect();
-        let newest = voted.iter().map(|it| it.group.members()).max_by_key(|members| members.since);
+        let is_durable = |it: &&&Running| it.durable_at <= it.wal.durable_upto();
+        let voted = voted.iter().filter(is_durable);
+        let newest = voted.map(|it| it.group.members()).max_by_key(|members| members.since);
         let is_removed = newest.is_some_and(|members| members.since > 1 && !members.has(me));
         let was_member =
             self.node(node).running.as_ref().is_some_and(|it| it.group.members().has(me));
@@ -756,6 +761,7 @@ impl Running {
             cache: Arc::default(),
             images,
             writes: <_>::default(),
+            durable_at: Lsn(0),
             machine: Vec::new(),
             applied: 0,
             held: BTreeMap::new(),

@@ -680,5 +680,5 @@ impl Running {
 
 /// The images of a disk; most become files.
 fn images_of(disk: &MemoryDisk) -> ImageStore {
-    ImageStore::open(Arc::new(disk.clone()), 2000).unwrap()
+    ImageStore::open(Arc::new(disk.clone()), 300).unwrap()
 }

@@ -44,6 +44,8 @@ stdx::named! {
         NotReplicated = "invalid",
         /// The node has members and does not run.
         NodeNotRunning = "invalid",
+        /// The node that has a queue is down.
+        HomeDown = "home_down",
         /// The request ended before its work was done: its client has disconnected, or the node is stopping.
         Ended = "ended",
         /// The fault is the node's.

@@ -102,6 +102,7 @@ impl Broker {
             exchanges: Arc::clone(&exchanges),
             limits: options.limits.definitions,
             node: options.limits.node.clone(),
+            homes: options.homes,
             default_version: options.storage.default_version,
         };
         let control_plane = ControlPlane::new(parts, definitions);

@@ -172,7 +172,7 @@ impl<'b> Figures<'b> {
 }
 
 impl Figures<'_> {
-    /// The queues of each virtual host and type, with what those counted that are gone.
+    /// The node's own queues of each virtual host and type, with what those counted that are gone.
     #[must_use]
     pub fn totals(&self) -> BTreeMap<(String, QueueKind), QueueTotals> {
         let mut totals: BTreeMap<_, QueueTotals> = BTreeMap::new();
@@ -186,7 +186,8 @@ impl Figures<'_> {
             let Some((def, sum)) = run else { return };
             totals.entry((def.vhost.to_string(), def.kind)).or_default().add(&sum);
         };
-        for queue in view.queues().filter(|queue| !queue.def().is_internal()) {
+        let is_own = |queue: &&QueueRef| !queue.def().is_internal() && queue.home().is_none();
+        for queue in view.queues().filter(is_own) {
             let def = &**queue.def();
             let is_alike = |of: &QueueDef| of.kind == def.kind && of.vhost == def.vhost;
             if !run.as_ref().is_some_and(|(of, _)| is_alike(of)) {

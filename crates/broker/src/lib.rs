@@ -33,7 +33,7 @@ pub use crate::rules::{Departed, Departure, Fate, QueueTimersStepper};
 pub use crate::session::{Hold, Session, Stop, n_settles_spare};
 pub use crate::start::{Steppers, StreamsStepper, start};
 pub use content::{PagerOptions, StorageOptions};
-pub use control::View;
+pub use control::{QueueHomes, View};
 pub use inspect::{Browser, LookFrom, LookedAt};
 pub use queue::Standing;
 pub use queue_type::{Count, DeleteConditions, QueueStat};

@@ -5,6 +5,7 @@ mod interceptors;
 pub use interceptors::{Interceptors, Overwrite};
 
 use content::StorageOptions;
+use control::QueueHomes;
 use meta::{NodeLimits, VhostDefaults};
 use stream::StreamOptions;
 use undo::UndoOptions;
@@ -24,6 +25,8 @@ pub struct BrokerOptions {
     pub vhost_defaults: VhostDefaults,
     /// How messages are kept that operators take away.
     pub undo: UndoOptions,
+    /// The homes of queues.
+    pub homes: QueueHomes,
 }
 
 impl From<StorageOptions> for BrokerOptions {

@@ -18,6 +18,7 @@ pub use snapshot::DEFINITIONS_FILE;
 
 use crate::churn::QueueChurn;
 use crate::gone::Gone;
+use crate::queue_homes::QueueHomes;
 use crate::slices::SLICE;
 use crate::view::View;
 use chunk_log::ChunkLogError;
@@ -131,6 +132,8 @@ pub struct ControlParts {
     pub limits: NodeLimits,
     /// The node's name, as the names of shards have it.
     pub node: String,
+    /// The homes of queues.
+    pub homes: QueueHomes,
     /// The version of queues for which neither arguments nor a policy name one.
     pub default_version: QueueVersion,
 }
@@ -213,6 +216,7 @@ impl ControlPlane {
         let outcome = definitions.meta.apply(self.storage().time.ticked(), command)?;
         if let (Done::QueueCreated(def), Some(before)) = (&outcome.done, before)
             && def.kind == QueueKind::Stream
+            && self.parts.homes.is_here(&definitions.meta, def)
         {
             let settings = meta::stream_settings(&definitions.meta, def);
             let has_files = declare.is_some_and(|declare| declare.id.is_some());

@@ -6,6 +6,7 @@ mod churn;
 mod control_plane;
 mod gone;
 pub mod log_records;
+mod queue_homes;
 pub mod slices;
 mod view;
 
@@ -16,4 +17,5 @@ pub use control_plane::{
     accept_stream_loss, take_queue_id,
 };
 pub use gone::{Gone, encode_definitions, read_before_state};
+pub use queue_homes::QueueHomes;
 pub use view::View;

@@ -157,6 +157,7 @@ impl Refusal {
                 Self::of_status(StatusCode::PRECONDITION_FAILED, "precondition_failed", text)
             }
             ErrorCode::Refused | ErrorCode::LoginRefused => Self::not_authorised(refused.text),
+            ErrorCode::HomeDown => Self::lacks(refused.text),
             ErrorCode::Ended => Self::unavailable(refused.text),
             ErrorCode::Internal => Self::internal(),
             _ => Self::bad_request(refused.text),

@@ -59,6 +59,8 @@ pub struct Browser {
 enum Source {
     Paged(Arc<dyn PagedQueue>, Box<Looker>),
     Stream(Arc<Stream>, Option<Box<Tail>>),
+    /// The explanation that the messages are on a node that is down.
+    HomeDown(String),
 }
 
 impl Browser {
@@ -68,6 +70,7 @@ impl Browser {
         let source = match QueueContents(queue).browsable() {
             Browsable::Paged(queue) => Source::Paged(queue, Box::default()),
             Browsable::Stream(stream) => Source::Stream(stream, None),
+            Browsable::HomeDown(text) => Source::HomeDown(text),
         };
         let (toward, since_ms) = match from {
             LookFrom::Position(position) => (Toward::Later(position), None),
@@ -89,7 +92,7 @@ impl Browser {
     /// Shows the next messages, a page of them at most; returns false when there are no more.
     ///
     /// # Errors
-    /// The disk's, or what is wrong with a stream.
+    /// The disk's, what is wrong with a stream, or that the node of the queue is down.
     pub fn step(&mut self, see: &mut LookAt<'_>) -> Result<bool, String> {
         let since_ms = &mut self.since_ms;
         match &mut self.source {
@@ -123,6 +126,7 @@ impl Browser {
                     Ok(next.is_some())
                 }
             },
+            Source::HomeDown(text) => Err(text.clone()),
         }
     }
 }

@@ -157,7 +157,7 @@ impl Selection<'_> {
 
     fn write_queues(&self, writer: &mut Writer<'_>, management: &Management) {
         let view = management.broker.view();
-        let is_wanted = |queue: &&QueueRef| self.wants_queue(queue.def());
+        let is_wanted = |queue: &&QueueRef| self.wants_own(queue);
         // The number of consumers is a row of both families: it is written once.
         let is_counted_twice =
             |family: &str| family == "queue_consumer_count" && self.wants("queue_metrics");
@@ -224,7 +224,7 @@ impl Selection<'_> {
         let (view, ages) =
             (source.management.broker.view(), source.history.ages.seconds(source.now));
         let mut metric = writer.begin(OLDEST.0, Kind::Gauge, OLDEST.1);
-        for queue in view.queues().filter(|queue| self.wants_queue(queue.def())) {
+        for queue in view.queues().filter(|queue| self.wants_own(queue)) {
             metric.value(&labels(queue.def()), ages.get(&queue.id()).copied().unwrap_or(0.0));
         }
     }

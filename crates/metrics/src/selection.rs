@@ -1,6 +1,7 @@
 //! The wishes of a scrape of objects.
 
 use meta::{QueueDef, QueueId};
+use queues::QueueRef;
 use std::collections::HashSet;
 
 /// The families and objects that are wanted.
@@ -18,6 +19,11 @@ impl Selection<'_> {
 
     pub(crate) fn wants_vhost(&self, vhost: &str) -> bool {
         self.vhosts.is_empty() || self.vhosts.iter().any(|wanted| wanted == vhost)
+    }
+
+    /// Whether the figures of a queue are wanted; those of another node's queue that node has.
+    pub(crate) fn wants_own(&self, queue: &QueueRef) -> bool {
+        queue.home().is_none() && self.wants_queue(queue.def())
     }
 
     pub(crate) fn wants_queue(&self, def: &QueueDef) -> bool {

@@ -61,6 +61,8 @@ pub enum AttachRefused {
     NotImplemented(String),
     /// The queue gives messages to nobody in this way: the explanation.
     Locked(String),
+    /// The node that has the queue is down: the explanation.
+    HomeDown(String),
 }
 
 /// The outcome of a `basic.get`.

@@ -18,7 +18,7 @@ pub struct PickedMessage {
     pub body_bytes: u64,
 }
 
-/// The reason that an operator's request on a queue was refused.
+/// The reason that a request on a queue was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueRefused {
     /// No queue has that name.
@@ -29,4 +29,6 @@ pub enum QueueRefused {
     NotEmpty,
     /// Queues of this type cannot do that: the explanation.
     NotImplemented(String),
+    /// The node that has the queue is down: the explanation.
+    HomeDown(String),
 }

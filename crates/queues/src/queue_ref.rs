@@ -8,7 +8,7 @@ use classic::{Consumer, Queue, Release, Returning};
 use confirm::{DurabilityToken, Publisher};
 use content::PagedQueue;
 use log::SegmentId;
-use meta::{ConfirmOn, QueueDef, QueueId, State};
+use meta::{ConfirmOn, Name, QueueDef, QueueId, State};
 use queue::{AckMode, Return};
 use queue_type::{
     AckTimeout, AfterDetach, Attach, AttachRefused, ChannelLimit, ConsumerView, DeleteConditions,
@@ -16,35 +16,37 @@ use queue_type::{
     RefusedItem, Settled, TakenConfirm, Taker, Wakes,
 };
 use quorum::{LogFigures, QuorumInspection, QuorumQueue, WaitingPublishers};
+use remote::RemoteQueue;
 use session::{ChannelId, CreditRequest, MessageChanges, Settle};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use stdx::{MonotonicMs, Now};
 use stream::Stream;
 
-/// Asks the queue, consumer or release of whatever type. Where a type has an answer of its own, the match is
-/// written out; there is never an arm for all others.
+/// Asks the consumer or release of whatever type, or the queue of this node or another. Where a type has an
+/// answer of its own, the match is written out; there is never an arm for all others.
 macro_rules! each {
-    ($of:expr, $one:ident => $answer:expr) => {
+    ($of:expr, $one:ident => $answer:expr $(, $remote:ident => $of_remote:expr)?) => {
         match $of {
             Self::Classic($one) => $answer,
             Self::Quorum($one) => $answer,
             Self::Stream($one) => $answer,
+            $(Self::Remote($remote) => $of_remote,)?
         }
     };
 }
 
-/// As `each!` for what only classic queues do, and an answer for the others.
+/// As `each!` for what only classic queues of this node do, and an answer for the others.
 macro_rules! classic {
-    ($of:expr, $one:ident => $answer:expr, $other:expr) => {
+    ($of:expr, $one:ident => $answer:expr, $other:expr $(, or $remote:ident)?) => {
         match $of {
             Self::Classic($one) => $answer,
-            Self::Quorum(_) | Self::Stream(_) => $other,
+            Self::Quorum(_) | Self::Stream(_) $(| Self::$remote(_))? => $other,
         }
     };
 }
 
-/// A queue of any type.
+/// A queue of any type, and of any node.
 #[derive(Clone, Debug)]
 pub enum QueueRef {
     /// A classic queue, of either version.
@@ -53,12 +55,22 @@ pub enum QueueRef {
     Quorum(Arc<QuorumQueue>),
     /// A stream.
     Stream(Arc<Stream>),
+    /// A queue of whatever type whose messages are on another node.
+    Remote(Arc<RemoteQueue>),
 }
 
 impl QueueRef {
     /// The queue's definition.
     pub fn def(&self) -> &Arc<QueueDef> {
-        each!(self, queue => queue.def())
+        each!(self, queue => queue.def(), remote => remote.def())
+    }
+
+    /// The name of the other node that has the queue's messages; `None` if this node has them.
+    pub fn home(&self) -> Option<&Name> {
+        match self {
+            Self::Remote(remote) => Some(remote.home()),
+            Self::Classic(_) | Self::Quorum(_) | Self::Stream(_) => None,
+        }
     }
 
     /// The queue's id.
@@ -67,25 +79,25 @@ impl QueueRef {
         self.def().id
     }
 
-    /// The queue as a classic one: for background work, the delayed messages that operators list and cancel,
-    /// and tests.
+    /// The queue as a classic one of this node: for background work, the delayed messages that operators list
+    /// and cancel, and tests.
     pub const fn as_classic(&self) -> Option<&Arc<Queue>> {
-        classic!(self, queue => Some(queue), None)
+        classic!(self, queue => Some(queue), None, or Remote)
     }
 
-    /// The queue as a quorum queue: for background work, and for what only quorum queues have.
+    /// The queue as a quorum queue of this node: for background work, and for what only quorum queues have.
     pub const fn as_quorum(&self) -> Option<&Arc<QuorumQueue>> {
         match self {
             Self::Quorum(queue) => Some(queue),
-            Self::Classic(_) | Self::Stream(_) => None,
+            Self::Classic(_) | Self::Stream(_) | Self::Remote(_) => None,
         }
     }
 
-    /// The queue as a stream: for background work, and for what only streams have.
+    /// The queue as a stream of this node: for background work, and for what only streams have.
     pub const fn as_stream(&self) -> Option<&Arc<Stream>> {
         match self {
             Self::Stream(stream) => Some(stream),
-            Self::Classic(_) | Self::Quorum(_) => None,
+            Self::Classic(_) | Self::Quorum(_) | Self::Remote(_) => None,
         }
     }
 
@@ -101,6 +113,7 @@ impl QueueRef {
             Self::Classic(queue) => queue.publish(publishes, refused, wakes),
             Self::Quorum(queue) => queue.publish(publishes, refused, wakes),
             Self::Stream(stream) => stream.publish(publishes.messages, refused, wakes),
+            Self::Remote(remote) => remote.publish(publishes.messages, refused),
         }
     }
 
@@ -110,18 +123,18 @@ impl QueueRef {
         match self {
             Self::Classic(queue) => queue.confirm_on(),
             Self::Quorum(queue) => WaitingPublishers::of(queue).confirm_on(),
-            Self::Stream(_) => ConfirmOn::Enqueue,
+            Self::Stream(_) | Self::Remote(_) => ConfirmOn::Enqueue,
         }
     }
 
     /// Whether the queue is still being read after a start: its clients wait for the end of that.
     pub fn is_loading(&self) -> bool {
-        classic!(self, queue => queue.is_loading(), false)
+        classic!(self, queue => queue.is_loading(), false, or Remote)
     }
 
     /// Resolves when the queue has its messages.
     pub async fn loaded(&self) {
-        classic!(self, queue => queue.loaded().await, {})
+        classic!(self, queue => queue.loaded().await, {}, or Remote)
     }
 
     /// Whether a publisher should let the consumers have their turn.
@@ -129,13 +142,13 @@ impl QueueRef {
         match self {
             Self::Classic(queue) => queue.slows_down(),
             Self::Quorum(queue) => queue.slows_down(),
-            Self::Stream(_) => false,
+            Self::Stream(_) | Self::Remote(_) => false,
         }
     }
 
     /// Whether a consumer would be given the next message at once.
     pub fn takes_at_once(&self) -> bool {
-        classic!(self, queue => queue.takes_at_once(), false)
+        classic!(self, queue => queue.takes_at_once(), false, or Remote)
     }
 
     /// Attaches a consumer; the outbox is told before its first delivery.
@@ -147,6 +160,7 @@ impl QueueRef {
             Self::Stream(stream) => {
                 tokio::task::block_in_place(|| stream.attach(attach)).map(LinkRef::Stream)
             }
+            Self::Remote(remote) => Err(remote.refuse_attach()),
         }
     }
 
@@ -163,6 +177,7 @@ impl QueueRef {
                 queue.attach_passive(owner, settling, node_timeout_ms).map(LinkRef::Quorum)
             }
             Self::Stream(stream) => Err(stream.refuse_get()),
+            Self::Remote(remote) => Err(remote.refuse_attach()),
         }
     }
 
@@ -171,7 +186,7 @@ impl QueueRef {
         match self {
             Self::Classic(queue) => queue.touch(),
             Self::Quorum(queue) => queue.touch(),
-            Self::Stream(_) => {}
+            Self::Stream(_) | Self::Remote(_) => {}
         }
     }
 
@@ -183,6 +198,7 @@ impl QueueRef {
             Self::Stream(stream) => {
                 stream.set_settings(&meta::stream_settings(meta, stream.def()), epoch);
             }
+            Self::Remote(_) => {}
         }
     }
 
@@ -192,35 +208,45 @@ impl QueueRef {
             Self::Classic(queue) => Ok(queue.purge()),
             Self::Quorum(queue) => Ok(queue.purge()),
             Self::Stream(stream) => Err(stream.refuse_purge()),
+            Self::Remote(remote) => Err(remote.refuse()),
         }
     }
 
     /// Marks the queue as about to be deleted if the conditions hold: it takes nothing from now on. Returns
     /// the number of ready messages that will go with it.
     pub async fn begin_delete(&self, conditions: DeleteConditions) -> Result<u64, QueueRefused> {
-        each!(self, queue => queue.begin_delete(conditions))
+        each!(self, queue => queue.begin_delete(conditions), remote => remote.begin_delete(conditions))
     }
 
     /// Drops everything and tells the consumers. The queue takes nothing from now on.
     pub fn delete(&self) {
-        each!(self, queue => queue.delete())
+        each!(self, queue => queue.delete(), remote => remote.delete())
     }
 
     /// The queue's figures as a client or an operator is told of them who asks for something of this queue.
-    pub async fn stat(&self) -> QueueStat {
-        self.local_stat()
+    pub async fn stat(&self) -> Result<QueueStat, QueueRefused> {
+        self.check_home()?;
+        Ok(self.local_stat())
     }
 
     /// The queue's consumers, for an operation on them.
-    pub async fn consumers(&self) -> Vec<ConsumerView> {
-        self.local_consumers()
+    pub async fn consumers(&self) -> Result<Vec<ConsumerView>, QueueRefused> {
+        self.check_home()?;
+        Ok(self.local_consumers())
+    }
+
+    fn check_home(&self) -> Result<(), QueueRefused> {
+        match self {
+            Self::Classic(_) | Self::Quorum(_) | Self::Stream(_) => Ok(()),
+            Self::Remote(remote) => Err(remote.refuse()),
+        }
     }
 
     /// The node's own figures of the queue as of the last operation: for listings, metrics and the tick,
-    /// whose answers are merged where there are several nodes.
+    /// whose answers are merged where there are several nodes. Those of another node's queue are all 0.
     #[must_use]
     pub fn local_stat(&self) -> QueueStat {
-        each!(self, queue => queue.stat())
+        each!(self, queue => queue.stat(), _remote => QueueStat::default())
     }
 
     /// The queue's consumers as this node's own listings show them.
@@ -230,6 +256,7 @@ impl QueueRef {
             Self::Classic(queue) => queue.inspect().consumers(),
             Self::Quorum(queue) => queue.consumers(),
             Self::Stream(stream) => stream.consumers(),
+            Self::Remote(_) => Vec::new(),
         }
     }
 
@@ -238,7 +265,7 @@ impl QueueRef {
         match self {
             Self::Classic(queue) => queue.upkeep().relocate(segment),
             Self::Quorum(queue) => queue.relocate(segment),
-            Self::Stream(_) => {}
+            Self::Stream(_) | Self::Remote(_) => {}
         }
     }
 
@@ -248,13 +275,13 @@ impl QueueRef {
             Self::Classic(queue) => queue.upkeep().overdue(node_timeout_ms, now_ms),
             Self::Quorum(queue) => queue.overdue(),
             // COMPAT: consumers of streams may take their time.
-            Self::Stream(_) => Vec::new(),
+            Self::Stream(_) | Self::Remote(_) => Vec::new(),
         }
     }
 
     /// Whether the queue is deleted, or about to be.
     pub fn is_deleted(&self) -> bool {
-        each!(self, queue => queue.is_deleted())
+        each!(self, queue => queue.is_deleted(), remote => remote.is_deleted())
     }
 }
 
@@ -268,7 +295,7 @@ macro_rules! from {
     };
 }
 
-from!(Classic(Queue), Quorum(QuorumQueue), Stream(Stream));
+from!(Classic(Queue), Quorum(QuorumQueue), Stream(Stream), Remote(RemoteQueue));
 
 /// A consumer, or the taker of `basic.get`s of one channel, at a queue of any type.
 #[derive(Clone, Debug)]
@@ -521,7 +548,7 @@ impl Diagnosis<'_> {
             QueueRef::Quorum(queue) => {
                 QuorumInspection::of(queue).note_held_ms(now.unix_ms, held_ms);
             }
-            QueueRef::Stream(_) => {}
+            QueueRef::Stream(_) | QueueRef::Remote(_) => {}
         }
     }
 
@@ -531,7 +558,7 @@ impl Diagnosis<'_> {
         match self.0 {
             QueueRef::Classic(queue) => queue.inspect().waits_for_page(),
             QueueRef::Quorum(queue) => QuorumInspection::of(queue).waits_for_page(),
-            QueueRef::Stream(_) => false,
+            QueueRef::Stream(_) | QueueRef::Remote(_) => false,
         }
     }
 
@@ -539,7 +566,7 @@ impl Diagnosis<'_> {
     #[must_use]
     pub fn n_delayed(self) -> u64 {
         match self.0 {
-            QueueRef::Classic(_) | QueueRef::Stream(_) => 0,
+            QueueRef::Classic(_) | QueueRef::Stream(_) | QueueRef::Remote(_) => 0,
             QueueRef::Quorum(queue) => QuorumInspection::of(queue).figures().n_delayed,
         }
     }
@@ -550,6 +577,7 @@ impl Diagnosis<'_> {
             QueueRef::Classic(queue) => queue.inspect().count_held(held),
             QueueRef::Quorum(queue) => queue.count_held(held),
             QueueRef::Stream(stream) => stream.count_held(held),
+            QueueRef::Remote(_) => {}
         }
     }
 
@@ -558,7 +586,7 @@ impl Diagnosis<'_> {
         match self.0 {
             QueueRef::Classic(queue) => queue.inspect().pending_since_ms(publisher),
             QueueRef::Quorum(queue) => WaitingPublishers::of(queue).pending_since_ms(publisher),
-            QueueRef::Stream(_) => None,
+            QueueRef::Stream(_) | QueueRef::Remote(_) => None,
         }
     }
 
@@ -567,7 +595,9 @@ impl Diagnosis<'_> {
     pub fn log_figures(self) -> LogFigures {
         match self.0 {
             QueueRef::Quorum(queue) => QuorumInspection::of(queue).log_figures(),
-            QueueRef::Classic(_) | QueueRef::Stream(_) => LogFigures::default(),
+            QueueRef::Classic(_) | QueueRef::Stream(_) | QueueRef::Remote(_) => {
+                LogFigures::default()
+            }
         }
     }
 
@@ -577,7 +607,7 @@ impl Diagnosis<'_> {
         match self.0 {
             QueueRef::Classic(queue) => queue.inspect().pending_confirms(),
             QueueRef::Quorum(queue) => WaitingPublishers::of(queue).pending(),
-            QueueRef::Stream(_) => PendingConfirms::default(),
+            QueueRef::Stream(_) | QueueRef::Remote(_) => PendingConfirms::default(),
         }
     }
 
@@ -587,7 +617,7 @@ impl Diagnosis<'_> {
         match self.0 {
             QueueRef::Classic(queue) => queue.inspect().head_timestamp(),
             QueueRef::Quorum(queue) => queue.head_timestamp(),
-            QueueRef::Stream(_) => None,
+            QueueRef::Stream(_) | QueueRef::Remote(_) => None,
         }
     }
 
@@ -596,7 +626,7 @@ impl Diagnosis<'_> {
         match self.0 {
             QueueRef::Classic(queue) => queue.clear_used(),
             QueueRef::Quorum(queue) => QuorumInspection::of(queue).clear_used(),
-            QueueRef::Stream(_) => {}
+            QueueRef::Stream(_) | QueueRef::Remote(_) => {}
         }
     }
 }
@@ -612,7 +642,7 @@ impl QueueContents<'_> {
         match self.0 {
             QueueRef::Classic(queue) => queue.inspect().take_confirms(positions),
             QueueRef::Quorum(queue) => WaitingPublishers::of(queue).take(positions),
-            QueueRef::Stream(_) => Vec::new(),
+            QueueRef::Stream(_) | QueueRef::Remote(_) => Vec::new(),
         }
     }
 
@@ -621,7 +651,7 @@ impl QueueContents<'_> {
         match self.0 {
             QueueRef::Classic(queue) => queue.inspect().put_back_confirms(confirms),
             QueueRef::Quorum(queue) => WaitingPublishers::of(queue).put_back(confirms),
-            QueueRef::Stream(_) => {}
+            QueueRef::Stream(_) | QueueRef::Remote(_) => {}
         }
     }
 
@@ -635,7 +665,7 @@ impl QueueContents<'_> {
                 let positions: Vec<u64> = messages.iter().map(|it| it.position).collect();
                 QuorumInspection::of(queue).remove(&positions, stayed)
             }
-            QueueRef::Stream(_) => 0,
+            QueueRef::Stream(_) | QueueRef::Remote(_) => 0,
         }
     }
 
@@ -646,6 +676,7 @@ impl QueueContents<'_> {
             QueueRef::Classic(queue) => Browsable::Paged(Arc::<Queue>::clone(queue)),
             QueueRef::Quorum(queue) => Browsable::Paged(Arc::<QuorumQueue>::clone(queue)),
             QueueRef::Stream(stream) => Browsable::Stream(Arc::clone(stream)),
+            QueueRef::Remote(remote) => Browsable::HomeDown(remote.explanation()),
         }
     }
 
@@ -655,7 +686,7 @@ impl QueueContents<'_> {
         match self.0 {
             QueueRef::Classic(queue) => queue.inspect().holders(positions),
             QueueRef::Quorum(queue) => QuorumInspection::of(queue).holders(positions),
-            QueueRef::Stream(_) => Vec::new(),
+            QueueRef::Stream(_) | QueueRef::Remote(_) => Vec::new(),
         }
     }
 }
@@ -667,6 +698,8 @@ pub enum Browsable {
     Paged(Arc<dyn PagedQueue>),
     /// Messages by offset, in chunks.
     Stream(Arc<Stream>),
+    /// The messages are on a node that is down: the explanation.
+    HomeDown(String),
 }
 
 #[cfg(test)]
@@ -677,5 +710,11 @@ mod tests {
     #[test]
     fn a_link_is_small() {
         assert!(size_of::<LinkRef>() <= 16, "{}", size_of::<LinkRef>());
+    }
+
+    /// Routes that sessions remember keep a `QueueRef` for each queue.
+    #[test]
+    fn a_queue_is_small() {
+        assert!(size_of::<QueueRef>() <= 16, "{}", size_of::<QueueRef>());
     }
 }

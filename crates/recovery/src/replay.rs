@@ -16,7 +16,7 @@ use contents::{Contents, Left, Logged};
 use control::log_records::definitions::DefinitionEntry;
 use control::log_records::node::NodeEntry;
 use control::log_records::{self, Entry};
-use control::{CommandLog, DEFINITIONS_FILE, Definitions, Gone};
+use control::{CommandLog, DEFINITIONS_FILE, Definitions, Gone, QueueHomes};
 use log::{
     Lsn, Owner, RefusedEntry, SegmentCounts, SegmentId, Stamp, Tail, Wal, WalFound, WalOptions,
 };
@@ -225,12 +225,17 @@ impl Replay {
         classic: &ClassicService,
         streams: &StreamService,
         dirs: &QueueDirs,
+        homes: QueueHomes,
     ) -> Result<(Definitions, Option<Lsn>), OpenError> {
         let storage = classic.storage();
         let mut queues = imbl::OrdMap::new();
         let meta = self.meta.clone();
         let mut later = ReadLater::default();
         for def in meta.queues().iter() {
+            if let Some(remote) = homes.remote(&meta, def) {
+                queues.insert(def.id, remote.into());
+                continue;
+            }
             let queue = match def.kind {
                 QueueKind::Classic => {
                     let version = self.versions.of(def.id);

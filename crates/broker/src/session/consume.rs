@@ -257,6 +257,7 @@ fn refusal(refused: AttachRefused, queue: &QueueDef) -> Error {
     let resource = queue.resource();
     match refused {
         AttachRefused::Gone => Error::new(ErrorKind::NotFound, format!("no {resource}")),
+        AttachRefused::HomeDown(text) => Error::new(ErrorKind::NotFound, text),
         AttachRefused::ExclusiveUse => {
             Error::new(ErrorKind::ExclusiveUse, format!("{resource} in exclusive use"))
         }

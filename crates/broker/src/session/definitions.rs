@@ -211,7 +211,9 @@ impl DefinitionRequests<'_> {
             return Ok(Handled::Answered);
         }
         let stat = match queue {
-            Some(queue) => queue.stat().await,
+            Some(queue) => {
+                queue.stat().await.map_err(|refused| queue_refused(refused, queue.def()))?
+            }
             None => QueueStat::default(),
         };
         let QueueStat { n_ready, n_consumers, .. } = stat;
@@ -335,12 +337,13 @@ impl DefinitionRequests<'_> {
     }
 }
 
-fn queue_refused(refused: QueueRefused, queue: &QueueDef) -> Error {
+pub(super) fn queue_refused(refused: QueueRefused, queue: &QueueDef) -> Error {
     let why = match refused {
         QueueRefused::InUse => "in use",
         QueueRefused::NotEmpty => "not empty",
         QueueRefused::NotFound => "not found",
         QueueRefused::NotImplemented(text) => return Error::new(ErrorKind::NotImplemented, text),
+        QueueRefused::HomeDown(text) => return Error::new(ErrorKind::NotFound, text),
     };
     Error::new(ErrorKind::PreconditionFailed, format!("{} {why}", queue.resource()))
 }

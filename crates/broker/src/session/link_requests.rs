@@ -6,7 +6,7 @@ use super::links::{Links, end_publishers, give_back_link, tell_publishers};
 use super::publisher_links::PublisherLink;
 use super::read_source::address_of;
 use super::{Handled, access, direct_reply_to};
-use meta::{Command, ExchangeDef, ExchangeKind, Name, Permission, QueueId, Resource};
+use meta::{Command, ExchangeDef, ExchangeKind, Name, Permission, QueueId, QueueKind, Resource};
 use queue::CreditMode;
 use session::{
     Attachment, ChannelId, Control, DeclaredNode, Error, ErrorKind, Event, LinkEvent, LinkId,
@@ -148,7 +148,8 @@ impl LinkRequests<'_> {
         client.access.require_on_queue(Permission::Read, &name)?;
         let queue = client.access.find_queue(&name)?;
         // A browser would take what it is to look at.
-        if queue.as_stream().is_none() && consume.source.as_ref().is_some_and(|it| it.browses) {
+        let is_stream = queue.def().kind == QueueKind::Stream;
+        if !is_stream && consume.source.as_ref().is_some_and(|it| it.browses) {
             return Err(not_implemented("queues are not browsed"));
         }
         links.consume(client, control, consume).await

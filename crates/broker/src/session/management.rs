@@ -3,7 +3,7 @@
 use super::Handled;
 use super::access::text;
 use super::client::Client;
-use super::definitions::DefinitionRequests;
+use super::definitions::{DefinitionRequests, queue_refused};
 use meta::{BindingSpec, Command, Name, Resource};
 use queues::QueueRef;
 use routing::{Binding, Destination};
@@ -90,7 +90,8 @@ impl ManagementRequests<'_> {
         is_new: bool,
         queue: &QueueRef,
     ) -> Result<Handled, Error> {
-        let (def, stat) = (queue.def(), queue.stat().await);
+        let def = queue.def();
+        let stat = queue.stat().await.map_err(|refused| queue_refused(refused, def))?;
         // COMPAT: an exclusive queue is told as durable, the default of the requests that make it; clients of
         // other protocols have theirs from declarations without it.
         let is_own = def.exclusive_owner == Some(self.0.access.connection.id);

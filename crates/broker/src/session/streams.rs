@@ -10,7 +10,7 @@ use super::turn::Turn;
 use crate::alarms::Alarm;
 use conversion::{DecodeBuffer, Origin, decode_amqp10};
 use message::MessageRef;
-use meta::{Name, Permission};
+use meta::{Name, Permission, QueueKind};
 use queues::QueueRef;
 use session::{
     Append, Control, Error, ErrorKind, Event, LinkId, MethodTag, ONLY_CHANNEL, PublisherId,
@@ -393,16 +393,17 @@ impl StreamRequests<'_> {
         self.find_stream(stream)
     }
 
-    /// A stream that can be used.
+    /// A stream that can be used: of this node, and with nothing missing.
     fn find_stream(&self, name: &str) -> Result<Arc<Stream>, StreamRefusal> {
-        let stream = self.find_any_stream(name)?;
-        if stream.lack().is_some() { Err(StreamRefusal::StreamNotAvailable) } else { Ok(stream) }
+        let queue = self.find_stream_queue(name)?;
+        let stream = queue.as_stream().filter(|stream| stream.lack().is_none());
+        stream.cloned().ok_or(StreamRefusal::StreamNotAvailable)
     }
 
-    fn find_any_stream(&self, name: &str) -> Result<Arc<Stream>, StreamRefusal> {
+    fn find_stream_queue(&self, name: &str) -> Result<QueueRef, StreamRefusal> {
         let found = self.client.access.find_queue(&Name::from(name)).ok();
-        let stream = found.as_ref().and_then(QueueRef::as_stream).filter(|it| !it.is_deleted());
-        stream.cloned().ok_or(StreamRefusal::StreamDoesNotExist)
+        let is_stream = |it: &QueueRef| it.def().kind == QueueKind::Stream && !it.is_deleted();
+        found.filter(is_stream).ok_or(StreamRefusal::StreamDoesNotExist)
     }
 
     fn may(&self, permission: Permission, stream: &str) -> bool {

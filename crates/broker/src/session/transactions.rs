@@ -95,8 +95,8 @@ impl Transactions {
     /// the settlements, and answers when persistent messages and settlements are durable.
     ///
     /// # Errors
-    /// A publish is refused: the transaction stays as it is. For a client of links also that a queue has
-    /// refused one.
+    /// A publish is refused: the transaction stays as it is. Or a queue has not taken one: the rest of the
+    /// transaction is in effect.
     pub(super) async fn commit(
         &mut self,
         client: &mut Client,
@@ -117,7 +117,7 @@ impl Transactions {
         }
         publishing.until_loaded(&mut client.turn).await;
         let mut awaited = publishing.put_batch_in(client, &ReadInput::NONE, &tx.publishes).await;
-        let is_refused = links.publishers.is_some() && publishing.is_any_refused();
+        let is_refused = publishing.is_any_refused();
         publishing.clear();
         client.turn.drop_all(tx.publishes).await;
         let mut settles = tx.settles;
@@ -133,7 +133,12 @@ impl Transactions {
             awaited.log = awaited.log.max(Some(wal.stats().appended_upto));
         }
         awaited.durable(wal).await?;
-        if is_refused { Err(lost("a queue has refused a message")) } else { Ok(Handled::Done) }
+        match (is_refused, links.publishers.is_some()) {
+            (false, _) => Ok(Handled::Done),
+            (true, true) => Err(lost("a queue has refused a message")),
+            // COMPAT: RabbitMQ's text, whatever the reason is that a queue did not take a message.
+            (true, false) => Err(lost("partial tx completion")),
+        }
     }
 
     /// Rolls a transaction back. Messages whose acknowledgements are forgotten stay with the client, unless

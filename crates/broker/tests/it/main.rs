@@ -27,6 +27,7 @@ mod planned;
 mod properties;
 mod queue_policies;
 mod quorum;
+mod remote_queues;
 mod sent_on;
 mod sharding;
 mod single_active;

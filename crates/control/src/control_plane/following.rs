@@ -51,13 +51,8 @@ fn removed_queue(removed: &Removed) -> Option<QueueId> {
     if let Removed::Queue(def) = removed { Some(def.id) } else { None }
 }
 
-/// Whether a queue lives on this node.
-const fn is_here(_def: &QueueDef) -> bool {
-    true
-}
-
 impl ControlParts {
-    /// Makes the queue that a fact declares, if it is to be on this node and is still defined.
+    /// Makes the queue that a fact declares, if it is still defined.
     fn new_queue(
         &self,
         definitions: &mut Definitions,
@@ -66,7 +61,10 @@ impl ControlParts {
     ) -> Option<QueueRef> {
         let Command::DeclareQueue(declare) = fact else { return None };
         let meta = &definitions.meta;
-        let def = meta.queue_by_id(declare.id?).filter(|def| is_here(def))?;
+        let def = meta.queue_by_id(declare.id?)?;
+        if let Some(remote) = self.homes.remote(meta, def) {
+            return Some(remote.into());
+        }
         match def.kind {
             QueueKind::Classic => {
                 let version = self.new_version(meta, def);
@@ -86,7 +84,8 @@ impl ControlParts {
 
     /// The version that the files of a new queue have.
     pub(super) fn new_version(&self, meta: &State, def: &QueueDef) -> QueueVersion {
-        let has_version = def.durable && def.kind == QueueKind::Classic;
+        let has_version =
+            def.durable && def.kind == QueueKind::Classic && self.homes.is_here(meta, def);
         if has_version { meta.wanted_version(def, self.default_version) } else { QueueVersion::V2 }
     }
 

@@ -30,6 +30,7 @@ impl<'p> NewStreams<'p> {
                 Ok(outcome) if !is_refused => {
                     if let Done::QueueCreated(def) = outcome.done
                         && def.kind == QueueKind::Stream
+                        && control_plane.parts.homes.is_here(&draft, &def)
                         && !has_files
                     {
                         wanted.push_back(def);

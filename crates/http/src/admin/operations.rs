@@ -27,12 +27,14 @@ pub(crate) async fn purge_queue(management: &Management, vhost: &str, name: &str
     purged.map(|n_messages| json!({"messages": n_messages})).map_err(queue_refused)
 }
 
-fn queue_refused(refused: QueueRefused) -> ApiError {
+/// The error of a request that a queue has refused.
+pub(crate) fn queue_refused(refused: QueueRefused) -> ApiError {
     match refused {
         QueueRefused::NotFound => ApiError::new(ErrorCode::NotFound, "the queue does not exist"),
         QueueRefused::InUse => ApiError::new(ErrorCode::InUse, "the queue is in use"),
         QueueRefused::NotEmpty => ApiError::new(ErrorCode::NotEmpty, "the queue is not empty"),
         QueueRefused::NotImplemented(text) => ApiError::new(ErrorCode::Unsupported, text),
+        QueueRefused::HomeDown(text) => ApiError::new(ErrorCode::HomeDown, text),
     }
 }
 

@@ -6,6 +6,7 @@ use super::consumer_states::{Channel, ChannelState, ConsumerStates, Holdings};
 use super::flows::Flows;
 use super::vhosts;
 use crate::Api;
+use crate::admin::operations::queue_refused;
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::columns::{Column, LIST, columns, find, shown, some};
 use crate::list::Row;
@@ -410,7 +411,7 @@ pub(crate) async fn cancel_consumer(call: &Call) -> Outcome {
     let broker = &call.api.management.broker;
     let mut n_ended = 0;
     let consumers = match broker.queue(vhost.as_str(), queue) {
-        Some(queue) => queue.consumers().await,
+        Some(queue) => queue.consumers().await.map_err(queue_refused)?,
         None => Vec::new(),
     };
     for one in consumers.into_iter().filter(|one| one.consumer_tag.to_text() == tag) {

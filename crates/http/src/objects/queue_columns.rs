@@ -2,7 +2,7 @@
 
 use super::flows::{ByQueue, Flows};
 use crate::Api;
-use crate::columns::{ALONE, Column, Marks, NOT_OF_STREAMS, columns, find, shown, some};
+use crate::columns::{ALONE, Column, Marks, NOT_OF_STREAMS, PLAIN, columns, find, shown, some};
 use crate::list::Row;
 use crate::objects::clients;
 use crate::stats::Ranges;
@@ -11,7 +11,7 @@ use api::QueueColumn;
 use broker::Identity;
 use control::View;
 use meta::definitions::table_to_json;
-use meta::{PolicyScope, QueueDef, QueueKind, QueueSettings, QueueVersion, Vhost};
+use meta::{Name, PolicyScope, QueueDef, QueueKind, QueueSettings, QueueVersion, Vhost};
 use mgmt::{channel_pid, connection_pid, queue_pid};
 use queue_type::{Activity, ConsumerView, QueueStat};
 use queues::{Diagnosis, QueueRef};
@@ -118,7 +118,7 @@ const COLUMNS: &[Column<Read>] = columns! { QueueColumn:
     node [LIST PLAIN NOT_OF_TOOL] |it| some(it.node());
     oldest_message_age_seconds [LIST] |it| some(it.unless_stream()?.api().history.ages.seconds_of(it.queue.id(), it.now()));
     oldest_unconfirmed_ms [ALONE] |it| some(Diagnosis(it.queue).pending_confirms().oldest_ms.unwrap_or_default());
-    online [LIST PLAIN] |it| Some(json!([it.member()?]));
+    online [LIST PLAIN] |it| it.member().map(|member| it.if_here().map(|_| member).into_iter().collect());
     operator_policy [LIST PLAIN] |it| it.policy_or_null(PolicyScope::Operator),
         tool |it| some(it.policy(PolicyScope::Operator)?);
     owner_pid [NOT_OF_STREAMS] |it| some(it.def().exclusive_owner.map(|owner| connection_pid(it.node(), owner)));
@@ -150,6 +150,10 @@ impl Row for QueueRow<'_> {
         if column.marks & NOT_OF_STREAMS != 0 && self.unless_stream().is_none() {
             return None;
         }
+        // COMPAT: a queue on a node that is down has the columns of its definition.
+        if column.marks & PLAIN == 0 && self.if_here().is_none() {
+            return None;
+        }
         column.reader(self.context.is_typed)?(self)
     }
 }
@@ -159,8 +163,9 @@ impl QueueRow<'_> {
         &self.context.api
     }
 
+    /// The name of the node that has the queue.
     fn node(&self) -> &str {
-        &self.api().management.node_info.name
+        self.queue.home().map_or(&self.api().management.node_info.name, Name::as_str)
     }
 
     fn now(&self) -> Now {
@@ -188,6 +193,10 @@ impl QueueRow<'_> {
         (self.def().kind != QueueKind::Stream).then_some(self)
     }
 
+    fn if_here(&self) -> Option<&Self> {
+        self.queue.home().is_none().then_some(self)
+    }
+
     fn if_classic(&self) -> Option<&Self> {
         (self.def().kind == QueueKind::Classic).then_some(self)
     }
@@ -200,7 +209,7 @@ impl QueueRow<'_> {
         self.queue.as_stream().map(|stream| Inspection::of(stream))
     }
 
-    /// The queue's only member: this node, for types that have members.
+    /// The queue's only member: the node that has it, for types that have members.
     fn member(&self) -> Option<&str> {
         self.def().kind.has_members().then(|| self.node())
     }
@@ -235,6 +244,7 @@ impl QueueRow<'_> {
 
     fn state(&self) -> &'static str {
         match () {
+            () if self.if_here().is_none() => "down",
             () if self.damage().is_some() => "damaged",
             () if self.queue.is_loading() => "loading",
             () => "running",

@@ -66,6 +66,17 @@ impl QueueLists {
     }
 }
 
+/// The queues of a list that are up (`online`, or on this node, `local`), or down (`offline`), if one of the
+/// two is asked for.
+fn reachable(call: &Call, queues: Arc<[QueueRef]>) -> Arc<[QueueRef]> {
+    let online = call.query.flag("online") || call.query.flag("local");
+    let offline = call.query.flag("offline");
+    if online == offline {
+        return queues;
+    }
+    queues.iter().filter(|queue| queue.home().is_none() == online).cloned().collect()
+}
+
 impl Asked {
     fn of(view: &View, vhosts: &[&Vhost], query: Query) -> Self {
         let vhosts = vhosts.iter().map(|vhost| vhost.name.clone()).collect();
@@ -108,11 +119,8 @@ fn context(call: &Call, marks: Marks) -> Result<QueueContext, Refusal> {
 fn rows(call: &Call, marks: Marks) -> Outcome {
     let context = context(call, marks)?;
     let (view, lists, clock) = (&context.view, &call.api.lists, call.api.sharing_clock());
-    let mut vhosts = vhosts(&view.meta, call)?;
-    if call.query.flag("offline") && !call.query.flag("online") {
-        vhosts.clear();
-    }
-    let queues = lists.of(clock, view, &vhosts);
+    let vhosts = vhosts(&view.meta, call)?;
+    let queues = reachable(call, lists.of(clock, view, &vhosts));
     let asked = Asked::of(view, &vhosts, Listing::arranging(&call.query));
     let listing = Listing::of(&call.query)?.during(&call.course);
     let set = Queues { context, queues };

@@ -3,6 +3,7 @@
 use super::removal::Removal;
 use super::{permitted, put_field};
 use crate::Api;
+use crate::admin::operations::queue_refused;
 use crate::call::{Answer, Call, Outcome};
 use crate::jobs::{Job, JobState};
 use crate::refusal::Refusal;
@@ -143,7 +144,8 @@ pub(super) async fn take(
     }
     let Ok(queue) = permitted::queue(call, name, permission) else { return Ok(None) };
     let is_never = stream_of(call, &queue, how).is_some_and(|stream| stream.is_none())
-        || queue.def().exclusive_owner.is_some();
+        || queue.def().exclusive_owner.is_some()
+        || queue.home().is_some();
     let view = call.view();
     let is_sharded = |vhost: &Vhost| vhost.policies.sharded().contains_key(&queue.def().name);
     if is_never
@@ -166,7 +168,7 @@ async fn delete(
     queue: QueueRef,
     conditions: DeleteConditions,
 ) -> Result<Option<TakenAway>, Refusal> {
-    let stat = queue.stat().await;
+    let stat = queue.stat().await.map_err(queue_refused)?;
     if (conditions.if_unused && stat.n_consumers > 0) || (conditions.if_empty && stat.n_ready > 0) {
         return Ok(None);
     }
@@ -189,7 +191,7 @@ async fn delete(
         blocking(move || keeping.take_back()).await?;
         return Ok(None);
     };
-    let stat = queue.stat().await;
+    let stat = queue.local_stat();
     // Only messages that came since are written down here: the queue is deleted even if the client has gone.
     let keeping = keep(keeping, Course::default()).await;
     broker.operations().end_delete(&queue, &call.caller.user).await;

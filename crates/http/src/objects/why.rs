@@ -154,6 +154,9 @@ fn waiting_publishers(call: &Call, queue: QueueId) -> Value {
 }
 
 fn reasons(queue: &QueueRef, stat: &QueueStat, consumers: &Consumers) -> Vec<&'static str> {
+    if queue.home().is_some() {
+        return vec!["the queue's node is down"];
+    }
     let (mut reasons, states) = (Vec::new(), consumers.states());
     let mut put = |is_so, reason| reasons.extend(Some(reason).filter(|_| is_so));
     let (has_ready, has_consumers) = (stat.n_ready > 0, !consumers.all.is_empty());

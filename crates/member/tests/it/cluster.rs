@@ -124,7 +124,8 @@ impl Cluster {
         let is_same = progress.iter().all(|it| (it.applied, it.last) == (first.last, first.last));
         let has_settled = n_leaders == 1 && is_known && is_same;
         (!has_settled).then(|| {
-            let leaders: Vec<_> = groups.iter().map(|group| (group.leader(), group.term())).collect();
+            let leaders: Vec<_> =
+                groups.iter().map(|group| (group.leader(), group.term())).collect();
             format!("{owner:?}: {n_leaders} leaders, {leaders:?}, {progress:?}")
         })
     }

@@ -166,8 +166,7 @@ impl MemberNode {
     fn poll_asker(&mut self, now: MonotonicMs) -> bool {
         let (leader, living) = (self.groups.definitions.leader(), self.membership.living());
         let members = self.groups.definitions.group().members();
-        let around =
-            Surroundings { now_ms: now.get(), leader, members: &members, living: &living };
+        let around = Surroundings { now_ms: now.get(), leader, members: &members, living: &living };
         let AskerEffects { asks, results } = self.asker.poll(around);
         let has_worked = !asks.is_empty() || !results.is_empty();
         for (n, result) in results {

@@ -57,8 +57,8 @@ impl StreamRequests<'_> {
         stream: &str,
     ) -> Result<Handled, StreamRefusal> {
         self.require(Permission::Configure, stream)?;
-        let found = self.find_any_stream(stream)?;
-        let left = self.leave(&found);
+        let found = self.find_stream_queue(stream)?;
+        let left = found.as_stream().and_then(|stream| self.leave(stream));
         let deleted = self.client.access.change(&Command::DeleteQueueById { id: found.id() }).await;
         self.client.access.refresh();
         let why = match deleted {

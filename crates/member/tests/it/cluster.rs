@@ -8,7 +8,7 @@ use amqp091::Table;
 use bytes::Bytes;
 use cluster::{GroupStep, Members, RaftGroup, Role, Ticket};
 use log::Owner;
-use meta::{Command, Name, NamedBy, QueueDeclare, VhostMetadata};
+use meta::{Command, Name, NamedBy, QueueDeclare, QueueHome, VhostMetadata};
 use testing::Random;
 use testing::cluster_world::{Hosts, Scenario, Seat};
 
@@ -41,6 +41,7 @@ pub(crate) fn declare(name: &str) -> Command {
         exclusive_owner: None,
         arguments: Table::new(),
         id: None,
+        home: QueueHome::default(),
     })
 }
 

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cluster::{
-    CacheBudget, Context, GroupEffects, GroupRecovery, GroupRequest, GroupStep, Health,
-    LivingNodes, Members, OutgoingMessage, PeerId, ProposalOutcome, RaftGroup, Role, Ticket,
+    CacheBudget, Context, GroupEffects, GroupRecovery, GroupRequest, GroupStep, Health, ImageStore,
+    ImageWrite, LivingNodes, Members, OutgoingMessage, PeerId, ProposalOutcome, RaftGroup, Role,
+    Ticket,
 };
 use definitions::{AskAnswer, DefinitionsEffects, DefinitionsGroup};
 use log::{
@@ -35,6 +36,7 @@ pub(crate) struct Groups {
     pub(crate) definitions: DefinitionsGroup,
     pub(crate) plain: BTreeMap<Owner, PlainGroup>,
     cache: Arc<CacheBudget>,
+    images: ImageStore,
     /// Positions that groups wait for.
     durable_at: BTreeMap<Owner, Lsn>,
     /// Whether somebody waits for the log.
@@ -52,6 +54,9 @@ pub(crate) struct Work {
     pub(crate) answers: Vec<AskAnswer>,
     pub(crate) requests: Vec<GroupRequest>,
 }
+
+/// Bytes up to which an image lies in the log: the others are files.
+const IMAGE_IN_LOG_BYTES: usize = 600;
 
 struct Forever;
 
@@ -87,8 +92,11 @@ impl Groups {
         });
         let (wal, stepper) = opened.map_err(|error| error.to_string())?;
         let mut found = BTreeMap::new();
-        for group in recovery.finish() {
-            let image = group.read_image(&wal).map_or_else(Bytes::new, |image| image.machine);
+        let images = ImageStore::open(Arc::new(disk.clone()), IMAGE_IN_LOG_BYTES);
+        let images = images.map_err(|error| error.to_string())?;
+        for mut group in recovery.finish(&wal, &images) {
+            let image = group.read_image(&wal, &images);
+            let image = image.map_or_else(Bytes::new, |image| image.machine);
             let (owner, index) = (group.owner(), group.image_index());
             found.insert(owner, (RaftGroup::recover(&wal, group), index, image));
         }
@@ -117,6 +125,7 @@ impl Groups {
             definitions: definitions.unwrap(),
             plain,
             cache: Arc::default(),
+            images,
             durable_at: plan.keys().map(|owner| (*owner, Lsn(0))).collect(),
             is_awaited: true,
             seen: BTreeMap::new(),
@@ -161,45 +170,76 @@ impl Groups {
     }
 
     pub(crate) fn step(&mut self, owner: Owner, step: GroupStep, living: &LivingNodes) -> Work {
-        let cx = Context { wal: &self.wal, living, cache: &self.cache };
+        let Self { wal, cache, images, .. } = self;
+        let cx = Context { wal, living, cache, images };
         if owner == DEFINITIONS {
             let fx = self.definitions.step(step, cx);
-            return self.defined(fx);
+            return self.defined(fx, living);
         }
         let Some(plain) = self.plain.get_mut(&owner) else { return Work::default() };
         let fx = plain.group.step(step, cx);
-        self.stepped(owner, fx)
+        self.stepped(owner, fx, living)
     }
 
     pub(crate) fn take_image(&mut self, owner: Owner, living: &LivingNodes) -> Work {
-        let cx = Context { wal: &self.wal, living, cache: &self.cache };
+        let Self { wal, cache, images, .. } = self;
+        let cx = Context { wal, living, cache, images };
         self.ledger.borrow_mut().counts.images += 1;
         if owner == DEFINITIONS {
             let fx = self.definitions.take_image(cx);
-            return self.defined(fx);
+            return self.defined(fx, living);
         }
         let Some(plain) = self.plain.get_mut(&owner) else { return Work::default() };
         let machine: Vec<u8> = plain.machine.iter().flat_map(|it| it.to_le_bytes()).collect();
         let index = plain.group.progress().applied;
         let fx = plain.group.take_image(index, machine.into(), Bytes::new(), cx);
-        self.stepped(owner, fx)
+        self.stepped(owner, fx, living)
     }
 
     pub(crate) fn ask(&mut self, ask: &definitions::Ask, living: &LivingNodes) -> Work {
-        let cx = Context { wal: &self.wal, living, cache: &self.cache };
+        let Self { wal, cache, images, .. } = self;
+        let cx = Context { wal, living, cache, images };
         let fx = self.definitions.ask(ask, cx);
-        self.defined(fx)
+        self.defined(fx, living)
     }
 
-    fn defined(&mut self, fx: DefinitionsEffects) -> Work {
+    fn defined(&mut self, fx: DefinitionsEffects, living: &LivingNodes) -> Work {
         let DefinitionsEffects { is_restored, changes, answers, stopped, group } = fx;
         assert_eq!(stopped, None, "{:?} stops", self.node);
         self.ledger.borrow_mut().counts.restored += u64::from(is_restored);
         self.ledger.borrow_mut().changed(changes);
-        Work { answers, ..self.stepped(DEFINITIONS, group) }
+        let mut work = self.stepped(DEFINITIONS, group, living);
+        work.answers.extend(answers);
+        work
     }
 
-    fn stepped(&mut self, owner: Owner, fx: GroupEffects) -> Work {
+    /// Writes an image that is a file, and goes on with it.
+    fn write_image(&mut self, owner: Owner, write: ImageWrite, living: &LivingNodes) -> Work {
+        let Self { wal, cache, images, .. } = self;
+        let written = write.write(images, wal);
+        let cx = Context { wal, living, cache, images };
+        if owner == DEFINITIONS {
+            let fx = self.definitions.image_written(written, cx);
+            return self.defined(fx, living);
+        }
+        let Some(plain) = self.plain.get_mut(&owner) else { return Work::default() };
+        let fx = plain.group.image_written(written, cx);
+        self.stepped(owner, fx, living)
+    }
+
+    fn stepped(&mut self, owner: Owner, mut fx: GroupEffects, living: &LivingNodes) -> Work {
+        let write = fx.write.take();
+        let mut work = self.worked_off(owner, fx);
+        if let Some(write) = write {
+            let Work { messages, answers, requests } = self.write_image(owner, write, living);
+            work.messages.extend(messages);
+            work.answers.extend(answers);
+            work.requests.extend(requests);
+        }
+        work
+    }
+
+    fn worked_off(&mut self, owner: Owner, fx: GroupEffects) -> Work {
         let GroupEffects { restored, committed, answers, messages, durable_at, requests, .. } = fx;
         let mut ledger = self.ledger.borrow_mut();
         if let Some(plain) = self.plain.get_mut(&owner) {

@@ -5,6 +5,7 @@ mod codec;
 use amqp091::Table;
 use routing::{ExchangeKind, Name, QueueId, RoutingKey};
 
+use crate::nodes::ClusterAddress;
 use crate::parameter::Json;
 use crate::password::PasswordHash;
 use crate::policy::{PolicyScope, PolicySpec};
@@ -206,6 +207,41 @@ pub enum Command {
     Bind(BindingSpec),
     /// Deletes a binding; a missing one is no error.
     Unbind(BindingSpec),
+    /// Adds a node to the cluster, or finds the one of that name and token.
+    NodeJoined {
+        /// The node's number; only in replayed commands, others have none: the node gets the next one.
+        no: Option<u16>,
+        /// The node's name.
+        name: Name,
+        /// The address for other nodes.
+        address: ClusterAddress,
+        /// The token that the node has made for its join.
+        token: u64,
+    },
+    /// Notes that a node has started, and deletes transient and exclusive queues of its earlier starts.
+    NodeBooted {
+        /// The node.
+        no: u16,
+        /// The number of its start.
+        boot: u32,
+    },
+    /// Removes a node from the cluster, with all queues that only it had.
+    NodeForgotten {
+        /// The node.
+        no: u16,
+    },
+    /// Puts a node into maintenance mode, or ends that.
+    NodeDrained {
+        /// The node.
+        no: u16,
+        /// Whether the mode is on from now on.
+        on: bool,
+    },
+    /// Switches on a level of commands and formats, which all nodes know.
+    Level {
+        /// The level, never lower than before.
+        n: u16,
+    },
 }
 
 impl Command {
@@ -222,6 +258,13 @@ impl Command {
                 | Self::DeclareQueue(_)
                 | Self::Bind(_)
         )
+    }
+
+    /// Sets the home of the queue that the command declares, if it does.
+    pub const fn set_home(&mut self, home: QueueHome) {
+        if let Self::DeclareQueue(declare) = self {
+            declare.home = home;
+        }
     }
 }
 

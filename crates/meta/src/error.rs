@@ -216,6 +216,25 @@ pub enum MetaError {
         /// The limit.
         limit: u64,
     },
+    /// The cluster has no node of this number.
+    #[error("node {0} is not in the cluster")]
+    NodeNotFound(u16),
+    /// The cluster has a node of this name, which has joined by another token.
+    #[error(
+        "node '{0}' is in the cluster already; forget it before another node joins by its name"
+    )]
+    NodeExists(Name),
+    /// A change is of a start of the node after which it has started again.
+    #[error("node {no} has started again since its start {boot}")]
+    NodeRestarted {
+        /// The node.
+        no: u16,
+        /// The start that is over.
+        boot: u32,
+    },
+    /// The cluster's last node cannot be forgotten.
+    #[error("node {0} is the last one in the cluster and cannot be forgotten")]
+    LastNode(u16),
     /// A feature that will go, and that the operator does not permit.
     #[error("Feature `{0}` is deprecated.\nBy default, this feature is not permitted anymore.")]
     Deprecated(&'static str),
@@ -262,8 +281,11 @@ impl MetaError {
             | Self::UserNotFound(_)
             | Self::NotFound(_)
             | Self::QueueIdNotFound(_)
-            | Self::ItemNotFound(_) => ErrorKind::NotFound,
-            Self::VhostExists(_) | Self::UserExists(_) => ErrorKind::AlreadyExists,
+            | Self::ItemNotFound(_)
+            | Self::NodeNotFound(_) => ErrorKind::NotFound,
+            Self::VhostExists(_) | Self::UserExists(_) | Self::NodeExists(_) => {
+                ErrorKind::AlreadyExists
+            }
             Self::ReservedName { .. }
             | Self::DefaultExchange
             | Self::SystemExchange(_)
@@ -286,10 +308,13 @@ impl MetaError {
             | Self::ExchangeLimit { .. }
             | Self::InvalidName { .. }
             | Self::NoSpace
+            | Self::NodeRestarted { .. }
             | Self::Binding(_) => ErrorKind::PreconditionFailed,
             Self::NoFiles { .. } => ErrorKind::InternalError,
             Self::InUse(_) => ErrorKind::InUse,
-            Self::VhostProtected(_) | Self::VhostLimit { .. } => ErrorKind::NotAllowed,
+            Self::VhostProtected(_) | Self::VhostLimit { .. } | Self::LastNode(_) => {
+                ErrorKind::NotAllowed
+            }
             Self::Deprecated(_) => ErrorKind::NotPermitted,
             Self::InvalidPattern { .. } | Self::Invalid(_) => ErrorKind::Invalid,
         }

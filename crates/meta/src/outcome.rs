@@ -95,6 +95,10 @@ pub enum Done {
     QueueCreated(Arc<QueueDef>),
     /// The queue was there, with equivalent properties.
     QueueExists(Arc<QueueDef>),
+    /// The node with this number has joined the cluster.
+    NodeJoined(u16),
+    /// The node was in the cluster, with this number.
+    NodeExists(u16),
 }
 
 /// An object that was removed.

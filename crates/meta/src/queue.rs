@@ -45,6 +45,14 @@ impl QueueDef {
         id.0 < TRANSIENT
     }
 
+    /// Whether the queue goes on without the node it is on, from other nodes with members of it.
+    pub(crate) const fn outlives_node(&self) -> bool {
+        match self.kind {
+            QueueKind::Quorum => self.durable,
+            QueueKind::Classic | QueueKind::Stream => false,
+        }
+    }
+
     /// Refuses connections other than the owner of an exclusive queue. `None` is the operator.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! The whole state, its lookups, and the way in for commands.
 
+mod membership;
 mod resharding;
 mod resources;
 mod snapshot;
@@ -18,6 +19,7 @@ use crate::checks::check_name;
 use crate::command::Command;
 use crate::error::MetaError;
 use crate::exchange::ExchangeDef;
+use crate::nodes::ClusterNodes;
 use crate::outcome::{Misfit, Outcome, Removed};
 use crate::parameters::GlobalParameters;
 use crate::pattern::Pattern;
@@ -32,6 +34,7 @@ use crate::stream_settings::StreamSettings;
 use crate::user::User;
 use crate::users::Users;
 use crate::vhost::{BindingView, Vhost};
+use membership::change_nodes;
 use resources::Resources;
 
 /// Everything that exists. A clone is O(1) and never changes; a command costs O(log n), plus the cost of
@@ -41,6 +44,7 @@ pub struct State {
     resources: Resources,
     users: Users,
     global_parameters: GlobalParameters,
+    nodes: ClusterNodes,
 }
 
 /// Whether a command is decided or was so before. A fact was checked when it was made, and each removal is a
@@ -81,41 +85,22 @@ impl State {
     fn change(&mut self, command: &Command, mode: Mode) -> Result<Outcome, MetaError> {
         // Settings and access are durable as they are.
         let logged = |done: Result<(), MetaError>| done.map(|()| Outcome::logged(command));
-        let Self { resources, users, global_parameters } = self;
+        let Self { resources, users, global_parameters, nodes } = self;
         match command {
             Command::CreateVhost { vhost, metadata } => {
                 logged(resources.vhosts.create(vhost, metadata))
-            }
-            Command::UpdateVhost { vhost, metadata } => {
-                logged(resources.vhost_mut(vhost).map(|found| found.metadata = metadata.clone()))
             }
             Command::DeleteVhost { vhost } => {
                 let removed = resources.delete_vhost(vhost, mode)?;
                 users.forget_vhost(vhost);
                 Ok(Outcome { removed, ..Outcome::logged(command) })
             }
-            Command::SetVhostLimits { vhost, limits } => {
-                logged(resources.vhost_mut(vhost).map(|found| found.limits = *limits))
-            }
-            Command::SetPolicy { scope, vhost, policy } => {
-                logged(set_policy(resources, *scope, vhost, policy, mode))
-            }
-            Command::ClearPolicy { scope, vhost, name } => {
-                let clear = |policies: &mut Policies| policies.clear(*scope, name);
-                logged(
-                    resources
-                        .vhost_mut(vhost)
-                        .and_then(|it| it.change_policies(*scope, name, clear)),
-                )
-            }
-            Command::SetParameter { vhost, component, name, value } => {
-                let found = resources.vhost_mut(vhost);
-                logged(found.map(|it| it.parameters.set(component, name, value)))
-            }
-            Command::ClearParameter { vhost, component, name } => {
-                let found = resources.vhost_mut(vhost);
-                logged(found.and_then(|it| it.parameters.clear(component, name)))
-            }
+            Command::UpdateVhost { .. }
+            | Command::SetVhostLimits { .. }
+            | Command::SetPolicy { .. }
+            | Command::ClearPolicy { .. }
+            | Command::SetParameter { .. }
+            | Command::ClearParameter { .. } => logged(set_vhost(resources, command, mode)),
             Command::SetGlobalParameter { name, value } => {
                 global_parameters.set(name, value);
                 Ok(Outcome::logged(command))
@@ -131,12 +116,17 @@ impl State {
             | Command::SetPermissions { .. }
             | Command::ClearPermissions { .. }
             | Command::SetTopicPermissions { .. }
-            | Command::ClearTopicPermissions { .. } => logged(self.set_user(command)),
+            | Command::ClearTopicPermissions { .. } => logged(set_user(users, resources, command)),
             Command::DeclareExchange(declare) => resources.declare_exchange(declare, mode),
             Command::DeleteExchange { vhost, name, if_unused } => {
                 resources.delete_exchange(vhost, name, *if_unused, mode)
             }
-            Command::DeclareQueue(declare) => resources.declare_queue(declare, mode),
+            Command::DeclareQueue(declare) => {
+                if mode == Mode::Apply {
+                    nodes.check_home(declare)?;
+                }
+                resources.declare_queue(declare, mode)
+            }
             Command::DeleteQueue { vhost, name, by } => {
                 resources.delete_queue(vhost, name, *by, mode)
             }
@@ -146,45 +136,12 @@ impl State {
             }
             Command::Bind(spec) => resources.bind(spec),
             Command::Unbind(spec) => resources.unbind(spec, mode),
+            Command::NodeJoined { .. }
+            | Command::NodeBooted { .. }
+            | Command::NodeForgotten { .. }
+            | Command::NodeDrained { .. }
+            | Command::Level { .. } => change_nodes(nodes, resources, command, mode),
         }
-    }
-
-    /// Creates or changes a user. Permissions are those in a virtual host that exists.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the others set nothing of a user")]
-    fn set_user(&mut self, command: &Command) -> Result<(), MetaError> {
-        let Self { resources, users, .. } = self;
-        match command {
-            Command::CreateUser { user, password, tags } => users.create(user, password, tags)?,
-            Command::SetPassword { user, password } => {
-                users.get_mut(user)?.password = password.clone()
-            }
-            Command::SetUserTags { user, tags } => users.get_mut(user)?.tags = tags.clone(),
-            Command::SetUserLimits { user, limits } => users.get_mut(user)?.limits = *limits,
-            Command::SetPermissions { user, vhost, configure, write, read } => {
-                resources.require_vhost(vhost)?;
-                let permissions = Permissions {
-                    configure: Pattern::for_permission(configure)?,
-                    write: Pattern::for_permission(write)?,
-                    read: Pattern::for_permission(read)?,
-                };
-                users.get_mut(user)?.set_permissions(vhost, permissions);
-            }
-            Command::ClearPermissions { user, vhost } => {
-                resources.require_vhost(vhost)?;
-                users.get_mut(user)?.clear_permissions(vhost);
-            }
-            Command::SetTopicPermissions { user, vhost, exchange, write, read } => {
-                resources.require_vhost(vhost)?;
-                let permissions = TopicPermissions::new(user, vhost, write, read)?;
-                users.get_mut(user)?.set_topic_permissions(vhost, exchange, permissions);
-            }
-            Command::ClearTopicPermissions { user, vhost, exchange } => {
-                resources.require_vhost(vhost)?;
-                users.get_mut(user)?.clear_topic_permissions(vhost, exchange.as_ref());
-            }
-            _ => debug_assert!(false, "{command:?} sets nothing of a user"),
-        }
-        Ok(())
     }
 
     /// A virtual host.
@@ -205,6 +162,11 @@ impl State {
     /// The users and what they may do.
     pub const fn users(&self) -> &Users {
         &self.users
+    }
+
+    /// The nodes of the cluster.
+    pub const fn nodes(&self) -> &ClusterNodes {
+        &self.nodes
     }
 
     /// The parameters of the whole cluster.
@@ -281,6 +243,67 @@ pub fn stream_settings(state: &State, stream: &QueueDef) -> StreamSettings {
     vhost.map_or_else(StreamSettings::default, |vhost| vhost.policies.stream_settings(stream))
 }
 
+/// Changes settings of a virtual host.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others set nothing of a virtual host")]
+fn set_vhost(resources: &mut Resources, command: &Command, mode: Mode) -> Result<(), MetaError> {
+    match command {
+        Command::UpdateVhost { vhost, metadata } => {
+            resources.vhost_mut(vhost)?.metadata = metadata.clone();
+        }
+        Command::SetVhostLimits { vhost, limits } => resources.vhost_mut(vhost)?.limits = *limits,
+        Command::SetPolicy { scope, vhost, policy } => {
+            set_policy(resources, *scope, vhost, policy, mode)?;
+        }
+        Command::ClearPolicy { scope, vhost, name } => {
+            let clear = |policies: &mut Policies| policies.clear(*scope, name);
+            resources.vhost_mut(vhost)?.change_policies(*scope, name, clear)?;
+        }
+        Command::SetParameter { vhost, component, name, value } => {
+            resources.vhost_mut(vhost)?.parameters.set(component, name, value);
+        }
+        Command::ClearParameter { vhost, component, name } => {
+            resources.vhost_mut(vhost)?.parameters.clear(component, name)?;
+        }
+        _ => debug_assert!(false, "{command:?} sets nothing of a virtual host"),
+    }
+    Ok(())
+}
+
+/// Creates or changes a user. Permissions are those in a virtual host that exists.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others set nothing of a user")]
+fn set_user(users: &mut Users, resources: &Resources, command: &Command) -> Result<(), MetaError> {
+    match command {
+        Command::CreateUser { user, password, tags } => users.create(user, password, tags)?,
+        Command::SetPassword { user, password } => users.get_mut(user)?.password = password.clone(),
+        Command::SetUserTags { user, tags } => users.get_mut(user)?.tags = tags.clone(),
+        Command::SetUserLimits { user, limits } => users.get_mut(user)?.limits = *limits,
+        Command::SetPermissions { user, vhost, configure, write, read } => {
+            resources.require_vhost(vhost)?;
+            let permissions = Permissions {
+                configure: Pattern::for_permission(configure)?,
+                write: Pattern::for_permission(write)?,
+                read: Pattern::for_permission(read)?,
+            };
+            users.get_mut(user)?.set_permissions(vhost, permissions);
+        }
+        Command::ClearPermissions { user, vhost } => {
+            resources.require_vhost(vhost)?;
+            users.get_mut(user)?.clear_permissions(vhost);
+        }
+        Command::SetTopicPermissions { user, vhost, exchange, write, read } => {
+            resources.require_vhost(vhost)?;
+            let permissions = TopicPermissions::new(user, vhost, write, read)?;
+            users.get_mut(user)?.set_topic_permissions(vhost, exchange, permissions);
+        }
+        Command::ClearTopicPermissions { user, vhost, exchange } => {
+            resources.require_vhost(vhost)?;
+            users.get_mut(user)?.clear_topic_permissions(vhost, exchange.as_ref());
+        }
+        _ => debug_assert!(false, "{command:?} sets nothing of a user"),
+    }
+    Ok(())
+}
+
 fn set_policy(
     resources: &mut Resources,
     scope: PolicyScope,
@@ -316,6 +339,10 @@ fn check_new_name(command: &Command) -> Result<(), MetaError> {
             check_name("parameter", name)
         }
         Command::SetGlobalParameter { name, .. } => check_name("parameter", name),
+        Command::NodeJoined { name, address, .. } => {
+            check_name("node", name)?;
+            check_name("host", &address.host)
+        }
         _ => Ok(()),
     }
 }

@@ -7,6 +7,7 @@ mod error_texts;
 mod explain;
 mod facts;
 mod homes;
+mod nodes;
 mod policies;
 mod properties;
 mod quorum;
@@ -101,7 +102,9 @@ fn declare(state: &mut State, declare: QueueDeclare) -> QueueId {
         other @ (Done::Nothing
         | Done::Changed
         | Done::ExchangeCreated(_)
-        | Done::ExchangeExists(_)) => {
+        | Done::ExchangeExists(_)
+        | Done::NodeJoined(_)
+        | Done::NodeExists(_)) => {
             panic!("{other:?}")
         }
     }

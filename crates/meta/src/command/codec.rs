@@ -14,6 +14,7 @@ use stdx::record::{
 };
 
 use super::{BindingSpec, Command, DestinationName, ExchangeDeclare, NamedBy, QueueDeclare};
+use crate::nodes::ClusterAddress;
 use crate::parameter::Json;
 use crate::password::{HashAlgorithm, PasswordHash};
 use crate::policy::{ApplyTo, PolicyScope, PolicySpec};
@@ -116,6 +117,12 @@ commands! {
     23 DeleteQueue { vhost, name, by };
     24 DeleteQueueById { id };
     25 DeleteExclusiveQueues { owner };
+    // 28 was in definitions up to format 5, see `legacy.rs`.
+    30 NodeJoined { no, name, address, token };
+    31 NodeBooted { no, boot };
+    32 NodeForgotten { no };
+    33 NodeDrained { no, on };
+    34 Level { n };
     structs:
     20 DeclareExchange;
     26 Bind;
@@ -165,6 +172,7 @@ structs! {
     ExchangeDeclare { vhost, name, kind, durable, auto_delete, internal, arguments }
     QueueDeclare { vhost, name, named_by, durable, auto_delete, exclusive_owner, arguments, id; home }
     QueueHome { node, boot }
+    ClusterAddress { host, port }
     BindingSpec { vhost, source, destination, key, arguments, by }
 }
 
@@ -189,6 +197,7 @@ values! {
     bool: put_bool(|it| *it), bool(|is| Ok(is));
     u16: put_u16(|it| *it), u16(|number| Ok(number));
     u32: put_u32(|it| *it), u32(|number| Ok(number));
+    u64: put_u64(|it| *it), u64(|number| Ok(number));
     i64: put_i64(|it| *it), i64(|number| Ok(number));
     QueueId: put_u64(|it| it.0), u64(|id| Ok(Self(id)));
     ConnectionId: put_u64(|it| it.0), u64(|id| Ok(Self(id)));

@@ -3,7 +3,7 @@
 //! ```text
 //! snapshot = version:u8 next_durable_queue:u64 next_transient_queue:u64 (len:u32 command)*
 //! ```
-//! The order is: virtual hosts with their content, limits after it; then users; global parameters.
+//! The order is: nodes, if there are any; virtual hosts with their content, limits after it; then users; global parameters.
 
 use routing::{Binding, Destination, Name, QueueId};
 use stdx::record::{Reader, RecordError, put_bytes, put_u8, put_u64};
@@ -14,6 +14,7 @@ use super::resources::{exchange_redeclaration, redeclaration};
 use crate::command::{BindingSpec, Command};
 use crate::exchange::{NODE_EXCHANGES, node_exchange};
 use crate::legacy::legacy_queue_version;
+use crate::nodes::{ClusterNode, ClusterNodes};
 use crate::outcome::Misfit;
 use crate::policy::PolicyScope;
 use crate::queue::QueueDef;
@@ -111,6 +112,7 @@ struct Commands<'a> {
 impl Commands<'_> {
     fn put_all(&mut self) {
         let state = self.state;
+        put_nodes(state.nodes(), self.put);
         for vhost in state.vhosts() {
             let (name, metadata) = (vhost.name.clone(), vhost.metadata.clone());
             (self.put)(Command::CreateVhost { vhost: name, metadata });
@@ -161,6 +163,27 @@ impl Commands<'_> {
             arguments: view.arguments,
             by: None,
         }
+    }
+}
+
+/// Puts nodes in front of queues: what is said of nodes deletes queues.
+fn put_nodes(nodes: &ClusterNodes, put: &mut dyn FnMut(Command)) {
+    for node in nodes.iter() {
+        let ClusterNode { no, name, address, token, boot, is_drained } = node.clone();
+        put(Command::NodeJoined { no: Some(no), name, address, token });
+        if boot > 0 {
+            put(Command::NodeBooted { no, boot });
+        }
+        if is_drained {
+            put(Command::NodeDrained { no, on: true });
+        }
+    }
+    let last = nodes.last_number();
+    if last > 0 && nodes.get(last).is_none() {
+        put(Command::NodeForgotten { no: last });
+    }
+    if nodes.level() > 0 {
+        put(Command::Level { n: nodes.level() });
     }
 }
 

@@ -195,5 +195,8 @@ fn a_fact_of_another_state_is_a_misfit() {
 }
 
 const fn is_nothing(done: &Done) -> bool {
-    matches!(done, Done::Nothing | Done::QueueExists(_) | Done::ExchangeExists(_))
+    matches!(
+        done,
+        Done::Nothing | Done::QueueExists(_) | Done::ExchangeExists(_) | Done::NodeExists(_)
+    )
 }

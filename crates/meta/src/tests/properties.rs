@@ -186,6 +186,21 @@ fn access() -> impl Strategy<Value = Command> {
     ]
 }
 
+fn node() -> impl Strategy<Value = Command> {
+    let no = || 0u16..5;
+    let number = prop_oneof![3 => Just(None), 1 => no().prop_map(Some)];
+    prop_oneof![
+        3 => (number, some_name(), 1u64..3).prop_map(|(no, name, token)| {
+            let address = ClusterAddress { host: name.clone(), port: 25672 };
+            Command::NodeJoined { no, name, address, token }
+        }),
+        2 => (no(), 0u32..4).prop_map(|(no, boot)| Command::NodeBooted { no, boot }),
+        1 => no().prop_map(|no| Command::NodeForgotten { no }),
+        1 => (no(), any::<bool>()).prop_map(|(no, on)| Command::NodeDrained { no, on }),
+        1 => (0u16..3).prop_map(|n| Command::Level { n }),
+    ]
+}
+
 /// A state with some objects of each kind, so that short sequences do something.
 pub(super) fn populated() -> State {
     let mut state = state();
@@ -203,7 +218,7 @@ pub(super) fn populated() -> State {
 }
 
 pub(super) fn command() -> impl Strategy<Value = Command> {
-    prop_oneof![12 => resource().boxed(), 2 => settings().boxed(), 2 => access().boxed()]
+    prop_oneof![12 => resource().boxed(), 2 => settings().boxed(), 2 => access().boxed(), 2 => node()]
 }
 
 /// Every index agrees with every other one.
@@ -297,7 +312,7 @@ proptest! {
     #[test]
     fn decoding_and_restoring_anything_does_not_panic(
         mut bytes in prop::collection::vec(any::<u8>(), 0..200),
-        tag in 0u8..30,
+        tag in 0u8..40,
     ) {
         bytes.splice(..bytes.len().min(2), [1, tag]);
         prop_assert!(Command::decode(&bytes).is_err() || bytes.len() > 2);

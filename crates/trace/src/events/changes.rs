@@ -46,7 +46,9 @@ impl ChangeEvents<'_> {
             Done::QueueCreated(_)
             | Done::Nothing
             | Done::QueueExists(_)
-            | Done::ExchangeExists(_) => {}
+            | Done::ExchangeExists(_)
+            | Done::NodeJoined(_)
+            | Done::NodeExists(_) => {}
         }
         self.removed(&outcome.removed);
     }

@@ -1,0 +1,81 @@
+//! Changes of the cluster's nodes, and the queues that go with them.
+
+use super::Mode;
+use super::resources::Resources;
+use crate::command::Command;
+use crate::error::MetaError;
+use crate::nodes::{ClusterNode, ClusterNodes};
+use crate::outcome::{Done, Fact, Outcome};
+use crate::queue::QueueDef;
+
+/// Carries out a command about nodes.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others change no nodes")]
+pub(super) fn change_nodes(
+    nodes: &mut ClusterNodes,
+    resources: &mut Resources,
+    command: &Command,
+    mode: Mode,
+) -> Result<Outcome, MetaError> {
+    let noted = |is_news: bool| if is_news { Outcome::logged(command) } else { Outcome::nothing() };
+    match command {
+        Command::NodeJoined { no, name, address, token } => {
+            let (name, address, token) = (name.clone(), address.clone(), *token);
+            let node = ClusterNode { no: 0, name, address, token, boot: 0, is_drained: false };
+            join(nodes, *no, node)
+        }
+        Command::NodeBooted { no, boot } => {
+            if !nodes.boot(*no, *boot)? {
+                return Ok(Outcome::nothing());
+            }
+            let goes = |it: &QueueDef| it.home.node == *no && !it.durable && it.home.boot < *boot;
+            resources.delete_with_node(goes, command, mode)
+        }
+        Command::NodeForgotten { no } => {
+            if mode == Mode::Apply {
+                nodes.check_goes(*no)?;
+            }
+            nodes.remove(*no);
+            let goes = |it: &QueueDef| it.home.node == *no && !it.outlives_node();
+            resources.delete_with_node(goes, command, mode)
+        }
+        Command::NodeDrained { no, on } => nodes.drain(*no, *on).map(noted),
+        Command::Level { n } => nodes.raise_level(*n).map(noted),
+        _ => {
+            debug_assert!(false, "{command:?} changes no nodes");
+            Ok(Outcome::nothing())
+        }
+    }
+}
+
+fn join(
+    nodes: &mut ClusterNodes,
+    no: Option<u16>,
+    node: ClusterNode,
+) -> Result<Outcome, MetaError> {
+    if let Some(known) = nodes.named(&node.name).filter(|known| known.token == node.token) {
+        return Ok(Outcome::of(Done::NodeExists(known.no)));
+    }
+    let ClusterNode { name, address, token, .. } = node.clone();
+    let no = nodes.add(no, node)?;
+    let fact = Fact::durable(Command::NodeJoined { no: Some(no), name, address, token });
+    Ok(Outcome { facts: vec![fact], ..Outcome::of(Done::NodeJoined(no)) })
+}
+
+impl Resources {
+    /// Deletes queues, however many, as a part of the change of their node: their deletion is no fact of its
+    /// own.
+    fn delete_with_node(
+        &mut self,
+        goes: impl Fn(&QueueDef) -> bool,
+        command: &Command,
+        mode: Mode,
+    ) -> Result<Outcome, MetaError> {
+        let gone = self.queues.iter().filter(|queue| goes(queue));
+        let gone: Vec<_> = gone.map(|queue| queue.id).collect();
+        let Outcome { removed, mut facts, .. } = self.delete_queues(&gone, mode)?;
+        let is_part = |command: &Command| matches!(command, Command::DeleteQueueById { id } if gone.binary_search(id).is_ok());
+        facts.retain(|fact| !is_part(&fact.command));
+        facts.insert(0, Fact::durable(command.clone()));
+        Ok(Outcome { done: Done::Changed, removed, facts })
+    }
+}

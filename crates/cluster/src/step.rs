@@ -39,6 +39,9 @@ impl RaftGroup {
     /// Steps the replica; the host works off what comes of it, under the same lock.
     pub fn step(&mut self, step: GroupStep, cx: Context<'_>) -> GroupEffects {
         let mut fx = GroupEffects::default();
+        if self.health == Health::Sound {
+            apply_found(self, cx, &mut fx);
+        }
         if self.health == Health::Stopped {
             refuse(&step, &mut fx);
             return fx;
@@ -302,27 +305,34 @@ fn flush(group: &mut RaftGroup, fx: &mut GroupEffects) {
 
 fn durable(group: &mut RaftGroup, cx: Context<'_>, fx: &mut GroupEffects) {
     if let Raft::Alone(log) = &mut group.raft {
-        let last = log.last_index();
         let waits = group.unsynced.iter().find(|round| round.number > 0);
-        let durable = waits.map_or(last, |round| round.number - 1);
+        let durable = waits.map_or_else(|| log.last_index(), |round| round.number - 1);
         log.trim_cache(durable, durable, cx.cache);
-        // Found at the start: alone, all there is is committed.
-        let found = log.applied + 1..=last;
-        for (index, payload) in found.clone().zip(log.payloads(cx.wal, found)) {
-            let Some(term) = log.term(index) else { break };
-            log.applied = index;
-            if payload.entry_type == EntryType::Commands {
-                fx.committed.push(Committed { index, term, commands: payload.bytes });
-            }
-        }
-        if log.applied < last {
-            return group.stop(fx);
-        }
         if group.leaving.is_some() && group.unsynced.is_empty() {
             fx.ask(GroupRequest::Image);
         }
     } else if group.proposals.has_gathered() && group.unsynced.is_empty() {
         flush(group, fx);
+    }
+}
+
+/// Applies what a replica alone has found at its start: all of it is committed.
+fn apply_found(group: &mut RaftGroup, cx: Context<'_>, fx: &mut GroupEffects) {
+    let Raft::Alone(log) = &mut group.raft else { return };
+    let last = log.last_index();
+    if log.applied == last {
+        return;
+    }
+    let found = log.applied + 1..=last;
+    for (index, payload) in found.clone().zip(log.payloads(cx.wal, found)) {
+        let Some(term) = log.term(index) else { break };
+        log.applied = index;
+        if payload.entry_type == EntryType::Commands {
+            fx.committed.push(Committed { index, term, commands: payload.bytes });
+        }
+    }
+    if log.applied < last {
+        group.stop(fx);
     }
 }
 

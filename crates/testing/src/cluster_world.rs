@@ -145,6 +145,19 @@ impl<S: Scenario> World<S> {
         }
     }
 
+    /// Has the nodes do so many pieces of work, in an order by chance, without faults.
+    pub fn run_pieces(&mut self, n_pieces: usize) {
+        for _ in 0..n_pieces {
+            self.end_downtimes();
+            let at = self.hosts.any_address();
+            let is_delivered = self.hosts.random.percent(50) && self.hosts.deliver();
+            if !is_delivered && !self.hosts.step(at) {
+                self.pass_time(1);
+            }
+            self.check();
+        }
+    }
+
     fn run(&mut self) {
         let options = self.hosts.options();
         for _ in 0..options.n_steps {

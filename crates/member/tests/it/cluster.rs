@@ -75,7 +75,7 @@ impl Cluster {
         Self { n_nodes, plan, ledger: Rc::default(), next_proposal: 1, n_checks: 0 }
     }
 
-    pub(crate) fn owners(&self) -> impl Iterator<Item = Owner> {
+    pub(crate) fn owners(&self) -> impl Iterator<Item = Owner> + use<> {
         self.plan.keys().copied().collect::<Vec<_>>().into_iter()
     }
 

@@ -95,8 +95,7 @@ impl Groups {
         let images = ImageStore::open(Arc::new(disk.clone()), IMAGE_IN_LOG_BYTES);
         let images = images.map_err(|error| error.to_string())?;
         for mut group in recovery.finish(&wal, &images) {
-            let image = group.read_image(&wal, &images);
-            let image = image.map_or_else(Bytes::new, |image| image.machine);
+            let image = group.read_image(&wal, &images).unwrap().machine;
             let (owner, index) = (group.owner(), group.image_index());
             found.insert(owner, (RaftGroup::recover(&wal, group), index, image));
         }

@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use cluster::{Committed, Message, MessageBody, PeerId, RaftGroup};
-use definitions::{
-    Ask, AskAnswer, AskError, Decision, DefinitionsChange, Refusal, Reply, RequestId,
-};
+use definitions::{Ask, AskAnswer, AskError, Decision, DefinitionsChange, Reply, RequestId};
 use log::{NodeNumber, Owner};
 use meta::{Command, Done, Fact, SnapshotOf, State};
 
@@ -99,20 +97,21 @@ impl Ledger {
     pub(crate) fn heard(&mut self, owner: Owner, message: &Message) {
         let history = self.groups.entry(owner).or_default();
         let Message { from, to, term, body } = message;
-        match body {
-            MessageBody::Append { .. } | MessageBody::Heartbeat { .. } => {
-                self.counts.elections += u64::from(!history.leaders.contains_key(term));
-                let leader = history.leaders.entry(*term).or_insert(*from);
-                assert_eq!(leader, from, "two lead {owner:?} in term {term}");
-            }
-            MessageBody::Voted { is_pre: false, is_granted: true, .. } => {
-                let vote = history.votes.entry((*from, *term)).or_insert(*to);
-                assert_eq!(vote, to, "{from:?} votes twice in term {term}");
-            }
-            MessageBody::Vote { is_pre: true, .. } | MessageBody::Voted { is_pre: true, .. } => {
-                return;
-            }
-            _ => {}
+        let is_pre = matches!(
+            body,
+            MessageBody::Vote { is_pre: true, .. } | MessageBody::Voted { is_pre: true, .. }
+        );
+        if is_pre {
+            return;
+        }
+        if matches!(body, MessageBody::Append { .. } | MessageBody::Heartbeat { .. }) {
+            self.counts.elections += u64::from(!history.leaders.contains_key(term));
+            let leader = history.leaders.entry(*term).or_insert(*from);
+            assert_eq!(leader, from, "two lead {owner:?} in term {term}");
+        }
+        if matches!(body, MessageBody::Voted { is_granted: true, .. }) {
+            let vote = history.votes.entry((*from, *term)).or_insert(*to);
+            assert_eq!(vote, to, "{from:?} votes twice in term {term}");
         }
         let told = history.told_terms.entry(*from).or_default();
         *told = term.max(told).to_owned();
@@ -163,7 +162,10 @@ impl Ledger {
         assert_eq!(there.len(), machine.len(), "a proposal of {owner:?} is there twice");
         let acked = self.groups.get(&owner).map(|it| &it.acked).into_iter().flatten();
         let lost: Vec<_> = acked.filter(|it| !there.contains(it)).collect();
-        assert!(lost.is_empty(), "{owner:?}: {lost:?} were answered as committed");
+        assert!(
+            lost.is_empty(),
+            "{owner:?}: {lost:?} were answered as committed, there is {machine:?}"
+        );
     }
 
     /// Checks the definitions at the end, when all are equal.
@@ -198,21 +200,14 @@ impl Ledger {
     /// How often the changes of definitions contain a queue of this name.
     pub(crate) fn n_declared(&self, name: &str) -> usize {
         let facts = self.changes.values().flatten().flat_map(|(_, facts)| facts);
-        let is_it = |fact: &&Fact| match &fact.command {
-            Command::DeclareQueue(declare) => &*declare.name == name,
-            _ => false,
-        };
+        let is_it =
+            |fact: &&Fact| matches!(&fact.command, Command::DeclareQueue(it) if &*it.name == name);
         facts.filter(is_it).count()
     }
 }
 
 const fn is_nothing(done: &Done) -> bool {
     matches!(done, Done::Nothing | Done::QueueExists(_) | Done::ExchangeExists(_))
-}
-
-/// Whether a client was told that its change is refused.
-pub(crate) const fn is_refused(result: &Result<Reply, AskError>) -> bool {
-    matches!(result, Ok(Reply { decision: Decision::Refused(Refusal::Command(_)), .. }))
 }
 
 pub(crate) fn everything(state: &State) -> Vec<u8> {

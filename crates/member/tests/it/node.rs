@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use cluster::{GroupStep, Members, PeerId};
+use cluster::{GroupStep, Members};
 use definitions::{Asker, AskerEffects, Question, RequestId, Surroundings};
 use log::{ClusterId, NodeIdentity, NodeNumber, Owner};
 use member::{
@@ -215,12 +215,9 @@ impl MemberNode {
 
     fn note(&mut self, event: &MemberEvent, now: MonotonicMs) {
         let mut ledger = self.groups.ledger.borrow_mut();
-        match event {
-            MemberEvent::LinkMade(..) => ledger.counts.links_made += 1,
-            MemberEvent::Suspected { .. } => ledger.counts.suspected += 1,
-            MemberEvent::Stuck(_) => ledger.counts.stuck += 1,
-            _ => {}
-        }
+        ledger.counts.links_made += u64::from(matches!(event, MemberEvent::LinkMade(..)));
+        ledger.counts.suspected += u64::from(matches!(event, MemberEvent::Suspected { .. }));
+        ledger.counts.stuck += u64::from(matches!(event, MemberEvent::Stuck(_)));
         drop(ledger);
         if let Some((_, step)) = event.group_step() {
             for owner in self.groups.owners() {
@@ -277,11 +274,6 @@ impl MemberNode {
             GroupWork::Campaign => self.step_group(owner, GroupStep::Campaign, now),
         }
         true
-    }
-
-    /// The leader of a group, as this node knows it.
-    pub(crate) fn leader(&self, owner: Owner) -> Option<PeerId> {
-        self.groups.group(owner)?.leader()
     }
 }
 

@@ -70,12 +70,11 @@ impl Sockets {
     }
 
     /// The socket that carries a link to a node.
-    pub(crate) fn of_link(&self, with: u16, of: ConnectionKind) -> Option<ConnectionNo> {
-        self.0.iter().find_map(|(number, socket)| match socket {
-            Socket::Open(it) if (it.connection.node.0, it.connection.kind) == (with, of) => {
-                Some(*number)
-            }
-            _ => None,
+    pub(crate) fn of_link(&self, with: NodeNumber, of: ConnectionKind) -> Option<ConnectionNo> {
+        self.0.iter().find_map(|(number, socket)| {
+            let Socket::Open(it) = socket else { return None };
+            let is_it = it.connection.node == with && it.connection.kind == of;
+            is_it.then_some(*number)
         })
     }
 
@@ -210,7 +209,8 @@ impl Sockets {
             let Some(socket) = self.0.get_mut(&number) else { continue };
             let outcome = match socket {
                 Socket::Handshake { handshake, dial } => {
-                    let deadline = dial.as_ref().map_or(handshake.deadline(), |dial| dial.deadline);
+                    let deadline =
+                        dial.as_ref().map_or_else(|| handshake.deadline(), |dial| dial.deadline);
                     (around.now().monotonic_ms < deadline).then_some(false)
                 }
                 Socket::Open(open) => open.write(number, around.port),

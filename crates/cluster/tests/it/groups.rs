@@ -11,29 +11,29 @@ use cluster::{
 use log::{ClusterId, Identities, NodeId, Owner, Stepper, Wal, WalOptions};
 use testing::{CrashOutcome, MemoryDisk};
 
-const OWNER: Owner = Owner(3);
-const ME: PeerId = PeerId(1 << 48 | 1);
-const OTHER: PeerId = PeerId(2 << 48 | 1);
+pub(crate) const OWNER: Owner = Owner(3);
+pub(crate) const ME: PeerId = PeerId(1 << 48 | 1);
+pub(crate) const OTHER: PeerId = PeerId(2 << 48 | 1);
 
 /// A node with one replica.
-struct Node {
-    disk: MemoryDisk,
-    wal: Wal,
-    stepper: Stepper,
-    living: LivingNodes,
-    cache: Arc<CacheBudget>,
-    images: ImageStore,
+pub(crate) struct Node {
+    pub(crate) disk: MemoryDisk,
+    pub(crate) wal: Wal,
+    pub(crate) stepper: Stepper,
+    pub(crate) living: LivingNodes,
+    pub(crate) cache: Arc<CacheBudget>,
+    pub(crate) images: ImageStore,
 }
 
 impl Node {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let disk = MemoryDisk::new();
         let (node, found) = Self::open(disk);
         assert!(found.finish(&node.wal, &node.images).is_empty());
         node
     }
 
-    fn open(disk: MemoryDisk) -> (Self, GroupRecovery) {
+    pub(crate) fn open(disk: MemoryDisk) -> (Self, GroupRecovery) {
         let given = Identities { salt: 7, node: NodeId(1), cluster: ClusterId(1) };
         let options = WalOptions { given, ..WalOptions::default() };
         let mut found = GroupRecovery::default();
@@ -49,7 +49,7 @@ impl Node {
     }
 
     /// The node after a loss of power, and its replica.
-    fn restart(self, outcome: CrashOutcome) -> (Self, RaftGroup) {
+    pub(crate) fn restart(self, outcome: CrashOutcome) -> (Self, RaftGroup) {
         let disk = self.disk.survive(outcome);
         std::mem::forget(self.wal);
         let (node, found) = Self::open(disk);
@@ -58,27 +58,27 @@ impl Node {
         (node, group)
     }
 
-    fn cx(&self) -> Context<'_> {
+    pub(crate) fn cx(&self) -> Context<'_> {
         Context { wal: &self.wal, living: &self.living, cache: &self.cache, images: &self.images }
     }
 
-    fn commit(&mut self) {
+    pub(crate) fn commit(&mut self) {
         self.wal.commit_soon();
         self.stepper.step();
     }
 
-    fn create(&mut self, voters: &[PeerId]) -> RaftGroup {
+    pub(crate) fn create(&mut self, voters: &[PeerId]) -> RaftGroup {
         let members = Members { voters: voters.to_vec(), ..Members::default() };
         let group = RaftGroup::create(&self.wal, OWNER, ME, members);
         self.commit();
         group
     }
 
-    fn step(&self, group: &mut RaftGroup, step: GroupStep) -> GroupEffects {
+    pub(crate) fn step(&self, group: &mut RaftGroup, step: GroupStep) -> GroupEffects {
         group.step(step, self.cx())
     }
 
-    fn hear(
+    pub(crate) fn hear(
         &self,
         group: &mut RaftGroup,
         from: PeerId,
@@ -89,11 +89,11 @@ impl Node {
     }
 }
 
-fn propose(ticket: u64, commands: &'static [u8]) -> GroupStep {
+pub(crate) fn propose(ticket: u64, commands: &'static [u8]) -> GroupStep {
     GroupStep::Propose(Ticket(ticket), Bytes::from_static(commands))
 }
 
-fn bodies(fx: &GroupEffects) -> Vec<&MessageBody> {
+pub(crate) fn bodies(fx: &GroupEffects) -> Vec<&MessageBody> {
     fx.messages.iter().map(|sent| &sent.message.body).collect()
 }
 
@@ -158,20 +158,25 @@ fn leaves_alone_with_an_image_behind_all_entries() {
 }
 
 /// A follower of a leader of term 5 that offers an image of `bytes`.
-fn offered(node: &mut Node, machine: &Bytes) -> (RaftGroup, GroupEffects) {
+pub(crate) fn offered(node: &mut Node, machine: &Bytes) -> (RaftGroup, GroupEffects) {
     let mut group = node.create(&[ME, OTHER]);
     let fx = offer(node, &mut group, machine);
     (group, fx)
 }
 
-fn offer(node: &Node, group: &mut RaftGroup, machine: &Bytes) -> GroupEffects {
+pub(crate) fn offer(node: &Node, group: &mut RaftGroup, machine: &Bytes) -> GroupEffects {
     let members = Members { since: 9, voters: vec![OTHER], learners: vec![ME] };
     let (machine_bytes, checksum) = (machine.len() as u64, segments::crc32c(machine));
     let offer = cluster::ImageOffer { index: 9, term: 4, members, machine_bytes, checksum };
     node.hear(group, OTHER, 5, MessageBody::ImageOffer(offer))
 }
 
-fn give_piece(node: &Node, group: &mut RaftGroup, machine: &Bytes, offset: usize) -> GroupEffects {
+pub(crate) fn give_piece(
+    node: &Node,
+    group: &mut RaftGroup,
+    machine: &Bytes,
+    offset: usize,
+) -> GroupEffects {
     let bytes = machine.slice(offset..machine.len().min(offset + PIECE_BYTES));
     let body = MessageBody::ImagePiece { index: 9, offset: offset as u64, bytes };
     node.hear(group, OTHER, 5, body)
@@ -201,7 +206,7 @@ fn takes_an_image_in_pieces_and_goes_on_where_it_was() {
     assert_eq!(group.members().learners, [ME]);
 }
 
-fn append(prev: [u64; 2], commit: u64, terms: &[u64]) -> MessageBody {
+pub(crate) fn append(prev: [u64; 2], commit: u64, terms: &[u64]) -> MessageBody {
     let entry = |term: &u64| {
         let bytes = Bytes::copy_from_slice(&term.to_le_bytes());
         let payload = cluster::Payload { entry_type: cluster::EntryType::Commands, bytes };

@@ -3,5 +3,6 @@
 
 mod groups;
 mod hostile;
+mod large_images;
 mod simulation;
 mod world;

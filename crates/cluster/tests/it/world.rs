@@ -245,7 +245,7 @@ impl World {
         } = fx;
         let Some(running) = &mut self.nodes[usize::from(node) - 1].running else { return };
         running.writes.0.extend(write);
-        running.durable_at = durable_at.unwrap_or_default();
+        running.durable_at = running.durable_at.max(durable_at.unwrap_or_default());
         if let Some(image) = restored {
             self.counts.files[2] += u64::from(image.file.is_some());
             running.machine = image.machine.chunks(8).map(number).collect();

@@ -65,16 +65,11 @@ impl NodeIdentity {
     /// # Errors
     /// Those of [`NodeIdentity::read`], or the name is too long.
     pub fn begin(disk: &dyn Disk, cluster: ClusterId, name: &str) -> Result<Self> {
-        if name.len() > NAME_BYTES_MAX {
-            let source = std::io::Error::other("the node's name is longer than 255 bytes");
-            return Err(FileError::Io { what: "write", file: NODE_FILE.to_owned(), source });
-        }
+        Self::check_name(name)?;
         let name = name.to_owned();
         let Some(last) = Self::read(disk)? else {
             let first = Self { cluster, epoch: 0, number: NodeNumber(1), boot: 1, name };
-            let mut bytes = vec![0; SLOT_BYTES];
-            bytes.extend(first.to_slot());
-            return replace_file(disk, NODE_FILE, &bytes).map(|()| first);
+            return first.create(disk).map(|()| first);
         };
         let file = File::open(disk, NODE_FILE)?;
         // A process that was killed may have left the slot that counts written and not synced: the
@@ -84,6 +79,24 @@ impl NodeIdentity {
         file.write(u64::from(now.boot % N_TURNS) * SLOT_BYTES as u64, &now.to_slot())?;
         file.sync()?;
         Ok(now)
+    }
+
+    /// Writes the identity of a node that joins a cluster, durably, in place of any other.
+    ///
+    /// # Errors
+    /// The disk's, or the name is too long.
+    pub fn create(&self, disk: &dyn Disk) -> Result<()> {
+        Self::check_name(&self.name)?;
+        let slot_of = |turn| if self.boot % N_TURNS == turn { self.to_slot() } else { vec![0; SLOT_BYTES] };
+        replace_file(disk, NODE_FILE, &(0..N_TURNS).flat_map(slot_of).collect::<Vec<_>>())
+    }
+
+    fn check_name(name: &str) -> Result<()> {
+        if name.len() <= NAME_BYTES_MAX {
+            return Ok(());
+        }
+        let source = std::io::Error::other("the node's name is longer than 255 bytes");
+        Err(FileError::Io { what: "write", file: NODE_FILE.to_owned(), source })
     }
 
     /// Numbers above this one, up to 32 bits of them, are those that this life of the node gives out: no

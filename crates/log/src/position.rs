@@ -19,12 +19,16 @@ impl std::fmt::Display for NodeId {
 pub struct ClusterId(pub u128);
 
 impl ClusterId {
-    pub(crate) const fn of_halves([low, high]: [u64; 2]) -> Self {
+    /// The cluster of the number with these halves, the lower one first.
+    #[must_use]
+    pub const fn of_halves([low, high]: [u64; 2]) -> Self {
         Self((high as u128) << 64 | low as u128)
     }
 
+    /// The halves of the number as they are written, the lower one first.
+    #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "each half is what fits")]
-    pub(crate) const fn halves(self) -> [u64; 2] {
+    pub const fn halves(self) -> [u64; 2] {
         [self.0 as u64, (self.0 >> 64) as u64]
     }
 }

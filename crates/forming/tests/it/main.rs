@@ -1,0 +1,7 @@
+//! Tests of how nodes become a cluster.
+#![expect(clippy::indexing_slicing, reason = "a test's helpers may panic")]
+
+mod fuzz;
+mod rules;
+mod simulation;
+mod world;

@@ -1,0 +1,90 @@
+//! Notes of a node beside its identity: small files that are replaced as a whole, before the node is a member
+//! of a cluster and while it joins or leaves one. The crate `forming` says what is in them.
+
+use segments::{Disk, Result, read_snapshot, remove_if_there, sync_name, write_snapshot};
+
+/// A note, in the root of the data directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeNote {
+    /// The node that this one lets make the cluster.
+    Promise,
+    /// How far the node is in joining or leaving a cluster.
+    Joining,
+}
+
+impl NodeNote {
+    /// The file's name.
+    #[must_use]
+    pub const fn file(self) -> &'static str {
+        match self {
+            Self::Promise => "leveret-promise",
+            Self::Joining => "leveret-joining",
+        }
+    }
+
+    /// Reads the note. What is returned stays: a loss of power brings no older one back.
+    ///
+    /// # Errors
+    /// The disk's, or a damaged file.
+    pub fn read(self, disk: &dyn Disk) -> Result<Option<Vec<u8>>> {
+        read_snapshot(disk, self.file())
+    }
+
+    /// Replaces the note, durably.
+    ///
+    /// # Errors
+    /// The disk's; then the old note or the new one is there.
+    pub fn write(self, disk: &dyn Disk, bytes: &[u8]) -> Result<()> {
+        write_snapshot(disk, self.file(), bytes)
+    }
+
+    /// Removes the note, durably.
+    ///
+    /// # Errors
+    /// The disk's; then the note may be there.
+    pub fn remove(self, disk: &dyn Disk) -> Result<()> {
+        if remove_if_there(disk, self.file())? { sync_name(disk, self.file()) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use testing::{CrashOutcome, Fault, MemoryDisk};
+
+    /// Notes are written and the machine loses power or the process dies at each operation: what was read
+    /// once, or was written to the end, is never followed by something older.
+    #[test]
+    fn notes_never_go_back_whatever_a_crash_leaves() {
+        for seed in 0..400 {
+            let (mut disk, mut last) = (MemoryDisk::new(), 0);
+            for start in 0..12 {
+                let found = NodeNote::Promise.read(&disk).unwrap();
+                let found = found.map_or(0, |bytes| bytes[0]);
+                assert!(found >= last, "seed {seed}: {found} after {last}");
+                last = found;
+                disk.inject(disk.operations() + (seed + start) % 8, Fault::PowerLoss);
+                if NodeNote::Promise.write(&disk, &[found + 1]).is_ok() {
+                    last = found + 1;
+                }
+                let outcomes = [
+                    CrashOutcome::Everything,
+                    CrashOutcome::OnlySynced,
+                    CrashOutcome::Torn(seed + start),
+                ];
+                let which = usize::try_from(seed / 3 + start).unwrap() % outcomes.len();
+                disk = disk.survive(outcomes[which]);
+            }
+        }
+    }
+
+    #[test]
+    fn removed_notes_stay_removed() {
+        let disk = MemoryDisk::new();
+        NodeNote::Joining.remove(&disk).unwrap();
+        NodeNote::Joining.write(&disk, b"wipes").unwrap();
+        NodeNote::Joining.remove(&disk).unwrap();
+        let disk = disk.survive(CrashOutcome::OnlySynced);
+        assert_eq!(NodeNote::Joining.read(&disk).unwrap(), None);
+    }
+}

@@ -357,7 +357,8 @@ impl Forming {
         let listed = self.settings.names.iter();
         let unlisted = maker.filter(|maker| !self.settings.names.contains(*maker));
         for to in listed.chain(unlisted).filter(|name| **name != self.settings.me) {
-            let wants_back = maker == Some(to) && best.as_ref().is_some_and(|best| best.name != *to);
+            let wants_back =
+                maker == Some(to) && best.as_ref().is_some_and(|best| best.name != *to);
             let ask = FormingAsk { node: node.clone(), wants_back };
             steps.push(FormingStep::Ask { to: to.clone(), ask });
         }

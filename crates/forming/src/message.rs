@@ -91,7 +91,9 @@ impl FreshNode {
         }
         let names: BTreeSet<_> = (0..n).map(|_| read_name(reader)).collect::<Result<_, _>>()?;
         let is_listed = names.len() == n && names.contains(&name);
-        is_listed.then_some(Self { name, hears_majority, promise, names }).ok_or(RecordError::Invalid)
+        is_listed
+            .then_some(Self { name, hears_majority, promise, names })
+            .ok_or(RecordError::Invalid)
     }
 }
 

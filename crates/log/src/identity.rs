@@ -87,7 +87,8 @@ impl NodeIdentity {
     /// The disk's, or the name is too long.
     pub fn create(&self, disk: &dyn Disk) -> Result<()> {
         Self::check_name(&self.name)?;
-        let slot_of = |turn| if self.boot % N_TURNS == turn { self.to_slot() } else { vec![0; SLOT_BYTES] };
+        let slot_of =
+            |turn| if self.boot % N_TURNS == turn { self.to_slot() } else { vec![0; SLOT_BYTES] };
         replace_file(disk, NODE_FILE, &(0..N_TURNS).flat_map(slot_of).collect::<Vec<_>>())
     }
 

@@ -368,6 +368,11 @@ impl Batch {
         Refusals { groups: &self.groups, by_item }
     }
 
+    /// Whether a queue was not available for a message, whatever others did.
+    pub(crate) fn is_any_unavailable(&self) -> bool {
+        self.not_taken.iter().any(|it| it.why == Refusal::Unavailable)
+    }
+
     /// Shows each message with the names of its queues, in order.
     pub(crate) fn each_routed<S: Source>(
         &self,

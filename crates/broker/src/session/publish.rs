@@ -83,6 +83,11 @@ impl Publishing {
         self.batch.pending().iter().any(is_refused)
     }
 
+    /// Whether a queue was not available for a publish of the batch.
+    pub(super) fn is_any_unavailable(&self) -> bool {
+        self.batch.is_any_unavailable()
+    }
+
     /// Whether no queue is to have the last publish of the batch.
     pub(super) fn is_last_nowhere(&self) -> bool {
         self.batch.pending().last().is_some_and(|publish| publish.placed == Placed::Nowhere)

@@ -95,8 +95,8 @@ impl Transactions {
     /// the settlements, and answers when persistent messages and settlements are durable.
     ///
     /// # Errors
-    /// A publish is refused: the transaction stays as it is. Or a queue has not taken one: the rest of the
-    /// transaction is in effect.
+    /// A publish is refused: the transaction stays as it is. Or a queue has not taken one, because it is not
+    /// available or, for a client of links, for any reason: the rest of the transaction is in effect.
     pub(super) async fn commit(
         &mut self,
         client: &mut Client,
@@ -117,7 +117,8 @@ impl Transactions {
         }
         publishing.until_loaded(&mut client.turn).await;
         let mut awaited = publishing.put_batch_in(client, &ReadInput::NONE, &tx.publishes).await;
-        let is_refused = publishing.is_any_refused();
+        let of_links = links.publishers.is_some().then(|| publishing.is_any_refused());
+        let is_refused = of_links.unwrap_or_else(|| publishing.is_any_unavailable());
         publishing.clear();
         client.turn.drop_all(tx.publishes).await;
         let mut settles = tx.settles;
@@ -136,7 +137,7 @@ impl Transactions {
         match (is_refused, links.publishers.is_some()) {
             (false, _) => Ok(Handled::Done),
             (true, true) => Err(lost("a queue has refused a message")),
-            // COMPAT: RabbitMQ's text, whatever the reason is that a queue did not take a message.
+            // COMPAT: RabbitMQ's text. It fails the commit for a full queue too.
             (true, false) => Err(lost("partial tx completion")),
         }
     }

@@ -14,8 +14,11 @@ fn promise() -> impl Strategy<Value = MakerPromise> {
 
 fn fresh() -> impl Strategy<Value = FreshNode> {
     let names = btree_set("rabbit@[a-z0-9.]{1,20}", 1..9);
-    (names, any::<bool>(), of(promise())).prop_map(|(names, hears_majority, promise)| {
-        FreshNode { name: names.first().unwrap().clone(), hears_majority, promise, names }
+    (names, any::<bool>(), of(promise())).prop_map(|(names, hears_majority, promise)| FreshNode {
+        name: names.first().unwrap().clone(),
+        hears_majority,
+        promise,
+        names,
     })
 }
 

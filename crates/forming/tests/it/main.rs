@@ -1,5 +1,5 @@
 //! Tests of how nodes become a cluster.
-#![expect(clippy::indexing_slicing, reason = "a test's helpers may panic")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test's helpers may panic")]
 
 mod fuzz;
 mod rules;

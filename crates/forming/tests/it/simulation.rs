@@ -2,8 +2,8 @@
 
 use crate::world::{Seen, World};
 use std::collections::{BTreeMap, BTreeSet};
-use testing::net::{Address, Role, Speed};
 use testing::Random;
+use testing::net::{Address, Role, Speed};
 
 /// Seeds of a run without `FORMING_SEEDS=first..end`.
 const SEEDS: std::ops::Range<u64> = 0..300;
@@ -93,7 +93,10 @@ fn settle(world: &mut World, n: usize, seed: u64) {
         }
         world.run_to(world.now_ms + 1_000);
     }
-    panic!("seed {seed}: no cluster of all: {:?}", (0..n).map(|at| world.cluster_of(at)).collect::<Vec<_>>());
+    panic!(
+        "seed {seed}: no cluster of all: {:?}",
+        (0..n).map(|at| world.cluster_of(at)).collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -109,9 +112,19 @@ fn one_cluster_forms_whatever_happens() {
         println!("{seen:?}");
     }
     let all = [
-        Seen::Promise, Seen::PromiseTaken, Seen::AttemptEnded, Seen::CrashInWrite, Seen::CrashInMaking,
-        Seen::CrashInJoining, Seen::PowerLoss, Seen::ProcessDeath, Seen::WantedBack, Seen::LostMaker,
-        Seen::Waits, Seen::JoinFailed, Seen::Made,
+        Seen::Promise,
+        Seen::PromiseTaken,
+        Seen::AttemptEnded,
+        Seen::CrashInWrite,
+        Seen::CrashInMaking,
+        Seen::CrashInJoining,
+        Seen::PowerLoss,
+        Seen::ProcessDeath,
+        Seen::WantedBack,
+        Seen::LostMaker,
+        Seen::Waits,
+        Seen::JoinFailed,
+        Seen::Made,
     ];
     for one in all {
         assert!(seen.get(&one).is_some_and(|n| *n > 3), "{one:?} is not reached: {seen:?}");

@@ -82,7 +82,10 @@ pub(crate) struct World {
 impl World {
     /// A world of nodes with these lists of names; the first names of `all` are theirs.
     pub(crate) fn new(mut random: Random, all: Vec<String>, lists: Vec<BTreeSet<String>>) -> Self {
-        let options = NetOptions { delay_ms_max: random.choose(&[5, 200, 1500]).unwrap(), ..NetOptions::default() };
+        let options = NetOptions {
+            delay_ms_max: random.choose(&[5, 200, 1500]).unwrap(),
+            ..NetOptions::default()
+        };
         let net = Net::new(random.fork(), options);
         let node = |names| Node { names, disk: MemoryDisk::new(), process: None };
         let nodes = lists.into_iter().map(node).collect();
@@ -203,7 +206,9 @@ impl World {
         act: impl FnOnce(&mut Forming, MonotonicMs, &mut Vec<FormingStep>) -> T,
     ) -> Option<T> {
         let now = MonotonicMs::from_raw(self.now_ms);
-        let State::Fresh(forming) = &mut self.nodes[at].process.as_mut()?.state else { return None };
+        let State::Fresh(forming) = &mut self.nodes[at].process.as_mut()?.state else {
+            return None;
+        };
         let mut steps = Vec::new();
         let result = act(forming, now, &mut steps);
         steps.into_iter().for_each(|step| self.carry_out(at, step));
@@ -311,7 +316,8 @@ impl World {
                 Work::Make => {
                     let cluster = ClusterId(u128::from(self.random.next()));
                     let name = self.all[at].clone();
-                    let boot = NodeIdentity { cluster, epoch: 0, number: NodeNumber(1), boot: 1, name };
+                    let boot =
+                        NodeIdentity { cluster, epoch: 0, number: NodeNumber(1), boot: 1, name };
                     self.become_member(at, &boot, Seen::CrashInMaking);
                 }
                 Work::Join(cluster) => self.join(at, cluster),

@@ -1,12 +1,13 @@
 mod live;
 mod logs;
 mod quorum;
+mod remote;
 mod streams;
 
 use super::*;
 use crate::Settings;
 use auth::{Authenticator, Rules};
-use broker::{Alarm, Broker, Identity, Interrupt, Session};
+use broker::{Alarm, Broker, BrokerOptions, Identity, Interrupt, Session};
 use log::WalOptions;
 use meta::{Command, NamedBy, QueueDeclare, QueueHome};
 use mgmt::{
@@ -97,8 +98,12 @@ impl mgmt::Log for Levels {
 }
 
 async fn start() -> Node {
+    start_with(BrokerOptions::default()).await
+}
+
+async fn start_with(settings: BrokerOptions) -> Node {
     let options = WalOptions { segment_bytes: 1 << 20, ..WalOptions::default() };
-    let broker = Broker::open(Arc::new(MemoryDisk::new()), options).unwrap();
+    let broker = Broker::open_with(Arc::new(MemoryDisk::new()), options, settings).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let management = Arc::new(Management {
         broker,

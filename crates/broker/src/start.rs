@@ -161,8 +161,9 @@ fn finish(
     let streams =
         StreamService::new(Arc::clone(disk), options.streams, options.storage.clock, &failure)?;
     let streams = Arc::new(streams);
+    let homes = options.homes.seen_by(start.identity.number);
     let (definitions, versions_upto) =
-        replay.into_definitions(&classic, &streams, &start.dirs, options.homes)?;
+        replay.into_definitions(&classic, &streams, &start.dirs, homes)?;
     storage.start_freeing();
     let started = has_cursors.then(|| log_records::node::append_started(&storage.wal).upto);
     let awaited = started.max(versions_upto);

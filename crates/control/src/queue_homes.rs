@@ -1,31 +1,60 @@
 //! The homes of queues: which node has the messages of a queue.
 
+use log::NodeNumber;
 use meta::{Name, QueueDef, State};
 use remote::RemoteQueue;
 use std::sync::Arc;
 
-/// The rule that tells the home of a queue: the name of another node, or `None` for this node.
-#[derive(Clone, Copy, Debug)]
-pub struct QueueHomes(pub fn(&State, &QueueDef) -> Option<Name>);
+/// The rule that tells the name of the other node that has a queue; `None` if the node of this number has it.
+type HomeRule = fn(NodeNumber, &State, &QueueDef) -> Option<Name>;
 
-/// The rule of a node alone, which has all queues.
+/// The homes of queues, as a node sees them.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueHomes {
+    me: NodeNumber,
+    rule: HomeRule,
+}
+
+/// The homes that the definitions name, as the first node of a cluster sees them.
 impl Default for QueueHomes {
     fn default() -> Self {
-        Self(|_, _| None)
+        Self { me: NodeNumber(1), rule: by_definitions }
     }
 }
 
 impl QueueHomes {
+    /// Homes by another rule, for tests.
+    #[must_use]
+    pub fn by_rule(rule: HomeRule) -> Self {
+        Self { rule, ..Self::default() }
+    }
+
+    /// The same homes, as the node of that number sees them.
+    #[must_use]
+    pub const fn seen_by(self, me: NodeNumber) -> Self {
+        Self { me, ..self }
+    }
+
     /// The queue at run time, unless this node has it: then the caller makes a queue of the definition's
     /// type, with its files.
     #[must_use]
     pub fn remote(self, meta: &State, def: &Arc<QueueDef>) -> Option<Arc<RemoteQueue>> {
-        (self.0)(meta, def).map(|home| RemoteQueue::new(Arc::clone(def), home))
+        (self.rule)(self.me, meta, def).map(|home| RemoteQueue::new(Arc::clone(def), home))
     }
 
     /// Whether this node has the queue.
     #[must_use]
     pub fn is_here(self, meta: &State, def: &QueueDef) -> bool {
-        (self.0)(meta, def).is_none()
+        (self.rule)(self.me, meta, def).is_none()
     }
+}
+
+/// A node that is in no cluster has all queues, whatever number it had when they were declared.
+fn by_definitions(me: NodeNumber, meta: &State, def: &QueueDef) -> Option<Name> {
+    let nodes = meta.nodes();
+    if nodes.is_empty() || def.home.node == me.0 {
+        return None;
+    }
+    let name = nodes.get(def.home.node).map(|node| node.name.clone());
+    Some(name.unwrap_or_else(|| Name::from(&*format!("node {}", def.home.node))))
 }

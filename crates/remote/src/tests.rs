@@ -13,6 +13,7 @@ fn remote(durable: bool) -> Arc<RemoteQueue> {
         auto_delete: false,
         exclusive_owner: None,
         arguments: Default::default(),
+        home: Default::default(),
     };
     RemoteQueue::new(Arc::new(def), home)
 }

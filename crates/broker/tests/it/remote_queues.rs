@@ -13,7 +13,9 @@ const DOWN: &str =
 
 /// A node beside another, `rabbit@b`, which has the queues whose names begin with "far".
 fn start(disk: &Arc<MemoryDisk>) -> Arc<Broker> {
-    let homes = QueueHomes(|_, def| def.name.starts_with("far").then(|| Name::from("rabbit@b")));
+    let homes = QueueHomes::by_rule(|_, _, def| {
+        def.name.starts_with("far").then(|| Name::from("rabbit@b"))
+    });
     start_set(disk.clone(), BrokerOptions { homes, ..BrokerOptions::default() })
 }
 

@@ -73,6 +73,7 @@ pub(crate) fn open_broker(
             window_ms: config.http.undo_window_s * 1_000,
             ..UndoOptions::default()
         },
+        homes: broker::QueueHomes::default(),
     };
     let node = found.node();
     let started = broker::start(found, disk, options, settings).map_err(explained);

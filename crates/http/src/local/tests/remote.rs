@@ -3,7 +3,8 @@ use broker::QueueHomes;
 
 /// A node with the queue `near`, and with `far` and the stream `far.s` on another node, which is down.
 async fn with_queues() -> Node {
-    let homes = QueueHomes(|_, def| def.name.starts_with("far").then(|| "rabbit@b".into()));
+    let homes =
+        QueueHomes::by_rule(|_, _, def| def.name.starts_with("far").then(|| "rabbit@b".into()));
     let node = start_with(BrokerOptions { homes, ..BrokerOptions::default() }).await;
     node.declare("near").await;
     node.declare("far").await;

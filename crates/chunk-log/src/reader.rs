@@ -260,7 +260,7 @@ impl Reader {
                 self.end = committed.position;
                 fresh
                     .into_iter()
-                    .for_each(|Fresh { at, bytes }| self.buffer = Buffer { at, bytes });
+                    .for_each(|Fresh { at, bytes, .. }| self.buffer = Buffer { at, bytes });
             }
             Ordering::Greater => {
                 let (slot, _) = (self.slot()?, self.open_file(wait)?);
@@ -276,7 +276,8 @@ impl Reader {
     fn committed(&self) -> (LogEnd, Option<Fresh>) {
         let state = self.view.0.state();
         let LogState { committed, fresh, .. } = &*state;
-        let is_next = (committed.segment, fresh.at) == (self.segment, self.position)
+        let is_next = (fresh.segment, fresh.at) == (self.segment, self.position)
+            && committed.segment == fresh.segment
             && committed.position >= fresh.at + fresh.bytes.len() as u64
             && self.options.read_ahead != ReadAhead::Off;
         (*committed, is_next.then(|| fresh.clone()))

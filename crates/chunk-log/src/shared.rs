@@ -82,15 +82,18 @@ pub(crate) struct LogState {
 /// for each.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fresh {
-    /// Their position in the last segment.
+    /// The segment that has them: the last one that was written, perhaps not the one where what is committed
+    /// ends.
+    pub(crate) segment: u64,
+    /// Their position there.
     pub(crate) at: u64,
     pub(crate) bytes: Bytes,
 }
 
 impl Fresh {
-    pub(crate) fn new(at: u64, bytes: &[u8]) -> Self {
+    pub(crate) fn new(segment: u64, at: u64, bytes: &[u8]) -> Self {
         let is_little = bytes.len() <= FRESH_BYTES_MAX;
-        Self { at, bytes: Bytes::copy_from_slice(if is_little { bytes } else { &[] }) }
+        Self { segment, at, bytes: Bytes::copy_from_slice(if is_little { bytes } else { &[] }) }
     }
 }
 

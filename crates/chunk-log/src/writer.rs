@@ -200,7 +200,7 @@ impl ChunkLog {
         if self.scratch.capacity() > SCRATCH_BYTES_MAX {
             self.scratch = Vec::new();
         }
-        let fresh = Fresh::new(self.tail.end.position, bytes);
+        let fresh = Fresh::new(self.tail.end.first.offset, self.tail.end.position, bytes);
         self.tail.note(headers, bytes.len() as u64);
         self.n_trailers = count_trailers(self.n_trailers, headers);
         let mut state = self.view.0.state();

@@ -340,6 +340,19 @@ fn readers_beside_a_writer_see_chunks_in_order() {
     });
 }
 
+/// The last segment is written and not committed: its first chunk has the position of the one that is read.
+#[test]
+fn what_was_just_written_is_not_taken_for_another_segments() {
+    let options = LogOptions { segment_bytes_max: 1, ..LogOptions::default() };
+    let (mut log, _) = open(&files(&MemoryDisk::new()), options);
+    let mut reader = reader(log.view(), Start::First);
+    add(&mut log, &[7]);
+    let mut bytes = Vec::new();
+    let header = draft(&log, &[7]).encode(&mut bytes);
+    log.append(&[header], &bytes).unwrap();
+    assert_eq!(chunk(&mut reader).header.chunk_id, 0);
+}
+
 #[test]
 fn what_was_just_written_is_not_read_from_the_file() {
     let disk = MemoryDisk::new();

@@ -12,6 +12,7 @@ mod group;
 mod leadership;
 mod machine;
 mod window;
+mod wire;
 
 pub use ask::{
     ASK_COMMANDS_MAX, AnswerBody, Ask, AskAnswer, Decision, Question, Refusal, RequestId,
@@ -23,3 +24,4 @@ pub use group::DefinitionsGroup;
 pub use leadership::OPEN_ASKS_MAX;
 pub use machine::{IMAGE_AFTER_BYTES, IMAGE_AFTER_FACTS};
 pub use window::REQUESTS_REMEMBERED;
+pub use wire::ASK_BYTES_MAX;

@@ -14,7 +14,7 @@ const NAME_BYTES_MAX: usize = 255;
 /// Refuses empty and overlong names.
 pub(crate) fn check_name(what: &'static str, name: &Name) -> Result<(), MetaError> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
-        return Err(MetaError::InvalidName { what, max: NAME_BYTES_MAX });
+        return Err(MetaError::InvalidName { what: what.into(), max: NAME_BYTES_MAX });
     }
     Ok(())
 }
@@ -36,8 +36,8 @@ pub(crate) fn check_names_exchange(
     match arguments.get(key.as_bytes()) {
         None | Some(Value::LongString(_)) => Ok(()),
         Some(other) => Err(MetaError::InvalidArgumentType {
-            key,
-            found: other.type_name(),
+            key: key.into(),
+            found: other.type_name().into(),
             resource: resource(),
         }),
     }

@@ -44,7 +44,7 @@ impl QueueDef {
         let mut given = arguments.iter().filter_map(|(name, _)| name.as_str());
         let unknown = given.find(|name| others.iter().any(|(other, ..)| other == name));
         unknown.map_or(Ok(()), |name| {
-            let module = queues.module;
+            let module = queues.module.into();
             Err(MetaError::UnsupportedArgument { key: key(name), resource, module })
         })
     }

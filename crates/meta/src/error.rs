@@ -1,5 +1,9 @@
 //! Errors of commands. The texts are RabbitMQ's explanations without the leading code name.
 
+mod codec;
+
+use std::borrow::Cow;
+
 use routing::{BindingError, Name};
 use thiserror::Error;
 
@@ -135,9 +139,9 @@ pub enum MetaError {
     #[error("invalid type '{found}' for arg '{key}' in {resource}")]
     InvalidArgumentType {
         /// The argument.
-        key: &'static str,
+        key: Cow<'static, str>,
         /// The type's name.
-        found: &'static str,
+        found: Cow<'static, str>,
         /// The declared object.
         resource: Resource,
     },
@@ -152,22 +156,22 @@ pub enum MetaError {
         /// The declared object.
         resource: Resource,
         /// The type's module in RabbitMQ.
-        module: &'static str,
+        module: Cow<'static, str>,
     },
     /// A property that queues of this type cannot have.
     #[error("invalid property '{property}' for {resource}")]
     InvalidProperty {
         /// Its name in RabbitMQ's texts.
-        property: &'static str,
+        property: Cow<'static, str>,
         /// The declared object.
         resource: Resource,
     },
     /// An argument's number is too large or too small.
     #[error("{0}")]
-    BeyondBounds(&'static str),
+    BeyondBounds(Cow<'static, str>),
     /// A queue without a name, of a type whose queues the broker makes no names for.
     #[error("Cannot declare a server-named queue for type {0}")]
-    ServerNamed(&'static str),
+    ServerNamed(Cow<'static, str>),
     /// A queue type this node does not offer.
     #[error(
         "cannot declare {resource} of type '{kind}': the queue type is not enabled \
@@ -237,7 +241,7 @@ pub enum MetaError {
     LastNode(u16),
     /// A feature that will go, and that the operator does not permit.
     #[error("Feature `{0}` is deprecated.\nBy default, this feature is not permitted anymore.")]
-    Deprecated(&'static str),
+    Deprecated(Cow<'static, str>),
     /// A binding key or arguments the exchange does not allow.
     #[error(transparent)]
     Binding(#[from] BindingError),
@@ -245,7 +249,7 @@ pub enum MetaError {
     #[error("invalid {what} name: the length must be 1 to {max} bytes")]
     InvalidName {
         /// The kind of name.
-        what: &'static str,
+        what: Cow<'static, str>,
         /// The longest allowed, in bytes.
         max: usize,
     },

@@ -12,6 +12,7 @@ mod error;
 mod exchange;
 mod exchange_settings;
 mod explain;
+mod field;
 mod json_count;
 mod legacy;
 mod limit;

@@ -121,7 +121,7 @@ impl State {
                 return Err(MetaError::ClusterQueueLimit { name: declare.name.clone(), limit });
             }
             if limits.no_transient_queues && !declare.durable && declare.exclusive_owner.is_none() {
-                return Err(MetaError::Deprecated("transient_nonexcl_queues"));
+                return Err(MetaError::Deprecated("transient_nonexcl_queues".into()));
             }
             if let Some(kind) = kind_of(&declare.arguments).filter(|it| limits.types.refuses(*it)) {
                 let (resource, kind) =

@@ -1,5 +1,7 @@
 //! The outcome of a command.
 
+mod codec;
+
 use std::sync::Arc;
 
 use routing::{Binding, Name};
@@ -124,6 +126,22 @@ pub enum Removed {
     Vhost(Name),
     /// A user.
     User(Name),
+}
+
+impl Done {
+    /// Whether the state is another than before the command.
+    pub const fn is_change(&self) -> bool {
+        match self {
+            Self::Changed
+            | Self::ExchangeCreated(_)
+            | Self::QueueCreated(_)
+            | Self::NodeJoined(_) => true,
+            Self::Nothing
+            | Self::ExchangeExists(_)
+            | Self::QueueExists(_)
+            | Self::NodeExists(_) => false,
+        }
+    }
 }
 
 impl Outcome {

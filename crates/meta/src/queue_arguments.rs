@@ -66,7 +66,7 @@ pub(crate) fn check_name_of(queue: &QueueDef, is_made: bool) -> Result<(), MetaE
     if !is_made || queue.is_internal() || queue.kind.is_server_named() {
         return Ok(());
     }
-    Err(MetaError::ServerNamed(queue.kind.capabilities().module))
+    Err(MetaError::ServerNamed(queue.kind.capabilities().module.into()))
 }
 
 /// Refuses arguments a new queue cannot have.
@@ -92,20 +92,21 @@ pub(crate) fn check_for(queues: &'static QueueType, queue: &QueueDef) -> Result<
     }
     let mut keys = arguments.iter().filter_map(|(key, _)| key.as_str());
     if let Some(key) = keys.find(|key| argument::is_of_others_than(queues, key)) {
-        let (resource, module) = (queue.resource(), queues.module);
+        let (resource, module) = (queue.resource(), queues.module.into());
         return Err(MetaError::UnsupportedArgument { key: key.to_owned(), resource, module });
     }
     check_properties(queues, queue)?;
     let beyond = argument::known_to(queues)
         .find_map(|(key, rule)| argument::beyond_bounds(rule, arguments.get(key.as_bytes())?));
-    beyond.map_or(Ok(()), |refusal| Err(MetaError::BeyondBounds(refusal)))
+    beyond.map_or(Ok(()), |refusal| Err(MetaError::BeyondBounds(refusal.into())))
 }
 
 /// Refuses properties that a new queue of this type cannot have.
 fn check_properties(queues: &'static QueueType, queue: &QueueDef) -> Result<(), MetaError> {
     let refused = refused_property(queues, queue);
     refused.map_or(Ok(()), |property| {
-        Err(MetaError::InvalidProperty { property, resource: queue.resource() })
+        let (property, resource) = (property.into(), queue.resource());
+        Err(MetaError::InvalidProperty { property, resource })
     })
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the whole state machine.
 
 mod access;
+mod answers;
 mod delayed_exchange;
 mod deletion_cascades;
 mod error_texts;

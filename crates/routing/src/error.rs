@@ -1,5 +1,7 @@
 //! Errors of bindings.
 
+use std::borrow::Cow;
+
 use thiserror::Error;
 
 /// The most `#` in one binding key of a topic exchange: each multiplies the work of matching.
@@ -35,7 +37,7 @@ pub enum BindingError {
     #[error("Invalid x-match field type {kind} (value {value}); expected longstr")]
     MatchType {
         /// The type's name.
-        kind: &'static str,
+        kind: Cow<'static, str>,
         /// The value as an Erlang term.
         value: String,
     },

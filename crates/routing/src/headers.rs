@@ -47,7 +47,7 @@ impl Matcher {
             },
             Some(other) => {
                 let value = erlang::term(other);
-                return Err(BindingError::MatchType { kind: other.type_name(), value });
+                return Err(BindingError::MatchType { kind: other.type_name().into(), value });
             }
         };
         let counts =

@@ -3,4 +3,5 @@
 
 mod commands;
 mod simulation;
+mod wire;
 mod world;

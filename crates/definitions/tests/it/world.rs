@@ -41,8 +41,8 @@ impl CommitListener for Forever {
 /// A thing that a link carries.
 enum Parcel {
     Raft(Bytes),
-    Ask(Ask),
-    Answer(AskAnswer),
+    Ask(Vec<u8>),
+    Answer(Vec<u8>),
     Applied(u64),
 }
 
@@ -214,7 +214,7 @@ impl World {
             if to == node {
                 self.ask(node, &ask);
             } else {
-                self.send(node, to, Parcel::Ask(ask));
+                self.send(node, to, Parcel::Ask(ask.encode().unwrap()));
             }
         }
     }
@@ -223,7 +223,7 @@ impl World {
         let counts = &mut self.counts;
         let counter = match &result {
             Ok(reply) => match &reply.decision {
-                Decision::Done(done) if done.iter().all(is_nothing) => &mut counts.unchanged,
+                Decision::Done(done) if !done.iter().any(Done::is_change) => &mut counts.unchanged,
                 Decision::Done(_) => &mut counts.done,
                 Decision::WasDone => &mut counts.was_done,
                 Decision::Refused(definitions::Refusal::Moved) => &mut counts.moved,
@@ -262,8 +262,10 @@ impl World {
             Parcel::Raft(bytes) => {
                 return self.group(to, GroupStep::Peer(Message::decode(&bytes).unwrap()));
             }
-            Parcel::Ask(ask) => return self.ask(to, &ask),
-            Parcel::Answer(answer) => running.asker.receive(answer, now_ms),
+            Parcel::Ask(bytes) => return self.ask(to, &Ask::decode(&bytes).unwrap()),
+            Parcel::Answer(bytes) => {
+                running.asker.receive(AskAnswer::decode(&bytes).unwrap(), now_ms);
+            }
             Parcel::Applied(index) => running.asker.applied(from, index),
         }
         self.poll(to);
@@ -299,7 +301,7 @@ impl World {
             if to == node {
                 self.running(node).unwrap().asker.receive(answer, now_ms);
             } else {
-                self.send(node, to, Parcel::Answer(answer));
+                self.send(node, to, Parcel::Answer(answer.encode()));
             }
         }
         let running = self.running(node).unwrap();
@@ -623,7 +625,7 @@ impl World {
 fn check_told(decision: &Decision, is_done: bool, ids: &BTreeSet<QueueId>, request: RequestId) {
     match decision {
         Decision::Done(done) => {
-            assert_eq!(is_done, !done.iter().all(is_nothing), "{request:?} was told {done:?}");
+            assert_eq!(is_done, done.iter().any(Done::is_change), "{request:?} was told {done:?}");
             for done in done {
                 if let Done::QueueCreated(queue) | Done::QueueExists(queue) = done {
                     assert!(ids.contains(&queue.id), "{request:?} was told {queue:?}");
@@ -633,10 +635,6 @@ fn check_told(decision: &Decision, is_done: bool, ids: &BTreeSet<QueueId>, reque
         Decision::WasDone => assert!(is_done, "{request:?} was not done"),
         Decision::Refused(refusal) => assert!(!is_done, "{request:?} was refused: {refusal}"),
     }
-}
-
-const fn is_nothing(done: &Done) -> bool {
-    matches!(done, Done::Nothing | Done::QueueExists(_) | Done::ExchangeExists(_))
 }
 
 fn everything(state: &State) -> Vec<u8> {

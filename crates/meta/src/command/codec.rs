@@ -1,39 +1,26 @@
 //! Commands as records.
 //!
 //! ```text
-//! command = version:u8 tag:u8 fields        name, text = len:u32 bytes      list = n:u32 item*
-//! option  = 0 | 1 value                     table = len:u32 entries as in AMQP 0-9-1
+//! command = version:u8 tag:u8 fields
 //! ```
 //! A tag keeps its meaning forever. A changed set of fields is a new tag or a new version. The declaration of
 //! a queue has two tags: one is for queues with the home that a lone node gives, which is not written.
 
-use amqp091::{Table, TableRef};
-use routing::{ExchangeKind, Name, QueueId, RoutingKey};
-use stdx::record::{
-    Reader, RecordError, put_bool, put_bytes, put_i64, put_str, put_u8, put_u16, put_u32, put_u64,
-};
+use routing::{Name, RoutingKey};
+use stdx::record::{Reader, RecordError, put_bool, put_bytes, put_str, put_u8};
 
 use super::{BindingSpec, Command, DestinationName, ExchangeDeclare, NamedBy, QueueDeclare};
+use crate::field::{Field, Read, structs, values};
 use crate::nodes::ClusterAddress;
 use crate::parameter::Json;
 use crate::password::{HashAlgorithm, PasswordHash};
 use crate::policy::{ApplyTo, PolicyScope, PolicySpec};
 use crate::queue_home::QueueHome;
-use crate::queue_type::ConnectionId;
 use crate::user::UserLimits;
 use crate::vhost_metadata::{VhostLimits, VhostMetadata};
 
 /// The version written in front of every command.
 const VERSION: u8 = 1;
-
-type Read<T> = Result<T, RecordError>;
-
-/// A value as it lies in a record.
-trait Field: Sized {
-    fn put(&self, out: &mut Vec<u8>);
-
-    fn read(r: &mut Reader<'_>) -> Read<Self>;
-}
 
 /// The table of commands: tag, name and fields in the order in which they are written; then those that
 /// are one struct; then the one that is a struct with a home, by its tags without and with that.
@@ -146,24 +133,6 @@ impl Command {
     }
 }
 
-/// Structs as the sequence of their fields, and a last one that is not among them.
-macro_rules! structs {
-    ($($name:ident { $($field:ident),* $(; $unwritten:ident)? })*) => {$(
-        impl Field for $name {
-            fn put(&self, out: &mut Vec<u8>) {
-                $(self.$field.put(out);)*
-            }
-
-            fn read(r: &mut Reader<'_>) -> Read<Self> {
-                Ok(Self {
-                    $($field: Field::read(r)?,)*
-                    $($unwritten: Default::default(),)?
-                })
-            }
-        }
-    )*};
-}
-
 structs! {
     VhostMetadata { description, tags, default_queue_type, protected_from_deletion }
     VhostLimits { max_connections, max_queues }
@@ -176,69 +145,14 @@ structs! {
     BindingSpec { vhost, source, destination, key, arguments, by }
 }
 
-/// Single values: what of each is written by which function, and how it is made of what is read.
-macro_rules! values {
-    ($($type:ty: $put:ident(|$it:ident| $of:expr), $read:ident(|$value:ident| $made:expr);)*) => {$(
-        impl Field for $type {
-            fn put(&self, out: &mut Vec<u8>) {
-                let $it = self;
-                $put(out, $of);
-            }
-
-            fn read(r: &mut Reader<'_>) -> Read<Self> {
-                let $value = r.$read()?;
-                $made
-            }
-        }
-    )*};
-}
-
 values! {
-    bool: put_bool(|it| *it), bool(|is| Ok(is));
-    u16: put_u16(|it| *it), u16(|number| Ok(number));
-    u32: put_u32(|it| *it), u32(|number| Ok(number));
-    u64: put_u64(|it| *it), u64(|number| Ok(number));
-    i64: put_i64(|it| *it), i64(|number| Ok(number));
-    QueueId: put_u64(|it| it.0), u64(|id| Ok(Self(id)));
-    ConnectionId: put_u64(|it| it.0), u64(|id| Ok(Self(id)));
-    Name: put_str(|it| it), str(|text| Ok(Self::from(text)));
-    String: put_str(|it| it), str(|text| Ok(text.to_owned()));
     RoutingKey: put_bytes(|it| it), bytes(|bytes| Ok(Self::from(bytes)));
-    ExchangeKind: put_str(|it| it.as_str()), str(|text| Self::of_name(text).ok_or(RecordError::Invalid));
     ApplyTo: put_str(|it| it.as_str()), str(|text| Self::parse(text).or(Err(RecordError::Invalid)));
     Json: put_str(|it| it.as_str()), str(|text| Self::parse(text).or(Err(RecordError::Invalid)));
     PolicyScope: put_bool(|it| *it == Self::Operator),
         bool(|is_operator| Ok(if is_operator { Self::Operator } else { Self::User }));
     NamedBy: put_bool(|it| *it == Self::Server),
         bool(|is_server| Ok(if is_server { Self::Server } else { Self::Client }));
-    Table: put_bytes(|it| &it.to_bytes()), bytes(|bytes| {
-        TableRef::parse(bytes).and_then(|table| table.to_owned()).or(Err(RecordError::Invalid))
-    });
-}
-
-impl<T: Field> Field for Option<T> {
-    fn put(&self, out: &mut Vec<u8>) {
-        put_bool(out, self.is_some());
-        if let Some(value) = self {
-            value.put(out);
-        }
-    }
-
-    fn read(r: &mut Reader<'_>) -> Read<Self> {
-        r.bool()?.then(|| T::read(r)).transpose()
-    }
-}
-
-impl Field for Vec<Name> {
-    fn put(&self, out: &mut Vec<u8>) {
-        put_u32(out, u32::try_from(self.len()).expect("tags are few"));
-        self.iter().for_each(|name| name.put(out));
-    }
-
-    fn read(r: &mut Reader<'_>) -> Read<Self> {
-        let n = r.u32()?;
-        (0..n).map(|_| Name::read(r)).collect()
-    }
 }
 
 impl Field for PasswordHash {

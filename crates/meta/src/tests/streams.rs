@@ -116,7 +116,7 @@ fn streams_last_and_belong_to_nobody() {
         let text = format!("invalid property '{property}' for queue 'q' in vhost '/'");
         assert_eq!(told(&queue), text);
     }
-    let error = MetaError::ServerNamed(STREAM.module);
+    let error = MetaError::ServerNamed(STREAM.module.into());
     let text = "Cannot declare a server-named queue for type rabbit_stream_queue";
     assert_eq!((error.to_string().as_str(), error.kind()), (text, ErrorKind::PreconditionFailed));
 }

@@ -679,6 +679,9 @@ impl World {
             }
         }
         for node in 1..=self.n() {
+            if let Some(running) = &mut self.node(node).running {
+                running.ails = false;
+            }
             self.commit(node);
             self.write_image(node);
             self.hear_of_image(node);

@@ -78,7 +78,8 @@ pub struct GroupEffects {
     pub restored: Option<Image>,
     /// Commands to apply, behind that.
     pub committed: Vec<Committed>,
-    /// The members, if they have changed. A replica that they lack is made anew only when `durable_at` has come.
+    /// The members, if they have changed. A replica that they lack is made anew only when `durable_at` has
+    /// come.
     pub members: Option<Arc<Members>>,
     /// Proposals that are decided.
     pub answers: Vec<(Ticket, ProposalOutcome)>,

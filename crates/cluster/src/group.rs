@@ -15,7 +15,7 @@ use crate::members::{Change, LivingNodes, Members, PeerId};
 use crate::message::{ImageOffer, Message, MessageBody, SentEntry};
 use crate::payload_cache::CacheBudget;
 use crate::proposals::Proposals;
-use crate::raft_log::{NewEntry, NewState, RaftLog};
+use crate::raft_log::{self, NewEntry, NewState, RaftLog};
 use crate::recovery::FoundGroup;
 
 /// The surroundings that a step may use.
@@ -280,7 +280,7 @@ impl RaftGroup {
             }
             let after = if is_leader { None } else { lsn };
             if let Some(image) = image {
-                self.log().replace_files(cx.images, lsn.unwrap_or_default());
+                raft_log::replace_files(self.log(), cx.images, lsn.unwrap_or_default());
                 restored(self, image, fx);
             }
             self.send(wal, messages, after, fx);

@@ -2,7 +2,7 @@
 //!
 //! A file is durable before the entry of the log that names it is appended, and keeps its content while an
 //! entry names it. Removed is what a durable entry has replaced: the files up to the group's image, or up to
-//! the end of its replica. A file that no entry names is no reason to remove it: what names it may be missing.
+//! the end of its replica. That no entry names a file is no reason: what names it may be missing.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -57,12 +57,12 @@ impl ImageKey {
 pub struct ImageStore {
     disk: Arc<dyn Disk>,
     in_log_max: usize,
-    files: Mutex<Files>,
+    files: Mutex<ImageFiles>,
     sweeping: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
-struct Files {
+struct ImageFiles {
     /// Files that are there and not known to be replaced.
     there: BTreeSet<ImageKey>,
     replaced: Replaced,
@@ -84,7 +84,7 @@ impl ImageStore {
     pub fn open(disk: Arc<dyn Disk>, in_log_max: usize) -> Result<Self> {
         let names = list_if_there(disk.as_ref(), IMAGES_DIR)?.unwrap_or_default();
         let there = names.iter().filter_map(|name| ImageKey::parse(name)).collect();
-        let files = Mutex::new(Files { there, replaced: Replaced::default() });
+        let files = Mutex::new(ImageFiles { there, replaced: Replaced::default() });
         Ok(Self { disk, in_log_max, files, sweeping: Mutex::default() })
     }
 

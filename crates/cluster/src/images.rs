@@ -71,8 +71,8 @@ impl IncomingImage {
         is_its_machine && self.is_whole() && file.machine_bytes == self.offer.machine_bytes
     }
 
-    /// Whether the bytes of a whole image are those that were offered; a file's checksum was taken when it was
-    /// written.
+    /// Whether the bytes of a whole image are those that were offered; of a file, whose checksum was taken
+    /// when it was written.
     pub(crate) fn is_as_offered(&mut self) -> bool {
         let machine = self.machine();
         let checksum = self.file.map_or_else(|| crc32c(&machine), |file| file.checksum);

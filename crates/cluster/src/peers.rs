@@ -8,7 +8,7 @@ use crate::image_store::ImageWrite;
 use crate::images::{self, IncomingImage};
 use crate::members::PeerId;
 use crate::message::{ImageOffer, Message, MessageBody};
-use crate::raft_log::NewEntry;
+use crate::raft_log::{NewEntry, image_key};
 
 /// Takes a message; drops what contradicts the replica's state.
 pub(crate) fn receive(
@@ -147,7 +147,7 @@ pub(crate) fn go_on(group: &mut RaftGroup, cx: Context<'_>, fx: &mut GroupEffect
     let machine = incoming.machine();
     if incoming.file.is_none() && !cx.images.is_for_log(machine.len()) {
         if !std::mem::replace(&mut group.is_writing, true) {
-            let (key, local) = (engine.log().image_key(index), bytes::Bytes::new());
+            let (key, local) = (image_key(engine.log(), index), bytes::Bytes::new());
             fx.write = Some(ImageWrite { key, machine, local });
         }
     } else if incoming.is_as_offered() {
@@ -177,7 +177,7 @@ fn give_piece(
         return fx.send(me, to, term, MessageBody::ImageOffer(offer));
     }
     let piece = match &log.image.file {
-        Some(file) => cx.images.piece(log.image_key(index), **file, offset),
+        Some(file) => cx.images.piece(image_key(log, index), **file, offset),
         None => group.outgoing.as_ref().and_then(|machine| images::piece(machine, offset)),
     };
     if let Some(bytes) = piece {

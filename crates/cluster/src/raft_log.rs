@@ -268,24 +268,6 @@ impl RaftLog {
         held.into_iter().map_while(|held| held.or_else(|| read.next().flatten())).collect()
     }
 
-    /// The name of the file of the image at `index`.
-    pub(crate) const fn image_key(&self, index: u64) -> ImageKey {
-        ImageKey { owner: self.owner, me: self.me, index }
-    }
-
-    /// Notes that the image replaces all files before it once the log is synced up to `after`.
-    pub(crate) fn replace_files(&self, images: &ImageStore, after: Lsn) {
-        images.replace(self.image_key(self.image.index), self.image.file.is_some(), after);
-    }
-
-    /// Reads the image back, which must be durable, with what is in its file. **Blocks.**
-    pub(crate) fn read_whole_image(&self, wal: &Wal, images: &ImageStore) -> Option<Image> {
-        let image = self.read_image(wal)?;
-        let Some(file) = image.file else { return Some(image) };
-        let [machine, local] = images.read(self.image_key(image.index), file)?;
-        Some(Image { machine, local, ..image })
-    }
-
     /// Reads the image back, which must be durable, as it is in the log. **Blocks.**
     pub(crate) fn read_image(&self, wal: &Wal) -> Option<Image> {
         let mut image = None;
@@ -382,6 +364,24 @@ impl RaftLog {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         Appended { at: EntryAddress { bytes, ..appended.at }, ..appended }
     }
+}
+
+/// The name of the file of the image at `index`.
+pub(crate) const fn image_key(log: &RaftLog, index: u64) -> ImageKey {
+    ImageKey { owner: log.owner, me: log.me, index }
+}
+
+/// Notes that the image replaces all files before it once the log is synced up to `after`.
+pub(crate) fn replace_files(log: &RaftLog, images: &ImageStore, after: Lsn) {
+    images.replace(image_key(log, log.image.index), log.image.file.is_some(), after);
+}
+
+/// Reads the image back, which must be durable, with what is in its file. **Blocks.**
+pub(crate) fn read_whole_image(log: &RaftLog, wal: &Wal, images: &ImageStore) -> Option<Image> {
+    let image = log.read_image(wal)?;
+    let Some(file) = image.file else { return Some(image) };
+    let [machine, local] = images.read(image_key(log, image.index), file)?;
+    Some(Image { machine, local, ..image })
 }
 
 /// The place of an entry above the image.

@@ -15,7 +15,7 @@ use crate::effects::Health;
 use crate::entry::{EntryType, Image, LogRecord, Vote, is_of_group};
 use crate::image_store::{ImageKey, ImageStore};
 use crate::members::PeerId;
-use crate::raft_log::{ImagePlace, RaftLog};
+use crate::raft_log::{self, ImagePlace, RaftLog};
 
 /// Groups that are found while the log is read.
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ impl FoundGroup {
     /// that lacks the file of its image is damaged from then on. **Blocks.**
     #[must_use]
     pub fn read_image(&mut self, wal: &Wal, images: &ImageStore) -> Option<Image> {
-        let image = self.log.read_whole_image(wal, images);
+        let image = raft_log::read_whole_image(&self.log, wal, images);
         if image.is_none() && self.log.image.file.is_some() {
             let last = self.log.last_index();
             let empty = RaftLog::new(self.log.owner, self.log.me);
@@ -106,7 +106,7 @@ impl GroupRecovery {
             images.replace(ImageKey { owner, me, index: u64::MAX }, false, Lsn(0));
         }
         for group in found.iter().filter(|group| group.log.image.index > 0) {
-            group.log.replace_files(images, Lsn(0));
+            raft_log::replace_files(&group.log, images, Lsn(0));
         }
         // What is left is removed another time.
         let _later = images.sweep(wal).is_err();

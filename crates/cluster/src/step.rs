@@ -12,7 +12,7 @@ use crate::members::{Change, PeerId};
 use crate::message::{Message, MessageBody};
 use crate::peers;
 use crate::proposals::{PROPOSAL_BYTES_MAX, Proposals};
-use crate::raft_log::{NewEntry, NewState, RaftLog};
+use crate::raft_log::{NewEntry, NewState, RaftLog, image_key, replace_files};
 
 /// Something for a replica.
 #[derive(Clone, Debug)]
@@ -96,7 +96,7 @@ impl RaftGroup {
                 self.outgoing = Some(machine.clone());
                 append_image(self, Image { index, machine, local, ..Image::default() }, cx);
             } else if !std::mem::replace(&mut self.is_writing, true) {
-                fx.write = Some(ImageWrite { key: self.log().image_key(index), machine, local });
+                fx.write = Some(ImageWrite { key: image_key(self.log(), index), machine, local });
             }
         }
         image_taken(self, is_durable, cx, &mut fx);
@@ -109,7 +109,7 @@ impl RaftGroup {
         self.persist(cx.wal, &mut fx);
         self.drain(cx, &mut fx);
         let is_durable = self.unsynced.is_empty();
-        if written.key == self.log().image_key(written.key.index) {
+        if written.key == image_key(self.log(), written.key.index) {
             self.is_writing = false;
             take_written(self, &written, cx, &mut fx);
             self.drain(cx, &mut fx);
@@ -133,7 +133,7 @@ fn append_image(group: &mut RaftGroup, image: Image, cx: Context<'_>) {
     let (term, members) = (log.term(image.index).unwrap_or(0), log.members_at(image.index));
     let image = Some(Image { term, members, ..image });
     let lsn = log.append(cx.wal, NewState { image, ..NewState::default() });
-    log.replace_files(cx.images, lsn);
+    replace_files(log, cx.images, lsn);
     group.unsynced.push_back(UnsyncedRound { lsn, number: 0 });
 }
 

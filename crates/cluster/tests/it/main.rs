@@ -4,5 +4,6 @@
 mod groups;
 mod hostile;
 mod large_images;
+mod parsing;
 mod simulation;
 mod world;

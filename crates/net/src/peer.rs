@@ -6,6 +6,7 @@
 //! link does, and the other way round: whoever closes the link closes the socket.
 
 mod carry;
+mod cookie;
 mod dial;
 mod handler;
 mod handshake;
@@ -15,6 +16,7 @@ mod pulses;
 mod refusals;
 mod socket;
 
+pub use cookie::{COOKIE_FILE, PeerCookieError, load_cookie};
 pub use handler::PeerHandler;
 pub use handshake::PeerConnectError;
 pub use hub::PeerTransport;

@@ -146,7 +146,8 @@ impl Options {
 }
 
 /// The users of files, by the beginning of their keys.
-const USERS: [(&str, &str); 5] = [
+const USERS: [(&str, &str); 6] = [
+    ("cluster.tls", "connections with other nodes"),
     ("ssl_options", "the AMQP and stream listeners"),
     ("management.ssl", "the HTTP API"),
     ("management.listener.ssl_opts", "the HTTP API"),

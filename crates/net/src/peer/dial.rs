@@ -47,20 +47,14 @@ pub(super) async fn dial_all(hub: Arc<PeerHub>) {
 async fn attempt(hub: Arc<PeerHub>, dial: PeerDial) {
     let _counted = hub.count_task();
     let hello = hub.membership.hello(dial.kind, nonce());
-    let judge = |peer: &PeerHello| {
-        // An acceptor does not know what it is dialled for.
-        let peer = PeerHello { kind: dial.kind, ..peer.clone() };
-        hub.membership.judge(&peer, Some(dial.node))
-    };
+    let judge = |peer: &PeerHello| hub.membership.judge(peer, Some(dial.node));
     let connecting = Box::pin(hub.transport.connect(&dial.address, hello, dial.deadline, judge));
     let outcome = tokio::select! {
         outcome = connecting => outcome,
         () = hub.stopped() => return,
     };
-    let outcome = outcome.and_then(|(mut established, socket)| {
-        established.peer.kind = dial.kind;
-        carry::begin(&hub, &established, socket)
-    });
+    let outcome =
+        outcome.and_then(|(established, socket)| carry::begin(&hub, &established, socket));
     let source = RefusalSource::Dialled(dial.node);
     let Err(error) = outcome else { return hub.refusals.connected(source) };
     let (text, now) = (error.to_string(), hub.now().monotonic_ms);
@@ -71,6 +65,10 @@ async fn attempt(hub: Arc<PeerHub>, dial: PeerDial) {
     let reason = error.refusal().map(|refusal| refusal.reason);
     hub.membership.dial_failed(&dial, reason, now, random());
     hub.dial_now.notify_one();
+}
+
+fn encryption(error: impl ToString) -> PeerConnectError {
+    PeerConnectError::Encryption(error.to_string())
 }
 
 impl PeerTransport {
@@ -107,9 +105,9 @@ impl PeerTransport {
                     let tls = Arc::clone(tls);
                     // The files are read again: certificates are replaced while a node runs.
                     let config = spawn_blocking(move || tls::client_config(tls.options()));
-                    let config = config.await.map_err(io::Error::other)?;
-                    let config = config.map_err(io::Error::other)?;
-                    socket::encrypted(socket::connect(socket, config, &address.host).await?.0)
+                    let config = config.await.map_err(io::Error::other)?.map_err(encryption)?;
+                    let connected = socket::connect(socket, config, &address.host).await;
+                    socket::encrypted(connected.map_err(encryption)?.0)
                 }
             });
             let (cookie, now) = (self.cookie.clone(), self.clock.now().monotonic_ms);

@@ -9,9 +9,12 @@ use std::io;
 /// The reason why no connection came of a socket.
 #[derive(Debug, thiserror::Error)]
 pub enum PeerConnectError {
-    /// The address cannot be resolved, the socket fails, or TLS does.
+    /// The address cannot be resolved, or the socket fails.
     #[error("{0}")]
     Socket(#[from] io::Error),
+    /// One side does not accept what the other one offers or shows.
+    #[error("TLS handshake failed: {0}")]
+    Encryption(String),
     /// One side refuses, or the other one is no node.
     #[error("{0}")]
     Handshake(#[from] HandshakeError),
@@ -27,8 +30,17 @@ impl PeerConnectError {
             Self::Handshake(
                 HandshakeError::Refused(refusal) | HandshakeError::RefusedByPeer(refusal),
             ) => Some(refusal),
-            Self::Handshake(HandshakeError::Stranger) | Self::Socket(_) | Self::TimedOut => None,
+            Self::Handshake(HandshakeError::Stranger)
+            | Self::Socket(_)
+            | Self::Encryption(_)
+            | Self::TimedOut => None,
         }
+    }
+
+    /// Whether the acceptor's operator has to know: ports are also probed by whoever checks that they are
+    /// open.
+    pub(super) const fn is_told(&self) -> bool {
+        self.refusal().is_some() || matches!(self, Self::Encryption(_))
     }
 }
 

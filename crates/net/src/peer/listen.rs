@@ -74,8 +74,7 @@ async fn greet(hub: Arc<PeerHub>, socket: TcpStream, peer: SocketAddr, place: Pl
     });
     match admitted {
         Ok(()) => hub.refusals.connected(source),
-        // Ports are probed by whoever checks that they are open.
-        Err(error) if error.refusal().is_none() => {
+        Err(error) if !error.is_told() => {
             tracing::debug!("no connection with the node at {peer}: {error}");
         }
         Err(error) => {
@@ -108,7 +107,7 @@ async fn welcome(
             let agreed = socket::handshake(socket, config, &hub.admission, network).await;
             let agreed = agreed.map_err(|failure| {
                 tls.count(failure.reason);
-                io::Error::other(format!("TLS handshake failed: {}", failure.text))
+                PeerConnectError::Encryption(failure.text)
             })?;
             let (socket, agreed) =
                 agreed.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;

@@ -1,6 +1,7 @@
 //! The node's configuration: RabbitMQ's file format and key names, read and validated once at start.
 //! `options` declares every option; the parser, the help text and the docs page come from that table.
 
+mod distribution;
 mod environment;
 mod erlang;
 mod kind;
@@ -31,6 +32,7 @@ use meta::{HashAlgorithm, NodeQueueTypes, QueueVersion, VhostDefaults};
 use net::ListenAddress;
 use syntax::{ParsedLine, Place, Setting, SyntaxError};
 
+pub(crate) use distribution::Distribution;
 pub(crate) use environment::Environment;
 pub(crate) use logging::{
     Category, Formatter, LogPlace, Logging, Rotation, SyslogSettings, Transport,
@@ -80,10 +82,15 @@ pub(crate) struct Listeners {
     pub(crate) keepalive: bool,
     /// Whether clients come through a proxy, which says who they are (the PROXY protocol).
     pub(crate) proxy_protocol: bool,
-    /// A socket's send buffer, bytes; `None` is the system's choice.
-    pub(crate) send_buffer: Option<usize>,
-    /// A socket's receive buffer, bytes; `None` is the system's choice.
-    pub(crate) receive_buffer: Option<usize>,
+    pub(crate) buffers: SocketBuffers,
+    pub(crate) distribution: Distribution,
+}
+
+/// The buffers of a socket, bytes; `None` is the system's choice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SocketBuffers {
+    pub(crate) send: Option<usize>,
+    pub(crate) receive: Option<usize>,
 }
 
 /// The HTTP API and Prometheus.

@@ -5,6 +5,7 @@ mod components;
 mod http;
 mod listeners;
 mod management;
+mod peers;
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -91,6 +92,7 @@ pub(crate) fn wrong_files(config: &Config, data_dir: &Path) -> (Vec<anyhow::Erro
     let shared = &listeners.tls.shared;
     let shares = has_tls || shared.has_identity() || http::shares_certificates(config);
     let of_tls = shares.then_some(shared).into_iter().chain(http::own_tls(config));
+    let of_tls = of_tls.chain(&listeners.distribution.tls);
     let (mut wrong, mut warnings) = (Vec::<anyhow::Error>::new(), Vec::new());
     for options in of_tls {
         warnings.extend(options.unknown());
@@ -102,6 +104,7 @@ pub(crate) fn wrong_files(config: &Config, data_dir: &Path) -> (Vec<anyhow::Erro
         }
     }
     wrong.extend(http::wrong_addresses(config));
+    wrong.extend(peers::address(&listeners.distribution).err());
     wrong.extend(logging::check(&config.logging, data_dir));
     let imported = config.definitions.imported.as_ref();
     wrong.extend(imported.and_then(|it| definitions::check(it, config.access.hashing).err()));
@@ -136,6 +139,7 @@ async fn serve(
     let client_totals = ClientTotals::default();
     let (listeners, tls) = listeners::listen(config, &client_totals)?;
     let http = http::Listeners::bind(config, tls.as_ref())?;
+    let peer_port = peers::listen(config, &args.data_dir)?;
     let (failed, mut failures) = mpsc::unbounded_channel();
     let monitor =
         Arc::new(ResourceMonitor::new(&config.resources, disk.clone(), Arc::clone(&descriptors)));
@@ -147,8 +151,10 @@ async fn serve(
     let clock = components::clock();
     let timers = Timers::start().context("cannot start threads")?;
     let suspended = watch::Sender::new(false);
-    let tls: Vec<_> = tls.into_iter().chain(http.own_tls.clone()).collect();
+    let of_peers = peer_port.as_ref().and_then(|port| port.tls.clone());
+    let tls: Vec<_> = tls.into_iter().chain(http.own_tls.clone()).chain(of_peers).collect();
     let server = server(config, &broker, Admission::new(descriptors), clock, timers.clone());
+    let peers = peers::start(peer_port, &broker, &server, (clock, timers.clone()))?;
     let handles = RuntimeHandles {
         monitor: &monitor,
         log: Arc::clone(&log),
@@ -158,9 +164,7 @@ async fn serve(
         throttle: server.throttle(),
         clock,
     };
-    if !tls.is_empty() {
-        tokio::spawn(watch_certificates(tls, timers.clone()));
-    }
+    tokio::spawn(watch_certificates(tls, timers.clone()));
     let infos = listener_infos(&listeners, &http);
     let facts = NodeFacts { config, args, id: node, listeners: &infos, started };
     let control = Control::start(facts, &broker, handles)?;
@@ -171,9 +175,7 @@ async fn serve(
     let ready = announce(&listeners, &http, &args.data_dir, started, first)?;
     // The control socket reports the node as started before clients can connect.
     control.started();
-    for listener in listeners {
-        tokio::spawn(Arc::clone(&server).accept(listener, suspended.subscribe()));
-    }
+    accept(&server, listeners, &suspended);
     let http_ending = http.start(control.api(), &server);
     manager.ready(&ready);
     let _pid_file = PidFile::write();
@@ -190,6 +192,7 @@ async fn serve(
     http_ending.notify_waiters();
     control.end().await;
     server.stop(GOODBYE_TIMEOUT).await;
+    peers::stop(peers).await;
     log.end_exchange(log_exchange);
     disk.end_waiting();
     if let Some(failure) = failure {
@@ -198,6 +201,13 @@ async fn serve(
     broker.stop().context("cannot stop in good order")?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Begins to accept clients.
+fn accept(server: &Arc<Server>, listeners: Vec<Listener>, suspended: &watch::Sender<bool>) {
+    for listener in listeners {
+        tokio::spawn(Arc::clone(server).accept(listener, suspended.subscribe()));
+    }
 }
 
 /// Makes the definitions that the configuration asks for.
@@ -281,7 +291,7 @@ async fn keep_time(
 /// Reads certificates again when their files have changed.
 async fn watch_certificates(tls: Vec<Arc<tls::Context>>, timers: Timers) {
     let mut ticks = timers.interval(CERTIFICATES_TICK);
-    loop {
+    while !tls.is_empty() {
         ticks.tick().await;
         let tls = tls.clone();
         let looked = tokio::task::spawn_blocking(move || {
@@ -307,8 +317,8 @@ fn server(
         proxy_protocol: config.listeners.proxy_protocol,
         tls_handshake_timeout_ms: config.listeners.tls_handshake_timeout_ms,
         cert_login: config.access.cert_login,
-        send_buffer_bytes: config.listeners.send_buffer,
-        receive_buffer_bytes: config.listeners.receive_buffer,
+        send_buffer_bytes: config.listeners.buffers.send,
+        receive_buffer_bytes: config.listeners.buffers.receive,
         max_connections: config.connection.max_connections,
         admission,
     };

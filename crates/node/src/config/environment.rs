@@ -99,7 +99,10 @@ pub(super) const VARIABLES: &[Variable] = &[
          `advanced.config` beside each configuration file",
     ),
     nothing("RABBITMQ_CONF_ENV_FILE", "set its variables in the node's environment"),
-    nothing("RABBITMQ_ERLANG_COOKIE", "file permissions of the control socket authorize tools"),
+    read(
+        "RABBITMQ_ERLANG_COOKIE",
+        "the secret that the nodes of a cluster share; `.erlang.cookie` in the data directory when unset",
+    ),
     nothing("RABBITMQ_ENABLED_PLUGINS", NO_PLUGINS),
     nothing("RABBITMQ_PLUGINS_DIR", NO_PLUGINS),
     nothing("RABBITMQ_PLUGINS_EXPAND_DIR", NO_PLUGINS),
@@ -108,7 +111,11 @@ pub(super) const VARIABLES: &[Variable] = &[
     nothing("RABBITMQ_FEATURE_FLAGS", "all feature flags are always enabled"),
     nothing("RABBITMQ_FEATURE_FLAGS_FILE", "all feature flags are always enabled"),
     read("RABBITMQ_PID_FILE", "file for the process id of the started node"),
-    nothing("RABBITMQ_DIST_PORT", "each node is a cluster of its own"),
+    setting(
+        "RABBITMQ_DIST_PORT",
+        "distribution.listener.port_range.min",
+        "the port that other nodes connect to",
+    ),
     nothing("RABBITMQ_SERVER_ERL_ARGS", NO_ERLANG),
     nothing("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", NO_ERLANG),
     nothing("RABBITMQ_SERVER_START_ARGS", NO_ERLANG),
@@ -312,6 +319,10 @@ mod tests {
         assert_eq!(settings(&[("RABBITMQ_LOGS", "/l/x.log")]), ["log.file=/l/x.log"]);
         assert_eq!(settings(&[("RABBITMQ_LOG_BASE", "/l")]), ["log.dir=/l"]);
         assert_eq!(
+            settings(&[("RABBITMQ_DIST_PORT", "25673")]),
+            ["distribution.listener.port_range.min=25673"]
+        );
+        assert_eq!(
             settings(&[("RABBITMQ_LOG", "debug,+color,connection=error")]),
             ["log.default.level=debug"]
         );
@@ -319,13 +330,11 @@ mod tests {
 
     #[test]
     fn what_says_nothing_and_what_is_retired() {
-        let environment =
-            of(&[("RABBITMQ_ERLANG_COOKIE", "x"), ("RABBITMQ_LOG", "info,queue=debug")]);
+        let environment = of(&[("RABBITMQ_STREAM_DIR", "x"), ("RABBITMQ_LOG", "info,queue=debug")]);
         assert_eq!(
             environment.warnings,
             [
-                "RABBITMQ_ERLANG_COOKIE has no effect: file permissions of the control socket \
-                 authorize tools",
+                "RABBITMQ_STREAM_DIR has no effect: everything is in the data directory",
                 "RABBITMQ_LOG: `queue=debug` has no effect"
             ]
         );

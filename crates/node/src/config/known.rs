@@ -61,9 +61,21 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ),
     (
         "quorum_queue.continuous_membership_reconciliation., quorum_queue.initial_cluster_size, \
-         quorum_queue.max_append_entries_rpc_batch_size, quorum_queue.member_placement_tag, \
-         raft.adaptive_failure_detector.",
+         quorum_queue.max_append_entries_rpc_batch_size, quorum_queue.member_placement_tag",
         "quorum queues have one member, on this node",
+    ),
+    (
+        "cluster_partition_handling, cluster_partition_handling.pause_if_all_down.",
+        "nodes agree on definitions by majority, as with Khepri in RabbitMQ 4.4: there are no partition \
+         strategies",
+    ),
+    (
+        "cluster_keepalive_interval, net_ticktime, raft.adaptive_failure_detector.",
+        "nodes judge each other by pulses, sent five times a second, and by how regularly these come",
+    ),
+    (
+        "distribution.listener.port_range.max",
+        "there is no epmd: a node listens on `distribution.listener.port_range.min`, or not at all",
     ),
     (
         "ssl_options.cert, ssl_options.key.",
@@ -187,6 +199,10 @@ mod tests {
         let ours = [
             "amqp091.immediate",
             "backlog_memory",
+            "cluster.tls.cacertfile",
+            "cluster.tls.certfile",
+            "cluster.tls.keyfile",
+            "cluster.tls.password",
             "durability",
             "management.enabled",
             "management.message_access",

@@ -1,6 +1,7 @@
 //! The table of options: one row per option with its key, kind, default and meaning.
 //! Add an option by adding a field to `Config` and a row here; then `cargo xtask docs`.
 
+pub(super) mod cluster;
 pub(super) mod http;
 pub(super) mod log;
 pub(super) mod tls;
@@ -16,6 +17,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static ConfigOption> {
     OPTIONS
         .iter()
         .chain(log::OPTIONS.iter().copied().flatten())
+        .chain(cluster::OPTIONS)
         .chain(tls::OPTIONS)
         .chain(http::OPTIONS.iter().copied().flatten())
 }
@@ -60,10 +62,10 @@ pub(super) const OPTIONS: &[ConfigOption] = options! {
     "tcp_listen_options.keepalive = false" => Flag(|d, v| d.config.listeners.keepalive = v),
         "Enable TCP keepalives (`SO_KEEPALIVE`).";
     "tcp_listen_options.sndbuf" =>
-        Integer(1_024..=1 << 30, "bytes", |d, v| d.config.listeners.send_buffer = Some(fits(v))),
+        Integer(1_024..=1 << 30, "bytes", |d, v| d.config.listeners.buffers.send = Some(fits(v))),
         "Socket send buffer (`SO_SNDBUF`); the system's default when unset.";
     "tcp_listen_options.recbuf" =>
-        Integer(1_024..=1 << 30, "bytes", |d, v| d.config.listeners.receive_buffer = Some(fits(v))),
+        Integer(1_024..=1 << 30, "bytes", |d, v| d.config.listeners.buffers.receive = Some(fits(v))),
         "Socket receive buffer (`SO_RCVBUF`); the system's default when unset.";
     "proxy_protocol = false" => Flag(|d, v| d.config.listeners.proxy_protocol = v),
         "Require a PROXY protocol header (version 1 or 2) on each connection, and use its addresses. \

@@ -27,6 +27,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("queue_index_embed_msgs_below", "Queues and storage"),
     ("log.console", "Log"),
     ("cluster_name", "Node"),
+    ("distribution.listener.port_range.min", "Other nodes"),
     ("listeners.ssl", "TLS"),
     ("management.enabled", "HTTP API and Prometheus"),
 ];

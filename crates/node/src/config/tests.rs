@@ -350,8 +350,7 @@ fn what_becomes_of_sockets_and_new_passwords_finds_its_fields() {
     let listeners = Listeners {
         keepalive: true,
         proxy_protocol: true,
-        send_buffer: Some(32_768),
-        receive_buffer: Some(65_536),
+        buffers: SocketBuffers { send: Some(32_768), receive: Some(65_536) },
         ..Config::standard().listeners
     };
     let passwords =

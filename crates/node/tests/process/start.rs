@@ -484,7 +484,7 @@ fn variables_of_rabbitmq_are_honoured() {
     command.env("RABBITMQ_DEFAULT_USER", "bugs").env("RABBITMQ_DEFAULT_PASS", "carrot");
     command.env("RABBITMQ_DEFAULT_VHOST", "burrow").env("RABBITMQ_CONFIG_FILE", &config);
     command.env("RABBITMQ_LOG_BASE", dir.path().join("log")).env("RABBITMQ_LOG", "warning");
-    command.env("RABBITMQ_ERLANG_COOKIE", "secret");
+    command.env("RABBITMQ_STREAM_DIR", "secret");
     let node = Node::start(&mut command);
     assert!(node.address().ip().is_loopback());
     assert!(base.join("hare@box").is_dir());
@@ -500,7 +500,7 @@ fn variables_of_rabbitmq_are_honoured() {
     assert_eq!(node.stop(Signal::TERM).0, Some(0));
     let log = std::fs::read_to_string(dir.path().join("log/hare@box.log")).unwrap();
     assert!(!log.contains("[info]"), "{log}");
-    assert!(log.contains("[warning] RABBITMQ_ERLANG_COOKIE has no effect: "), "{log}");
+    assert!(log.contains("[warning] RABBITMQ_STREAM_DIR has no effect: "), "{log}");
     assert!(!log.contains("secret") && !log.contains("carrot"), "{log}");
 }
 

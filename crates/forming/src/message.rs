@@ -9,14 +9,13 @@
 //! name         length u32, bytes
 //! ```
 
-use crate::promise::{MakerPromise, read_name};
+use crate::names::{NAMES_MAX, read_name};
+use crate::promise::MakerPromise;
 use log::ClusterId;
 use peer::{FrameKind, KindRow};
 use std::collections::BTreeSet;
 use stdx::record::{Reader, RecordError, put_bool, put_str, put_u8, put_u16, put_u64};
 
-/// Names of nodes that a node may be configured with, its own among them.
-pub const NAMES_MAX: usize = 64;
 /// The bytes of an ask or of an answer at most.
 const FORMING_BYTES_MAX: u32 = 32 * 1024;
 

@@ -1,9 +1,7 @@
 //! The promise of a fresh node: which node it lets make the cluster.
 
+use crate::names::read_name;
 use stdx::record::{Reader, RecordError, put_bool, put_str, put_u64};
-
-/// COMPAT: the bytes that a node's name may have, as in Erlang.
-const NAME_BYTES_MAX: usize = 255;
 
 /// The promise of a fresh node to one maker, itself or another. The maker alone ends it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,12 +43,4 @@ impl MakerPromise {
         }
         Ok(Some(Self { maker: read_name(reader)?, attempt: reader.u64()? }))
     }
-}
-
-/// Reads the name of a node. It may be shown and logged as it is.
-pub(crate) fn read_name(reader: &mut Reader<'_>) -> Result<String, RecordError> {
-    let name = reader.str()?;
-    let is_name =
-        !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control);
-    is_name.then(|| name.to_owned()).ok_or(RecordError::Invalid)
 }

@@ -14,7 +14,7 @@ pub use block::{BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES};
 pub use data_dir::{DataDir, FORMAT_FILE, FORMAT_VERSION, LOCK_FILE, may_be_new, version_in};
 pub use error::LogError;
 pub use identity::{NODE_FILE, NodeIdentity};
-pub use notes::NodeNote;
+pub use notes::{NodeNote, wipe_data};
 pub use position::{ClusterId, EntryAddress, NodeId, NodeNumber, Owner, SegmentId};
 pub use segments::{Lsn, Stamp, Stamper};
 pub use wal::{

@@ -1,7 +1,10 @@
 //! Notes of a node beside its identity: small files that are replaced as a whole, before the node is a member
 //! of a cluster and while it joins or leaves one. The crate `forming` says what is in them.
 
-use segments::{Disk, Result, read_snapshot, remove_if_there, sync_name, write_snapshot};
+use segments::{
+    Disk, IoContext as _, Result, read_snapshot, remove_if_there, sync_dir, sync_name,
+    write_snapshot,
+};
 
 /// A note, in the root of the data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +50,24 @@ impl NodeNote {
     }
 }
 
+/// Removes these files and directories, with all that is in them, from the root of a data directory, durably.
+/// What is not there is passed over: after a crash the same call goes on.
+///
+/// # Errors
+/// The disk's.
+pub fn wipe_data(disk: &dyn Disk, names: &[&str]) -> Result<()> {
+    names.iter().try_for_each(|name| remove_tree(disk, name))?;
+    sync_dir(disk, "")
+}
+
+fn remove_tree(disk: &dyn Disk, path: &str) -> Result<()> {
+    let Ok(names) = disk.list(path) else {
+        return remove_if_there(disk, path).map(|_| ());
+    };
+    names.iter().try_for_each(|name| remove_tree(disk, &format!("{path}/{name}")))?;
+    disk.remove_dir(path).context("remove", path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,6 +96,26 @@ mod tests {
                 let which = usize::try_from(seed / 3 + start).unwrap() % outcomes.len();
                 disk = disk.survive(outcomes[which]);
             }
+        }
+    }
+
+    #[test]
+    fn wiped_data_is_gone_for_good_and_the_rest_stays() {
+        let write = |disk: &MemoryDisk, name| segments::write_snapshot(disk, name, b"x").unwrap();
+        for operation in 0..12 {
+            let disk = MemoryDisk::new();
+            disk.create_dir("wal").unwrap();
+            disk.create_dir("wal/old").unwrap();
+            ["wal/1", "wal/old/2", "leveret-node", "mine"].map(|name| write(&disk, name));
+            disk.inject(disk.operations() + operation, Fault::PowerLoss);
+            let wipe = |disk: &MemoryDisk| wipe_data(disk, &["wal", "leveret-node", "absent"]);
+            let is_done = wipe(&disk).is_ok();
+            let disk = disk.survive(CrashOutcome::OnlySynced);
+            if !is_done {
+                wipe(&disk).unwrap();
+            }
+            let disk = disk.survive(CrashOutcome::OnlySynced);
+            assert_eq!(disk.list("").unwrap(), ["mine"], "operation {operation}");
         }
     }
 

@@ -1,8 +1,11 @@
 //! Asks and answers there and back, and random bytes in their place.
 
-use forming::{FORMING_ROWS, FormingAnswer, FormingAsk, FreshNode, MakerPromise};
-use log::ClusterId;
-use peer::{FrameDecoder, PeerFrame, Vocabulary};
+use forming::{
+    FORMING_ROWS, FormingAnswer, FormingAsk, FreshNode, JOINING_ROWS, JoinAnswer, JoinAsk,
+    JoinedCluster, JoinedMember, JoiningNote, LeaveAsk, MakerPromise,
+};
+use log::{ClusterId, NodeNumber};
+use peer::{FrameDecoder, PeerAddress, PeerFrame, Vocabulary};
 use proptest::collection::{btree_set, vec};
 use proptest::option::of;
 use proptest::prelude::*;
@@ -30,9 +33,33 @@ fn answer() -> impl Strategy<Value = FormingAnswer> {
     ]
 }
 
+fn joined() -> impl Strategy<Value = JoinedCluster> {
+    let member = (any::<u16>(), "[a-z]{1,9}", "[a-z]{1,9}", any::<u16>());
+    let member = member.prop_map(|(number, name, host, port)| JoinedMember {
+        number: NodeNumber(number),
+        name,
+        address: PeerAddress { host, port },
+    });
+    (any::<u128>(), any::<[u16; 2]>(), vec(member, 0..5)).prop_map(
+        |(id, [epoch, number], members)| {
+            let (cluster, number) = (ClusterId(id), NodeNumber(number));
+            JoinedCluster { cluster, epoch: u32::from(epoch), number, members }
+        },
+    )
+}
+
+fn join_answer() -> impl Strategy<Value = JoinAnswer> {
+    prop_oneof![
+        joined().prop_map(JoinAnswer::Joined),
+        Just(JoinAnswer::Left),
+        "[a-z ]{0,40}".prop_map(JoinAnswer::NotNow),
+        "[a-z ]{0,40}".prop_map(JoinAnswer::Refused),
+    ]
+}
+
 /// Has the only frame of these bytes.
 fn with_frame<T>(bytes: &[u8], then: impl FnOnce(PeerFrame<'_>) -> T) -> T {
-    let mut decoder = FrameDecoder::new(Vocabulary::new(1, &[FORMING_ROWS]));
+    let mut decoder = FrameDecoder::new(Vocabulary::new(1, &[FORMING_ROWS, JOINING_ROWS]));
     let mut input = bytes;
     then(decoder.next(&mut input).unwrap().unwrap())
 }
@@ -68,6 +95,55 @@ proptest! {
     fn promises_are_read_as_they_were_written(promise in of(promise())) {
         let bytes = MakerPromise::encode(promise.as_ref());
         prop_assert_eq!(MakerPromise::decode(&bytes), Ok(promise));
+    }
+
+    #[test]
+    fn joins_are_read_as_they_were_written(token: u64, name in "[a-z]{1,9}", answer in join_answer()) {
+        let address = PeerAddress { host: name.clone(), port: 7 };
+        let (join, mut bytes) = (JoinAsk { name, address, token }, Vec::new());
+        join.encode(&mut bytes);
+        with_frame(&bytes, |frame| {
+            assert_eq!(JoinAsk::decode(frame.kind, &frame.body), Ok(Some(join)));
+        });
+        let leave = LeaveAsk { cluster: ClusterId(u128::from(token)), number: NodeNumber(5) };
+        bytes.clear();
+        leave.encode(&mut bytes);
+        with_frame(&bytes, |frame| {
+            assert_eq!(LeaveAsk::decode(frame.kind, &frame.body), Ok(Some(leave)));
+        });
+        bytes.clear();
+        answer.encode(&mut bytes);
+        with_frame(&bytes, |frame| {
+            assert_eq!(JoinAnswer::decode(frame.kind, &frame.body), Ok(Some(answer)));
+            for cut in 0..frame.body.len() {
+                assert!(JoinAnswer::decode(frame.kind, &frame.body[..cut]).is_err());
+            }
+        });
+    }
+
+    #[test]
+    fn joining_notes_are_read_as_they_were_written(token: u64, joined in joined(), which in 0..4) {
+        let note = match which {
+            0 => JoiningNote::Asks { token },
+            1 => JoiningNote::Wipes(None),
+            2 => JoiningNote::Wipes(Some(joined)),
+            _ => JoiningNote::Learns(joined),
+        };
+        let bytes = note.encode();
+        prop_assert_eq!(JoiningNote::decode(&bytes), Ok(note));
+        (0..bytes.len()).for_each(|cut| assert!(JoiningNote::decode(&bytes[..cut]).is_err()));
+    }
+
+    /// Frames of random bytes are read without a panic, or refused.
+    #[test]
+    fn random_joins_are_refused_or_read(tag in 0..4_u8, rest in vec(any::<u8>(), 0..200)) {
+        let body = [&[tag][..], &rest].concat();
+        for row in JOINING_ROWS {
+            drop(JoinAsk::decode(row.kind, &body));
+            drop(LeaveAsk::decode(row.kind, &body));
+            drop(JoinAnswer::decode(row.kind, &body));
+        }
+        drop(JoiningNote::decode(&body));
     }
 
     /// What random bytes are read as is written as the same value.

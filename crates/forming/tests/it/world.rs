@@ -11,7 +11,7 @@ use testing::net::{Address, ConnectionNo, Death, End, Net, NetEvent, NetOptions}
 use testing::{CrashOutcome, Fault, MemoryDisk, Random};
 
 /// The time between two asks.
-const INTERVAL_MS: u64 = 500;
+const INTERVAL_MS: u64 = 2_000;
 /// The time that an ask may take.
 const ASK_MS: u64 = 4_000;
 

@@ -10,6 +10,7 @@ mod entry;
 mod group;
 mod image_store;
 mod images;
+mod member_steps;
 mod members;
 mod message;
 mod payload_cache;
@@ -31,6 +32,7 @@ pub use entry::{
 pub use group::{Context, GroupProgress, RaftGroup};
 pub use image_store::{IMAGE_IN_LOG_BYTES_MAX, IMAGES_DIR, ImageStore, ImageWrite, ImageWritten};
 pub use images::{IMAGE_BYTES_MAX, PIECE_BYTES};
+pub use member_steps::{LEARNER_LAG_MAX, MemberStep, VOTERS_MAX, next_member_step};
 pub use members::{Change, LivingNodes, MEMBERS_MAX, Members, PeerId};
 pub use message::{ImageOffer, LogEnd, Message, MessageBody, SentEntry};
 pub use payload_cache::{CACHE_BYTES_MAX, CacheBudget, NODE_CACHE_BYTES_MAX};

@@ -101,12 +101,12 @@ mod tests {
 
     #[test]
     fn wiped_data_is_gone_for_good_and_the_rest_stays() {
-        let write = |disk: &MemoryDisk, name| segments::write_snapshot(disk, name, b"x").unwrap();
+        let write = |disk: &MemoryDisk, name| write_snapshot(disk, name, b"x").unwrap();
         for operation in 0..12 {
             let disk = MemoryDisk::new();
             disk.create_dir("wal").unwrap();
             disk.create_dir("wal/old").unwrap();
-            ["wal/1", "wal/old/2", "leveret-node", "mine"].map(|name| write(&disk, name));
+            ["wal/1", "wal/old/2", "leveret-node", "mine"].iter().for_each(|name| write(&disk, name));
             disk.inject(disk.operations() + operation, Fault::PowerLoss);
             let wipe = |disk: &MemoryDisk| wipe_data(disk, &["wal", "leveret-node", "absent"]);
             let is_done = wipe(&disk).is_ok();

@@ -1,5 +1,5 @@
 //! Tests of how nodes become a cluster.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test's helpers may panic")]
+#![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test's helpers may panic")]
 
 mod fuzz;
 mod joining;

@@ -115,9 +115,9 @@ fn a_promise_to_another_maker_ends_only_by_that_maker() {
     assert_eq!(hear(&mut forming, fresh('a', "abcde", Some(promise('a', 5)))), []);
     let mut steps = Vec::new();
     forming.tick(at(0), &mut steps);
-    let wants_back = steps.iter().filter_map(|step| match step {
-        FormingStep::Ask { to, ask } if ask.wants_back => Some(to.as_str()),
-        _ => None,
+    let wants_back = steps.iter().filter_map(|step| {
+        let FormingStep::Ask { to, ask } = step else { return None };
+        ask.wants_back.then_some(to.as_str())
     });
     assert_eq!(wants_back.collect::<Vec<_>>(), ["c"]);
     let mut steps = Vec::new();
@@ -149,7 +149,10 @@ fn a_minority_tells_whom_it_waits_for_and_gives_up_at_a_limit() {
         told.extend(steps.into_iter().filter_map(|step| match step {
             FormingStep::Report(wait) => Some((now.get(), false, wait.to_string())),
             FormingStep::GiveUp(wait) => Some((now.get(), true, wait.to_string())),
-            _ => None,
+            FormingStep::Ask { .. }
+            | FormingStep::WritePromise(_)
+            | FormingStep::Make
+            | FormingStep::Join { .. } => None,
         }));
     }
     let text = "waiting for 3 of 5 nodes to form a cluster; no answer from a, c, d, e; d may have made the \

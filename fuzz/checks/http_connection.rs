@@ -17,7 +17,7 @@ use stdx::{Now, Ring};
 use testing::MemoryDisk;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex, split};
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 /// Bytes of a pipe, in either direction.
@@ -116,7 +116,7 @@ async fn node() -> Arc<Socketless> {
         tls: Vec::new(),
         suspended: watch::Sender::new(false),
         running: AtomicBool::new(true),
-        stop: Arc::new(Notify::new()),
+        end: watch::Sender::new(None),
     });
     let mut settings = Settings::default();
     (settings.body_bytes_max, settings.logs_access) = (64 * 1024, true);

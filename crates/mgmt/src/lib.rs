@@ -36,7 +36,7 @@ use meta::HashAlgorithm;
 use session::ClientTotals;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 /// The parts of a node that its management reads and changes.
 #[derive(Debug)]
@@ -63,8 +63,17 @@ pub struct Management {
     pub suspended: watch::Sender<bool>,
     /// Whether clients can connect; the node says so when it has started.
     pub running: AtomicBool,
-    /// Notified when an operator wants the node to stop.
-    pub stop: Arc<Notify>,
+    /// The end that an operator wants, once there is one.
+    pub end: watch::Sender<Option<NodeEnd>>,
+}
+
+/// The end of a node's run that an operator wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeEnd {
+    /// The process ends.
+    Stop,
+    /// The node starts again in the same process, on what its data directory then is.
+    Restart,
 }
 
 impl Management {

@@ -18,7 +18,7 @@ use anyhow::Context as _;
 use broker::{Broker, FILE_KINDS};
 use ctl::environment;
 use log::DataDir;
-use mgmt::{ListenerInfo, Resources as _};
+use mgmt::{ListenerInfo, NodeEnd, Resources as _};
 use net::{Clock, Listener, Protocol, Server, ServerSettings, Service, Timers};
 use segments::{RealDisk, ReservedDisk};
 use session::ClientTotals;
@@ -47,13 +47,13 @@ const CERTIFICATES_TICK: Duration = Duration::from_secs(5);
 /// Time that tasks have to end once the node stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Runs a node until it is told to stop.
+/// Runs a node until it is told to stop, and again from its data directory when it is told to start again.
 ///
 /// # Errors
 /// Why the node could not start, or had to stop. Its alternate display is one line.
 pub(crate) fn run(args: &ServerArgs, started: Instant) -> anyhow::Result<()> {
     let (config, warnings) = config::load(args.sources())?;
-    let storage = open_data_dir(&args.data_dir)?;
+    let mut storage = open_data_dir(&args.data_dir)?;
     let log = logging::start(&config.logging, &args.data_dir).map_err(|(path, error)| {
         anyhow::Error::new(error).context(format!("cannot open the log {}", path.display()))
     })?;
@@ -65,17 +65,34 @@ pub(crate) fn run(args: &ServerArgs, started: Instant) -> anyhow::Result<()> {
             "pattern '{pattern}' exceeds the step limit for a name, so it does not match"
         );
     });
+    let (log, mut started) = (Arc::new(log), started);
+    loop {
+        let ended = run_once(&config, args, &storage, started, &log);
+        // Another process may take the data directory now: this node writes nothing more to it.
+        drop(storage);
+        if ended? == NodeEnd::Stop {
+            return Ok(());
+        }
+        started = Instant::now();
+        storage = open_data_dir(&args.data_dir)?;
+    }
+}
+
+/// Runs a node until it is told to stop or to start again, with threads of its own.
+fn run_once(
+    config: &Config,
+    args: &ServerArgs,
+    storage: &OpenDirectory,
+    started: Instant,
+    log: &Arc<Log>,
+) -> anyhow::Result<NodeEnd> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start threads")?;
-    let log = Arc::new(log);
-    let serving = serve(&config, args, &storage, started, Arc::clone(&log));
-    let ended = runtime.block_on(serving);
+    let ended = runtime.block_on(serve(config, args, storage, started, Arc::clone(log)));
     runtime.shutdown_timeout(STOP_TIMEOUT);
     log.flush();
-    // Another process may take the data directory now: this node writes nothing more to it.
-    drop(storage);
     ended
 }
 
@@ -131,7 +148,7 @@ async fn serve(
     OpenDirectory { data_dir, disk }: &OpenDirectory,
     started: Instant,
     log: Arc<Log>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<NodeEnd> {
     let mut stop_signals = StopSignals::handle()?;
     let manager = Arc::new(Notify::from_environment());
     signals::handle_others(Arc::clone(&log), Arc::clone(&manager))?;
@@ -179,16 +196,18 @@ async fn serve(
     let http_ending = http.start(control.api(), &server);
     manager.ready(&ready);
     let _pid_file = PidFile::write();
-    let failure = tokio::select! {
+    let (end, failure) = tokio::select! {
         signal = stop_signals.received() => {
             tracing::info!("{signal} received - shutting down");
-            None
+            (NodeEnd::Stop, None)
         }
-        () = control.stop_wanted() => None,
-        failure = failures.recv() => failure,
+        end = control.end_wanted() => (end, None),
+        failure = failures.recv() => (NodeEnd::Stop, failure),
     };
     tracing::info!("stopping");
-    manager.stopping();
+    if end == NodeEnd::Stop {
+        manager.stopping();
+    }
     http_ending.notify_waiters();
     control.end().await;
     server.stop(GOODBYE_TIMEOUT).await;
@@ -200,7 +219,7 @@ async fn serve(
     }
     broker.stop().context("cannot stop in good order")?;
     tracing::info!("stopped");
-    Ok(())
+    Ok(end)
 }
 
 /// Begins to accept clients.

@@ -5,7 +5,7 @@ use crate::request::Request;
 use api::ErrorCode;
 use broker::{Connection, Firehose};
 use meta::MetaError;
-use mgmt::{ApiError, Management, is_same_node};
+use mgmt::{ApiError, Management, NodeEnd, is_same_node};
 use queue_type::{DeleteConditions, QueueRefused};
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
@@ -95,7 +95,7 @@ pub(crate) fn revive(management: &Management, _: &Request) -> Reply {
 
 /// Stops the node; returns the id of its process.
 pub(crate) fn stop(management: &Management, _: &Request) -> Reply {
-    management.stop.notify_one();
+    management.end.send_replace(Some(NodeEnd::Stop));
     Ok(json!({"pid": std::process::id()}))
 }
 

@@ -11,8 +11,8 @@ use broker::{Alarm, Broker, BrokerOptions, Identity, Interrupt, Session};
 use log::WalOptions;
 use meta::{Command, NamedBy, QueueDeclare, QueueHome};
 use mgmt::{
-    FileDescriptors, ListenerInfo, LogLine, Management, NodeInfo, ResourceLimits, Resources,
-    Threshold,
+    FileDescriptors, ListenerInfo, LogLine, Management, NodeEnd, NodeInfo, ResourceLimits,
+    Resources, Threshold,
 };
 use segments::FileTraffic;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ use stdx::{Now, Ring};
 use testing::MemoryDisk;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 /// Longest body of a request.
 const BODY_BYTES_MAX: usize = 100_000;
@@ -121,7 +121,7 @@ async fn start_with(settings: BrokerOptions) -> Node {
         tls: Vec::new(),
         suspended: watch::Sender::new(false),
         running: AtomicBool::new(true),
-        stop: Arc::new(Notify::new()),
+        end: watch::Sender::new(None),
     });
     let socket = ControlSocket::bind(dir.path()).unwrap();
     let mut settings = Settings::default();
@@ -444,7 +444,7 @@ async fn stopping_is_the_nodes_own_business() {
     let node = start().await;
     let answer = node.ok("POST /leveret/stop", json!({})).await;
     assert_eq!(answer, json!({"pid": std::process::id()}));
-    node.management.stop.notified().await;
+    assert_eq!(*node.management.end.borrow(), Some(NodeEnd::Stop));
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use auth::LoginThrottle;
 use broker::Broker;
 use ctl::environment;
 use http::Api;
-use mgmt::{ControlSocket, ListenerInfo, Management, NodeInfo};
+use mgmt::{ControlSocket, ListenerInfo, Management, NodeEnd, NodeInfo};
 use net::Clock;
 use session::ClientTotals;
 use std::path::PathBuf;
@@ -81,7 +81,7 @@ impl Control {
             tls: handles.tls,
             suspended: handles.suspended,
             running: AtomicBool::new(false),
-            stop: Arc::new(Notify::new()),
+            end: watch::Sender::new(None),
         });
         let connections_max = config.connection.max_connections;
         let (throttle, clock) = (handles.throttle, handles.clock);
@@ -105,9 +105,11 @@ impl Control {
         self.management.running.store(true, Ordering::Relaxed);
     }
 
-    /// Resolves when an operator wants the node to stop.
-    pub(crate) async fn stop_wanted(&self) {
-        self.management.stop.notified().await;
+    /// Resolves when an operator wants the node to stop, or to start again.
+    pub(crate) async fn end_wanted(&self) -> NodeEnd {
+        let mut end = self.management.end.subscribe();
+        let wanted = end.wait_for(Option::is_some).await.ok().and_then(|wanted| *wanted);
+        wanted.unwrap_or(NodeEnd::Stop)
     }
 
     /// Answers what was asked, and nothing more.

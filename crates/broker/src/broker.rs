@@ -12,7 +12,7 @@ mod upkeep;
 
 pub(crate) use changes::BY_OPERATOR;
 pub(crate) use changes::ChangeError;
-pub use changes::Changes;
+pub use changes::{Changes, follow_definitions};
 pub use emptying::HalfEmptied;
 pub(crate) use events::ConsumerName;
 pub use events::Events;
@@ -33,7 +33,7 @@ use content::{Journal, PagerHost};
 use control::log_records;
 use control::{ControlParts, ControlPlane, Definitions, View};
 use exchanges::{Exchanges, NewlyDelaying};
-use log::NodeIdentity;
+use log::{NodeIdentity, Wal};
 use meta::{Command, Done, MetaError, QueueDef, QueueId, QueueVersion};
 use recovery::QueueDirs;
 use std::sync::Arc;
@@ -149,6 +149,17 @@ impl Broker {
     /// Changes of definitions.
     pub const fn changes(&self) -> Changes<'_> {
         Changes(self)
+    }
+
+    /// The control plane, for whoever brings it what other nodes send.
+    pub const fn control_plane(&self) -> &Arc<ControlPlane> {
+        &self.control_plane
+    }
+
+    /// The node's log.
+    #[must_use]
+    pub fn log(&self) -> &Wal {
+        &self.classic.storage().wal
     }
 
     /// Everything as of now.

@@ -18,7 +18,9 @@ mod timers;
 
 pub use crate::admin::Operations;
 pub use crate::alarms::{Alarm, Alarms};
-pub use crate::broker::{Broker, Changes, Events, Firehose, HalfEmptied, LogLine, Tap};
+pub use crate::broker::{
+    Broker, Changes, Events, Firehose, HalfEmptied, LogLine, Tap, follow_definitions,
+};
 pub use crate::connections::{
     ByRoute, ChannelCounters, Connection, Connections, Container, Deliveries, ExchangeCounts,
     Identity, Interrupt, Login, MESSAGE_SIZES, PeerCertificate, ProtocolTotals, PublishTotals,
@@ -33,7 +35,10 @@ pub use crate::rules::{Departed, Departure, Fate, QueueTimersStepper};
 pub use crate::session::{Hold, Session, Stop, n_settles_spare};
 pub use crate::start::{Steppers, StreamsStepper, start};
 pub use content::{PagerOptions, StorageOptions};
-pub use control::{QueueHomes, View};
+pub use control::{
+    ControlPlane, DefinitionsLinks, FoundingError, QueueHomes, ReplicaParts, Replication, View,
+    found_cluster, join_cluster,
+};
 pub use inspect::{Browser, LookFrom, LookedAt};
 pub use queue::Standing;
 pub use queue_type::{Count, DeleteConditions, QueueStat};

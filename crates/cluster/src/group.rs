@@ -9,7 +9,7 @@ use log::{Lsn, Owner, SegmentCounts, SegmentId, Wal};
 use crate::effects::{Committed, GroupEffects, GroupRequest, Health, OutgoingMessage, Ticket};
 use crate::engine::{Engine, EntryId, Role, Round};
 use crate::entry::{self, EntryType, Image, KIND_GONE, Payload, Vote};
-use crate::image_store::ImageStore;
+use crate::image_store::{ImageKey, ImageStore, ImageWrite};
 use crate::images::IncomingImage;
 use crate::members::{Change, LivingNodes, Members, PeerId};
 use crate::message::{ImageOffer, Message, MessageBody, SentEntry};
@@ -93,9 +93,36 @@ impl RaftGroup {
     /// at index 1, of an empty machine.
     #[must_use]
     pub fn create(wal: &Wal, owner: Owner, me: PeerId, members: Members) -> Self {
+        Self::begin(wal, owner, me, Image { members, ..Image::default() })
+    }
+
+    /// Makes the only replica of a new group, whose log begins with an image at index 1 of a machine that is
+    /// there. An image that is too large for the log becomes a file. **Blocks** then.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn found(
+        wal: &Wal,
+        owner: Owner,
+        me: PeerId,
+        machine: Bytes,
+        images: &ImageStore,
+    ) -> segments::Result<Self> {
+        let members = Members { voters: vec![me], ..Members::default() };
+        let mut image = Image { members, machine, ..Image::default() };
+        if !images.is_for_log(image.machine.len()) {
+            let key = ImageKey { owner, me, index: 1 };
+            let write =
+                ImageWrite { key, machine: image.machine.split_off(0), local: Bytes::new() };
+            image.file = Some(write.write(images, wal).outcome?);
+        }
+        Ok(Self::begin(wal, owner, me, image))
+    }
+
+    fn begin(wal: &Wal, owner: Owner, me: PeerId, image: Image) -> Self {
         let mut log = RaftLog::new(owner, me);
-        let members = Members { since: 1, ..members };
-        let image = Image { index: 1, term: 1, is_installed: true, members, ..Image::default() };
+        let members = Members { since: 1, ..image.members };
+        let image = Image { index: 1, term: 1, is_installed: true, members, ..image };
         let vote = Vote { term: 1, ..Vote::default() };
         log.append(wal, NewState { image: Some(image), vote: Some(vote), entries: Vec::new() });
         Self::of_log(log, Health::Sound)

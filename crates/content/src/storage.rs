@@ -144,6 +144,11 @@ impl Storage {
     }
 
     /// The data directory.
+    pub const fn shared_disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    /// The disk with the node's data.
     pub fn disk(&self) -> &dyn Disk {
         self.disk.as_ref()
     }

@@ -3,17 +3,27 @@
 //!
 //! Never connections, sessions or events: what follows elsewhere from a change is returned as [`Effects`].
 
+mod asking;
 mod command_log;
+mod difference;
 mod effects;
 mod following;
+mod founding;
 mod new_streams;
+mod node_work;
 mod planned;
+mod replica;
+mod replication;
 mod sharding;
 mod snapshot;
 
 pub use command_log::CommandLog;
 pub use effects::{Effects, LeaderEffects, NodeEffect};
+pub use founding::{FoundingError, found_cluster, join_cluster};
+pub use node_work::{NodeWork, NodeWorkDue};
 pub use planned::{HeldDefinitions, PlanError, Planned};
+pub use replica::{ASK_TIMEOUT_MS, DefinitionsLinks, ReplicaParts};
+pub use replication::Replication;
 pub use snapshot::DEFINITIONS_FILE;
 
 use crate::churn::QueueChurn;
@@ -33,10 +43,11 @@ use meta::{
     QueueVersion, Removed, State,
 };
 use queues::QueueRef;
+use replica::Replica;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use stream::{Lack, Stream, StreamService};
 
 /// Definitions, and where in the log they are.
@@ -55,6 +66,17 @@ pub struct Definitions {
     pub(crate) n_unbinding: usize,
     /// Deletions that files may still have to follow.
     pub gone: Gone,
+    /// This node's replica, if others have the definitions too.
+    replica: Option<Box<Replica>>,
+    /// The definitions that replicas have agreed on; none of a lone node.
+    agreed: Option<Agreed>,
+}
+
+/// Definitions that replicas have agreed on.
+#[derive(Clone, Copy, Debug)]
+struct Agreed {
+    /// Their epoch.
+    epoch: u64,
 }
 
 impl Definitions {
@@ -73,6 +95,8 @@ impl Definitions {
             log,
             n_unbinding: 0,
             gone,
+            replica: None,
+            agreed: None,
         }
     }
 }
@@ -115,6 +139,8 @@ pub struct ControlPlane {
     view: Mutex<Arc<View>>,
     /// The version of the newest view.
     version: AtomicU64,
+    /// The work that other nodes' changes leave for this one; of a lone node there is none.
+    node_work: OnceLock<Arc<NodeWork>>,
     /// Queues that came and went.
     pub churn: QueueChurn,
 }
@@ -156,6 +182,7 @@ impl ControlPlane {
             accepting: Mutex::new(()),
             version: AtomicU64::new(view.version()),
             view: Mutex::new(view),
+            node_work: OnceLock::new(),
             churn: QueueChurn::default(),
         }
     }
@@ -177,7 +204,14 @@ impl ControlPlane {
 
     /// The last change is durable when the log is so up to here.
     pub fn logged_upto(&self) -> Lsn {
-        stdx::lock(&self.definitions).log.upto()
+        let definitions = stdx::lock(&self.definitions);
+        let replica = definitions.replica.as_ref().map(|replica| replica.upto);
+        replica.unwrap_or_else(|| definitions.log.upto())
+    }
+
+    /// The way of changes while replicas have to agree on the definitions; none on a lone node.
+    pub fn replication(&self) -> Option<Replication<'_>> {
+        Replication::of(self)
     }
 
     /// Makes a change, logs it and publishes the new view.
@@ -208,7 +242,7 @@ impl ControlPlane {
         let (command, premade) = new_streams::take_premade(definitions, command);
         let command = &*command;
         definitions.meta.check_room(&self.parts.limits, command)?;
-        self.check_space(definitions, command)?;
+        self.check_space(&definitions.meta, command)?;
         make_way(&self.storage().bodies, command)?;
         let declare =
             if let Command::DeclareQueue(declare) = command { Some(declare) } else { None };
@@ -282,12 +316,12 @@ impl ControlPlane {
 
     /// Refuses a command that would make definitions longer while only the reserve of disk space is left.
     /// Objects that exist may be declared again.
-    fn check_space(&self, definitions: &Definitions, command: &Command) -> Result<(), MetaError> {
+    fn check_space(&self, meta: &State, command: &Command) -> Result<(), MetaError> {
         if !self.storage().is_reserve_used() || !command.adds() {
             return Ok(());
         }
         // The command is tried on a copy, which costs next to nothing.
-        let outcome = definitions.meta.clone().apply(self.storage().time.ticked(), command)?;
+        let outcome = meta.clone().apply(self.storage().time.ticked(), command)?;
         if outcome.durable().next().is_none() { Ok(()) } else { Err(MetaError::NoSpace) }
     }
 
@@ -310,7 +344,9 @@ impl ControlPlane {
         stdx::walk::step("view");
         let mut view = stdx::lock(&self.view);
         let (epoch, n_local) = match cause {
-            Cause::Definitions => (view.epoch + 1, view.n_local),
+            Cause::Definitions => {
+                (definitions.agreed.map_or(view.epoch + 1, |agreed| agreed.epoch), view.n_local)
+            }
             Cause::Node => (view.epoch, view.n_local + 1),
         };
         let (meta, queues) = (definitions.meta.clone(), definitions.queues.clone());
@@ -327,6 +363,10 @@ impl ControlPlane {
         unbinding: &mut Option<Unbinding<'p>>,
     ) -> Vec<Removed> {
         let mut definitions = stdx::lock(&self.definitions);
+        if definitions.replica.is_some() {
+            // Definitions that replicas agree on are changed by facts alone.
+            return Vec::new();
+        }
         let removed = definitions.meta.unbind_some(command, SLICE);
         if !removed.is_empty() {
             unbinding.get_or_insert_with(|| {

@@ -12,9 +12,10 @@ mod view;
 
 pub use churn::QueueChurn;
 pub use control_plane::{
-    Changed, CommandLog, ControlParts, ControlPlane, DEFINITIONS_FILE, Definitions, Effects,
-    HeldDefinitions, LeaderEffects, Made, NodeEffect, PlanError, Planned, Unbinding,
-    accept_stream_loss, take_queue_id,
+    ASK_TIMEOUT_MS, Changed, CommandLog, ControlParts, ControlPlane, DEFINITIONS_FILE, Definitions,
+    DefinitionsLinks, Effects, FoundingError, HeldDefinitions, LeaderEffects, Made, NodeEffect,
+    NodeWork, NodeWorkDue, PlanError, Planned, ReplicaParts, Replication, Unbinding,
+    accept_stream_loss, found_cluster, join_cluster, take_queue_id,
 };
 pub use gone::{Gone, encode_definitions, read_before_state};
 pub use queue_homes::QueueHomes;

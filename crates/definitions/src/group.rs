@@ -1,9 +1,10 @@
 //! A replica of the definitions, under its host's lock.
 
 use cluster::{
-    Committed, Context, GroupEffects, GroupRequest, GroupStep, Health, ImageWritten,
-    ProposalOutcome, RaftGroup, Role, Ticket,
+    Committed, Context, GroupEffects, GroupRequest, GroupStep, Health, ImageStore, ImageWritten,
+    PeerId, ProposalOutcome, RaftGroup, Role, Ticket,
 };
+use log::{Owner, SegmentId, Wal};
 use meta::State;
 
 use crate::ask::{AnswerBody, Ask, AskAnswer};
@@ -11,6 +12,9 @@ use crate::asker::KnownLeader;
 use crate::effects::{DefinitionsEffects, StopReason};
 use crate::leadership::{Leadership, Verdict};
 use crate::machine::ReplicatedState;
+
+/// The group of the definitions.
+pub const DEFINITIONS_GROUP: Owner = Owner(0);
 
 /// A replica of the definitions.
 #[derive(Debug)]
@@ -30,6 +34,22 @@ impl DefinitionsGroup {
     /// An image that is damaged, or of a later version.
     pub fn new(group: RaftGroup, image: &[u8]) -> Result<Self, StopReason> {
         let machine = ReplicatedState::restore(image)?;
+        Ok(Self { group, machine, leadership: None, last_ticket: 0, stopped: None })
+    }
+
+    /// Makes the first replica, of definitions that a node had alone. **Blocks** if they are too many for an
+    /// image in the log.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn found(
+        me: PeerId,
+        definitions: State,
+        wal: &Wal,
+        images: &ImageStore,
+    ) -> segments::Result<Self> {
+        let mut machine = ReplicatedState::first(definitions);
+        let group = RaftGroup::found(wal, DEFINITIONS_GROUP, me, machine.take_image(), images)?;
         Ok(Self { group, machine, leadership: None, last_ticket: 0, stopped: None })
     }
 
@@ -74,6 +94,17 @@ impl DefinitionsGroup {
         if self.stopped.is_none() {
             let (index, image) = (self.group.progress().applied, self.machine.take_image());
             let group = self.group.take_image(index, image, bytes::Bytes::new(), cx);
+            self.absorb(group, &mut fx);
+        }
+        fx
+    }
+
+    /// Moves what the replica needs of a segment of the log to the log's end; an image may be taken for that.
+    pub fn relocate(&mut self, segment: SegmentId, cx: Context<'_>) -> DefinitionsEffects {
+        let (mut fx, mut group) = (DefinitionsEffects::default(), GroupEffects::default());
+        if self.stopped.is_none() {
+            // What cannot be read yet is moved another time.
+            let _is_moved = self.group.relocate(cx.wal, segment, &mut group);
             self.absorb(group, &mut fx);
         }
         fx

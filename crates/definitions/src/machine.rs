@@ -72,6 +72,11 @@ impl ReplicatedState {
         self.n_facts >= IMAGE_AFTER_FACTS || self.n_bytes >= IMAGE_AFTER_BYTES
     }
 
+    /// The state of a new group, whose first image has definitions that were there before.
+    pub(crate) fn first(definitions: State) -> Self {
+        Self { definitions, index: 1, term: 1, ..Self::default() }
+    }
+
     pub(crate) fn take_image(&mut self) -> Bytes {
         (self.n_facts, self.n_bytes) = (0, 0);
         let mut out = Vec::new();

@@ -272,6 +272,9 @@ pub enum MetaError {
         /// The system's reason.
         reason: String,
     },
+    /// The cluster has not decided the change in time: it is not made, or may be made yet.
+    #[error("{0}")]
+    TimedOut(String),
     /// A policy, parameter or limit is malformed.
     #[error("{0}")]
     Invalid(String),
@@ -314,7 +317,7 @@ impl MetaError {
             | Self::NoSpace
             | Self::NodeRestarted { .. }
             | Self::Binding(_) => ErrorKind::PreconditionFailed,
-            Self::NoFiles { .. } => ErrorKind::InternalError,
+            Self::NoFiles { .. } | Self::TimedOut(_) => ErrorKind::InternalError,
             Self::InUse(_) => ErrorKind::InUse,
             Self::VhostProtected(_) | Self::VhostLimit { .. } | Self::LastNode(_) => {
                 ErrorKind::NotAllowed

@@ -5,7 +5,9 @@ use super::kept_messages::{declaration_of, give_history};
 use super::submission::Submission;
 use confirm::LogFailed;
 use control::slices::Slices;
-use control::{Changed, Effects, HeldDefinitions, NodeEffect, PlanError, Planned, Unbinding};
+use control::{
+    Changed, Effects, HeldDefinitions, NodeEffect, NodeWorkDue, PlanError, Planned, Unbinding,
+};
 use exchanges::NewlyDelaying;
 use log::Lsn;
 use meta::{Command, ConnectionId, Done, MetaError, QueueId, Resharding, State};
@@ -196,6 +198,11 @@ impl Changes<'_> {
                 Err(PlanError::Refused(error)) => return Err(error.into()),
                 Err(PlanError::Moved) => {}
             }
+        }
+        if plane.replication().is_some() {
+            // Nobody can keep other nodes from changing them.
+            let error = "the definitions have changed too often meanwhile".to_owned();
+            return Err(MetaError::TimedOut(error).into());
         }
         let held = HeldDefinitions::of(plane);
         planned.commands = plan(held.meta())?;
@@ -390,6 +397,23 @@ impl Changes<'_> {
     ) -> Result<(), MetaError> {
         let exchange = meta::node_exchange(vhost, name);
         self.0.apply_definition(Command::DeclareExchange(exchange)).await.map(|_| ())
+    }
+}
+
+/// Carries out what the changes of other nodes leave to do for this one, as long as there is a broker. On a
+/// lone node nothing is left.
+pub async fn follow_definitions(broker: &Broker) {
+    let Some(replication) = broker.control_plane.replication() else { return };
+    let (work, mut slices) = (Arc::clone(replication.node_work()), Slices::default());
+    loop {
+        let NodeWorkDue { gone, upto, effects, unused } = work.next().await;
+        effects.into_iter().for_each(|effect| carry_out_here(broker, effect));
+        for queue in gone {
+            broker.changes().end(&queue, upto);
+            slices.did(1).await;
+        }
+        let unused: Vec<QueueId> = unused.into_iter().collect();
+        broker.changes().drop_queues(&unused).await;
     }
 }
 

@@ -1,4 +1,5 @@
-//! The way of every change to the definitions: awaited, although on one node they answer at once.
+//! The way of every change to the definitions: awaited. On a lone node they answer at once; where replicas have
+//! to agree on them, their leader is asked.
 //!
 //! A caller holds no lock meanwhile, and other changes may come before its own. What a client or an operator
 //! asks for goes through here, and so does what follows from it: shards, delayed queues, defaults.
@@ -15,7 +16,10 @@ pub(super) struct Submission<'b>(pub(super) &'b ControlPlane);
 impl<'b> Submission<'b> {
     /// As [`ControlPlane::submit`].
     pub(super) async fn submit<'c>(self, command: &'c Command) -> Result<Changed<'c>, MetaError> {
-        self.0.submit(command)
+        match self.0.replication() {
+            None => self.0.submit(command),
+            Some(replication) => replication.submit(command).await,
+        }
     }
 
     /// As [`ControlPlane::submit_together`].
@@ -24,12 +28,18 @@ impl<'b> Submission<'b> {
         basis: Option<u64>,
         planned: &mut Planned<'_>,
     ) -> Result<Changed<'static>, PlanError> {
-        self.0.submit_together(basis, planned)
+        match self.0.replication() {
+            None => self.0.submit_together(basis, planned),
+            Some(replication) => replication.submit_together(basis, planned).await,
+        }
     }
 
     /// As [`ControlPlane::submit_first`].
     pub(super) async fn submit_first(self, commands: &[Command]) -> Result<Effects, MetaError> {
-        self.0.submit_first(commands)
+        match self.0.replication() {
+            None => self.0.submit_first(commands),
+            Some(replication) => replication.submit_first(commands).await,
+        }
     }
 
     /// As [`ControlPlane::unbind_slice`].
@@ -43,7 +53,10 @@ impl<'b> Submission<'b> {
 
     /// As [`ControlPlane::reshard`].
     pub(super) async fn reshard(self, left: Vec<Resharding>) -> Changed<'static> {
-        self.0.reshard(left)
+        match self.0.replication() {
+            None => self.0.reshard(left),
+            Some(replication) => replication.reshard(left).await,
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::publish::publish_internally;
 use crate::timers::{QueueTimers, Task};
 use confirm::DurabilityToken;
 use content::Services;
-use meta::Command;
+use meta::{Command, QueueId};
 use queue_type::{AfterDetach, LetterLimits, RejectedDeadLetters, SentLetters};
 use queue_type::{QueueHost as _, RuledQueue};
 use std::sync::{Arc, Weak};
@@ -33,10 +33,7 @@ fn work_off(timers: &Arc<QueueTimers>, broker: &Weak<Broker>, task: Task) {
     match task {
         Task::OnTime(queue, scale) => {
             if queue.on_time(scale) == AfterDetach::DeleteQueue {
-                let deletion = Command::DeleteQueueById { id: queue.def().id };
-                if let Some(Err(error)) = at_once(broker.changes().apply(&deletion)) {
-                    tracing::debug!("cannot delete an unused queue: {error}");
-                }
+                delete_unused(&broker, queue.def().id);
             }
         }
         Task::Settled(queue, sent) => note_sent(&*queue, sent),
@@ -50,6 +47,17 @@ fn work_off(timers: &Arc<QueueTimers>, broker: &Weak<Broker>, task: Task) {
         Task::Review(queues) => {
             queues.iter().for_each(|queue| broker.changes().review_rules(queue))
         }
+    }
+}
+
+/// Deletes a queue that nobody uses, or leaves that to a task if other nodes have to agree.
+fn delete_unused(broker: &Broker, id: QueueId) {
+    if let Some(replication) = broker.control_plane.replication() {
+        return replication.node_work().add_unused(id);
+    }
+    let deletion = Command::DeleteQueueById { id };
+    if let Some(Err(error)) = at_once(broker.changes().apply(&deletion)) {
+        tracing::debug!("cannot delete an unused queue: {error}");
     }
 }
 

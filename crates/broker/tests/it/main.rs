@@ -8,6 +8,8 @@ mod browsing;
 mod classic_v1;
 mod client;
 mod closing;
+mod cluster_definitions;
+mod cluster_world;
 mod confirm_on;
 mod confirms;
 mod consumer_timeout;

@@ -61,6 +61,11 @@ impl CommandLog {
         Some(appended)
     }
 
+    /// A group of the log has the definitions from now on, once it is durable up to there.
+    pub(super) fn found(&mut self, upto: Lsn) {
+        self.upto = self.upto.max(upto);
+    }
+
     pub(super) const fn serial(&self) -> u64 {
         self.serial
     }

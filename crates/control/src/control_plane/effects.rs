@@ -92,6 +92,14 @@ pub(super) fn of_change(
         }
     }
 }
+/// Adds the effects of definitions that have replaced others as a whole.
+pub(super) fn of_all(definitions: &Definitions, effects: &mut Effects) {
+    let queues = definitions.queues.values().cloned().collect();
+    effects.node.extend([NodeEffect::ReviewVersions, NodeEffect::ReviewSettings(queues)]);
+    let users = definitions.meta.users().iter();
+    effects.node.extend(users.map(|user| NodeEffect::ReviewRightsOf(user.name.clone())));
+}
+
 /// Whether a command concerns the policies of a virtual host that say which version queues have.
 fn any_version_policy(meta: &State, command: &Command) -> bool {
     let (Command::SetPolicy { vhost, .. } | Command::ClearPolicy { vhost, .. }) = command else {

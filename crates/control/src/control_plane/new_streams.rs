@@ -22,7 +22,9 @@ impl<'p> NewStreams<'p> {
         let definitions = control_plane.view().meta.clone();
         let mut draft = definitions.clone();
         let mut wanted = VecDeque::new();
-        for command in commands {
+        // Where replicas agree on definitions, the files are made once they have.
+        let is_lone = control_plane.replication().is_none();
+        for command in commands.iter().filter(|_| is_lone) {
             let command = control_plane.parts.limits.types.complete(&draft, command);
             let is_refused = draft.check_room(&control_plane.parts.limits, &command).is_err();
             let has_files = matches!(&*command, Command::DeclareQueue(it) if it.id.is_some());

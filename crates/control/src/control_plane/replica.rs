@@ -1,0 +1,214 @@
+//! This node's replica of the definitions, under their lock: the group, and what its clients have asked of it.
+
+use super::node_work::OwnChange;
+use cluster::{
+    CacheBudget, Context, GroupRequest, ImageStore, ImageWrite, LivingNodes, OutgoingMessage,
+    PeerId,
+};
+use definitions::{
+    Ask, AskAnswer, AskError, Asker, AskerEffects, Decision, DefinitionsChange, DefinitionsEffects,
+    DefinitionsGroup, Question, Reply, Surroundings,
+};
+use log::{Lsn, Wal};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// The time in which a change has an answer, as RabbitMQ's `metadata_store.khepri.default_timeout`.
+pub const ASK_TIMEOUT_MS: u64 = 30_000;
+
+/// The ways out of a replica of the definitions. All are called under the definitions' lock: they put things
+/// into links and timers, and call nothing back.
+pub trait DefinitionsLinks: Debug + Send + Sync {
+    /// Sends a message to another replica, as soon as it may leave.
+    fn send(&self, message: OutgoingMessage);
+    /// Sends an ask to the node that leads.
+    fn ask(&self, node: u16, ask: Ask);
+    /// Sends an answer to the node that asked.
+    fn answer(&self, node: u16, answer: AskAnswer);
+    /// Tells all other nodes the index that this one has applied.
+    fn applied(&self, index: u64);
+    /// [`Replication::durable`](super::Replication::durable) is to be called once the log is durable up to
+    /// there.
+    fn durable_at(&self, upto: Lsn);
+    /// The group is to be stepped later: with [`GroupStep::Campaign`](cluster::GroupStep::Campaign) or
+    /// [`GroupStep::Tick`](cluster::GroupStep::Tick).
+    fn later(&self, request: GroupRequest);
+    /// [`Replication::write_image`](super::Replication::write_image) is to be called by a thread that may
+    /// wait for the disk.
+    fn write_image(&self, write: ImageWrite);
+}
+
+/// The parts that a node gives its replica of the definitions.
+#[derive(Clone, Debug)]
+pub struct ReplicaParts {
+    /// The replica's number, which has the node's in it.
+    pub me: PeerId,
+    /// The number of the node's start.
+    pub boot: u32,
+    /// The ways out.
+    pub links: Arc<dyn DefinitionsLinks>,
+    /// Milliseconds in which a change has an answer.
+    pub timeout_ms: u64,
+}
+
+/// An ask that waits for its answer.
+#[derive(Debug)]
+struct PendingAnswer {
+    sender: oneshot::Sender<Answered>,
+    /// The change, once it is applied here.
+    applied: Option<OwnChange>,
+}
+
+/// The outcome of an ask.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) decision: Result<Decision, AskError>,
+    /// The change, if there was one.
+    pub(super) change: Option<OwnChange>,
+}
+
+/// An answer on its way to its task, which is woken when no lock is held.
+pub(super) type Waking = (oneshot::Sender<Answered>, Answered);
+
+/// This node's replica of the definitions.
+#[derive(Debug)]
+pub(super) struct Replica {
+    pub(super) group: DefinitionsGroup,
+    pub(super) parts: ReplicaParts,
+    asker: Asker,
+    living: LivingNodes,
+    cache: Arc<CacheBudget>,
+    pub(super) images: Arc<ImageStore>,
+    now_ms: u64,
+    pending: BTreeMap<u64, PendingAnswer>,
+    /// The index that other nodes were told last.
+    told_index: u64,
+    /// The last change is durable here when the log is so up to there.
+    pub(super) upto: Lsn,
+    /// The epoch of index 0: views of the time before have lower ones.
+    epoch_base: u64,
+}
+
+impl Replica {
+    pub(super) fn new(
+        group: DefinitionsGroup,
+        images: ImageStore,
+        parts: ReplicaParts,
+        epoch_base: u64,
+    ) -> Self {
+        let asker = Asker::new(parts.me.node(), parts.boot);
+        Self {
+            group,
+            parts,
+            asker,
+            living: LivingNodes::default(),
+            cache: Arc::default(),
+            images: Arc::new(images),
+            now_ms: 0,
+            pending: BTreeMap::new(),
+            told_index: 0,
+            upto: Lsn(0),
+            epoch_base,
+        }
+    }
+
+    /// The epoch of the definitions as they are.
+    pub(super) const fn epoch(&self) -> u64 {
+        self.epoch_base + self.group.index()
+    }
+
+    /// The index of a view's definitions.
+    const fn index_of(&self, epoch: u64) -> u64 {
+        epoch.saturating_sub(self.epoch_base)
+    }
+
+    pub(super) fn step(
+        &mut self,
+        wal: &Wal,
+        step: impl FnOnce(&mut DefinitionsGroup, Context<'_>) -> DefinitionsEffects,
+    ) -> DefinitionsEffects {
+        let Self { group, living, cache, images, .. } = self;
+        step(group, Context { wal, living, cache, images })
+    }
+
+    pub(super) fn set_alive(&mut self, node: u16, is_alive: bool) {
+        self.living.set(node, is_alive);
+    }
+
+    /// Takes note of the time; it never goes back.
+    pub(super) fn tick(&mut self, now_ms: u64) {
+        self.now_ms = self.now_ms.max(now_ms);
+    }
+
+    pub(super) fn link_made(&mut self, node: u16) {
+        self.asker.link_made(node);
+        self.parts.links.applied(self.told_index);
+    }
+
+    pub(super) fn receive(&mut self, answer: AskAnswer) {
+        self.asker.receive(answer, self.now_ms);
+    }
+
+    /// Another node has applied entries up to an index.
+    pub(super) fn applied(&mut self, node: u16, index: u64) {
+        self.asker.applied(node, index);
+    }
+
+    /// Takes an ask of a client; `epoch` is that of the view that it was planned on, if it fits no other.
+    pub(super) fn ask(
+        &mut self,
+        commands: Vec<meta::Command>,
+        epoch: Option<u64>,
+    ) -> Result<oneshot::Receiver<Answered>, AskError> {
+        let (basis, user) = (epoch.map(|epoch| self.index_of(epoch)), meta::Name::from(""));
+        let deadline_ms = self.now_ms + self.parts.timeout_ms;
+        let n = self.asker.ask(Question { commands, basis, user }, deadline_ms)?;
+        let (sender, receiver) = oneshot::channel();
+        self.pending.insert(n, PendingAnswer { sender, applied: None });
+        Ok(receiver)
+    }
+
+    /// Whether a change was asked for here and its asker still waits.
+    pub(super) fn is_awaited(&self, change: &DefinitionsChange) -> bool {
+        let (of, me) = (change.request, &self.parts);
+        (of.node, of.boot) == (me.me.node(), me.boot) && self.pending.contains_key(&of.n)
+    }
+
+    /// Keeps a change that was asked for here until its answer comes.
+    pub(super) fn keep(&mut self, n: u64, change: OwnChange) {
+        if let Some(pending) = self.pending.get_mut(&n) {
+            pending.applied = Some(change);
+        }
+    }
+
+    /// Tells the index that is applied here; returns what the asker has to do then, with asks for this node.
+    pub(super) fn poll(&mut self, waking: &mut Vec<Waking>) -> Vec<Ask> {
+        let (index, me) = (self.group.index(), self.parts.me.node());
+        if index != self.told_index {
+            self.told_index = index;
+            self.parts.links.applied(index);
+        }
+        self.asker.applied(me, index);
+        let members = self.group.group().members();
+        let (leader, living) = (self.group.leader(), &self.living);
+        let around = Surroundings { now_ms: self.now_ms, leader, members: &members, living };
+        let AskerEffects { asks, results } = self.asker.poll(around);
+        waking.extend(results.into_iter().filter_map(|(n, result)| self.end(n, result)));
+        let (here, there): (Vec<_>, Vec<_>) = asks.into_iter().partition(|(node, _)| *node == me);
+        there.into_iter().for_each(|(node, ask)| self.parts.links.ask(node, ask));
+        here.into_iter().map(|(_, ask)| ask).collect()
+    }
+
+    fn end(&mut self, n: u64, result: Result<Reply, AskError>) -> Option<Waking> {
+        let PendingAnswer { sender, applied: change } = self.pending.remove(&n)?;
+        let decision = match result {
+            Ok(reply) => Ok(reply.decision),
+            // The answer was lost, the change was not.
+            Err(_) if change.is_some() => Ok(Decision::WasDone),
+            Err(error) => Err(error),
+        };
+        Some((sender, Answered { decision, change }))
+    }
+}

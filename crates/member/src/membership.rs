@@ -132,6 +132,12 @@ impl Membership {
         ended.into_iter().map(|(kind, number)| PeerConnection { node, kind, number }).collect()
     }
 
+    /// The peers that there are links to.
+    #[must_use]
+    pub fn peers(&self) -> Vec<NodeNumber> {
+        self.links.nodes()
+    }
+
     /// This side's hello of a connection; `nonce` is a new random number.
     #[must_use]
     pub fn hello(&self, kind: ConnectionKind, nonce: u128) -> PeerHello {

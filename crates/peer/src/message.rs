@@ -12,6 +12,7 @@ const ANSWER: FrameKind = FrameKind(18);
 const QUESTION: FrameKind = FrameKind(19);
 const REPLY: FrameKind = FrameKind(20);
 const GONE: FrameKind = FrameKind(21);
+const APPLIED: FrameKind = FrameKind(22);
 
 /// The bytes of a change of definitions at most.
 const ASK_BYTES_MAX: u32 = 64 << 20;
@@ -27,6 +28,7 @@ pub const NODE_ROWS: &[KindRow] = &[
     KindRow { kind: QUESTION, level: 0, bytes_max: QUESTION_BYTES_MAX },
     KindRow { kind: REPLY, level: 0, bytes_max: REPLY_BYTES_MAX },
     KindRow { kind: GONE, level: 0, bytes_max: 8 },
+    KindRow { kind: APPLIED, level: 0, bytes_max: 8 },
 ];
 
 /// A message between nodes; questions and answers are opaque here. The number of a request is its sender's.
@@ -49,6 +51,8 @@ pub enum NodeMessage {
     },
     /// A group or queue that is not on the sender's node any more.
     Gone(Owner),
+    /// The index up to which the sender has applied the changes of definitions.
+    Applied(u64),
 }
 
 impl NodeMessage {
@@ -59,6 +63,7 @@ impl NodeMessage {
             Self::Answer(request, body) => put(out, ANSWER, *request, body),
             Self::Question(request, body) => put(out, QUESTION, *request, body),
             Self::Gone(group) => put(out, GONE, group.0, &Bytes::new()),
+            Self::Applied(index) => put(out, APPLIED, *index, &Bytes::new()),
             Self::Reply { request, is_last, part } => {
                 let fill = |out: &mut Vec<u8>| {
                     put_u64(out, *request);
@@ -86,6 +91,7 @@ impl NodeMessage {
             ANSWER => Self::Answer(request, rest),
             QUESTION => Self::Question(request, rest),
             REPLY => Self::Reply { request, is_last, part: rest },
+            APPLIED => Self::Applied(request),
             _ => Self::Gone(Owner(request)),
         }))
     }

@@ -47,6 +47,7 @@ fn messages_are_read_as_they_were_put() {
         NodeMessage::Reply { request: 2, is_last: false, part: body(60_000) },
         NodeMessage::Reply { request: 2, is_last: true, part: body(1) },
         NodeMessage::Gone(Owner(12)),
+        NodeMessage::Applied(99),
     ];
     for message in messages {
         let link = PeerLink::new(LinkLimits { room_bytes: 1 << 20, bytes_max: 1 << 20 });

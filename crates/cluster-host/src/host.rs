@@ -1,0 +1,168 @@
+//! The host of a node's replicas, between them and the links to the peers.
+
+use crate::members::FollowedMembers;
+use crate::ways::DefinitionsWays;
+use cluster::GroupStep;
+use control::{ControlPlane, DefinitionsLinks, Replication};
+use definitions::{Ask, AskAnswer, DEFINITIONS_GROUP};
+use log::{CommitListener, Lsn, NodeNumber, Owner};
+use member::{GroupWork, MemberEvent, Membership, PeerConnection, PeerInput};
+use meta::Command;
+use peer::{ConnectionKind, NodeMessage};
+use std::sync::{Arc, Mutex};
+use stdx::Now;
+
+/// The time and the chance that a host has.
+#[derive(Clone, Copy, Debug)]
+pub struct HostClock {
+    /// Returns the time.
+    pub now: fn() -> Now,
+    /// Returns a random number.
+    pub random: fn() -> u64,
+}
+
+/// The host of a node's replicas.
+#[derive(Debug)]
+pub struct ClusterHost {
+    membership: Arc<Membership>,
+    control: Arc<ControlPlane>,
+    ways: Arc<DefinitionsWays>,
+    clock: HostClock,
+    followed: Mutex<FollowedMembers>,
+}
+
+impl ClusterHost {
+    /// Creates the host of a control plane that is going to have definitions together with others.
+    #[must_use]
+    pub fn new(membership: Arc<Membership>, control: Arc<ControlPlane>, clock: HostClock) -> Self {
+        let ways = Arc::new(DefinitionsWays::new(Arc::clone(&membership), clock));
+        Self { membership, control, ways, clock, followed: Mutex::default() }
+    }
+
+    /// The ways out for the replica of the definitions.
+    #[must_use]
+    pub fn links(&self) -> Arc<dyn DefinitionsLinks> {
+        Arc::<DefinitionsWays>::clone(&self.ways)
+    }
+
+    /// The node as a member of its cluster.
+    #[must_use]
+    pub const fn membership(&self) -> &Arc<Membership> {
+        &self.membership
+    }
+
+    /// Takes what one read of a connection has brought, and leaves `inputs` empty.
+    pub fn receive(&self, connection: PeerConnection, inputs: &mut Vec<PeerInput>) {
+        let Some(replication) = self.control.replication() else { return inputs.clear() };
+        for input in inputs.drain(..) {
+            match input {
+                PeerInput::Group(DEFINITIONS_GROUP, message) => {
+                    replication.step(GroupStep::Peer(message));
+                }
+                PeerInput::Group(Owner(group), _) => {
+                    tracing::debug!("node {} sends to group {group}", connection.node.0);
+                }
+                PeerInput::Node(message) => take(replication, connection.node, message),
+            }
+        }
+    }
+
+    /// Takes events of peers, in order.
+    pub fn events(&self, events: &[MemberEvent]) {
+        let Some(replication) = self.control.replication() else { return };
+        for event in events {
+            self.tell(event);
+            match *event {
+                MemberEvent::Alive { node, .. } => replication.alive(node.0, true),
+                MemberEvent::Suspected { node, .. } | MemberEvent::Forgotten(node) => {
+                    replication.alive(node.0, false);
+                }
+                MemberEvent::LinkMade(node, ConnectionKind::Raft) => {
+                    replication.step(GroupStep::Alive(node.0, true));
+                }
+                MemberEvent::LinkMade(node, ConnectionKind::Work) => replication.link_made(node.0),
+                MemberEvent::LinkMade(..)
+                | MemberEvent::Stuck(_)
+                | MemberEvent::ClockSkew { .. } => {}
+            }
+        }
+    }
+
+    /// Does what is due, several times a second: work of groups, asks without answers, new members. Returns
+    /// the change that this node has to make to the definitions, if there is one.
+    pub fn tick(&self) -> Option<Command> {
+        let replication = self.control.replication()?;
+        let now = (self.clock.now)().monotonic_ms;
+        while let Some((_, work)) = self.ways.timers.next(now) {
+            match work {
+                GroupWork::Image => {}
+                GroupWork::Tick => replication.step(GroupStep::Tick),
+                GroupWork::Campaign => replication.step(GroupStep::Campaign),
+            }
+        }
+        replication.tick(now.get());
+        let view = self.control.view();
+        let mut followed = stdx::lock(&self.followed);
+        followed.follow(view.meta.nodes(), &self.membership, now);
+        drop(followed);
+        let me = self.membership.me();
+        let known = view.meta.nodes().get(me.number.0)?;
+        (known.boot < me.boot).then_some(Command::NodeBooted { no: me.number.0, boot: me.boot })
+    }
+
+    /// Writes the events that an operator wants to know to the log.
+    fn tell(&self, event: &MemberEvent) {
+        let view = self.control.view();
+        let name = |node: NodeNumber| {
+            let known = view.meta.nodes().get(node.0);
+            known.map_or_else(|| format!("node {}", node.0), |known| known.name.to_string())
+        };
+        match *event {
+            MemberEvent::Alive { node, boot } => {
+                tracing::info!("{} is alive (start {boot})", name(node));
+            }
+            MemberEvent::Suspected { node, suspicion } => {
+                tracing::warn!("{} is suspected to be down: {suspicion:?}", name(node));
+            }
+            MemberEvent::Forgotten(node) => tracing::info!("{} has left the cluster", name(node)),
+            MemberEvent::Stuck(connection) => tracing::warn!(
+                "the {} connection with {} stood still: it is made again",
+                connection.kind.name(),
+                name(connection.node)
+            ),
+            MemberEvent::ClockSkew { node, skew_ms } => {
+                tracing::warn!("the clock of {} differs by {skew_ms} ms", name(node));
+            }
+            MemberEvent::LinkMade(..) => {}
+        }
+    }
+}
+
+/// Has messages that wait for the log leave, and the replica go on.
+impl CommitListener for ClusterHost {
+    fn durable(&self, upto: Lsn) -> bool {
+        self.membership.durable(upto).into_iter().for_each(std::task::Waker::wake);
+        if self.ways.is_awaited(upto)
+            && let Some(replication) = self.control.replication()
+        {
+            replication.durable();
+        }
+        true
+    }
+}
+
+/// Takes a message that a node has sent to this one.
+fn take(replication: Replication<'_>, from: NodeNumber, message: NodeMessage) {
+    match message {
+        NodeMessage::Ask(_, body) => match Ask::decode(&body) {
+            Ok(ask) if ask.request.node == from.0 => replication.take_ask(&ask),
+            Ok(_) | Err(_) => tracing::warn!("node {} asks for a change that cannot be read", from.0),
+        },
+        NodeMessage::Answer(_, body) => match AskAnswer::decode(&body) {
+            Ok(answer) => replication.take_answer(answer),
+            Err(error) => tracing::warn!("an answer of node {} cannot be read: {error}", from.0),
+        },
+        NodeMessage::Applied(index) => replication.applied(from.0, index),
+        NodeMessage::Question(..) | NodeMessage::Reply { .. } | NodeMessage::Gone(_) => {}
+    }
+}

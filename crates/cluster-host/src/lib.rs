@@ -1,0 +1,10 @@
+//! A node of a cluster at run time: messages of peers go to the replicas of this node, those of the replicas
+//! to the peers; who is a peer is told by the definitions.
+//! Knows no sockets, threads, files; the clock is given.
+//! Start reading at [`ClusterHost`].
+
+mod host;
+mod members;
+mod ways;
+
+pub use host::{ClusterHost, HostClock};

@@ -1,0 +1,32 @@
+//! The members of the cluster as the definitions name them.
+
+use log::NodeNumber;
+use member::Membership;
+use meta::{ClusterNode, ClusterNodes};
+use peer::PeerAddress;
+use std::collections::BTreeMap;
+use stdx::MonotonicMs;
+
+/// The members that the node's connections know.
+#[derive(Debug, Default)]
+pub(crate) struct FollowedMembers(BTreeMap<u16, ClusterNode>);
+
+impl FollowedMembers {
+    /// Has connections follow the definitions.
+    pub(crate) fn follow(&mut self, nodes: &ClusterNodes, membership: &Membership, now: MonotonicMs) {
+        for node in nodes.iter() {
+            if self.0.get(&node.no) != Some(node) {
+                let address =
+                    PeerAddress { host: node.address.host.to_string(), port: node.address.port };
+                let peer = (NodeNumber(node.no), node.boot);
+                membership.set_member(peer, &node.name, address, now);
+                self.0.insert(node.no, node.clone());
+            }
+        }
+        let gone = self.0.extract_if(.., |no, _| nodes.get(*no).is_none());
+        for (no, _) in gone {
+            // The connections' sockets end with their links.
+            let _ended = membership.forget(NodeNumber(no));
+        }
+    }
+}

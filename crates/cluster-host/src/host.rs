@@ -2,13 +2,15 @@
 
 use crate::members::FollowedMembers;
 use crate::ways::DefinitionsWays;
-use cluster::GroupStep;
-use control::{ControlPlane, DefinitionsLinks, Replication};
+use cluster::{GroupStep, ImageWrite, MemberStep, PeerId, RaftGroup, Role, next_member_step};
+use control::{ASK_TIMEOUT_MS, ControlPlane, DefinitionsLinks, ReplicaParts, Replication};
 use definitions::{Ask, AskAnswer, DEFINITIONS_GROUP};
 use log::{CommitListener, Lsn, NodeNumber, Owner};
 use member::{GroupWork, MemberEvent, Membership, PeerConnection, PeerInput};
-use meta::Command;
+use meta::{ClusterNodes, Command};
 use peer::{ConnectionKind, NodeMessage};
+use std::collections::BTreeSet;
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use stdx::Now;
 
@@ -32,17 +34,38 @@ pub struct ClusterHost {
 }
 
 impl ClusterHost {
-    /// Creates the host of a control plane that is going to have definitions together with others.
+    /// Creates the host of a control plane that is going to have definitions together with others. Images of
+    /// the definitions that are too large for the log go to `images`, to be written by
+    /// [`Replication::write_image`].
     #[must_use]
-    pub fn new(membership: Arc<Membership>, control: Arc<ControlPlane>, clock: HostClock) -> Self {
-        let ways = Arc::new(DefinitionsWays::new(Arc::clone(&membership), clock));
+    pub fn new(
+        membership: Arc<Membership>,
+        control: Arc<ControlPlane>,
+        clock: HostClock,
+        images: Sender<ImageWrite>,
+    ) -> Self {
+        let ways = Arc::new(DefinitionsWays::new(Arc::clone(&membership), clock, images));
         Self { membership, control, ways, clock, followed: Mutex::default() }
     }
 
-    /// The ways out for the replica of the definitions.
+    /// The parts of this node's replica of the definitions.
     #[must_use]
-    pub fn links(&self) -> Arc<dyn DefinitionsLinks> {
-        Arc::<DefinitionsWays>::clone(&self.ways)
+    pub fn replica_parts(&self) -> ReplicaParts {
+        let me = self.membership.me();
+        let links: Arc<dyn DefinitionsLinks> = Arc::<DefinitionsWays>::clone(&self.ways);
+        ReplicaParts {
+            me: replica_of(me.number.0),
+            boot: me.boot,
+            links,
+            timeout_ms: ASK_TIMEOUT_MS,
+        }
+    }
+
+    /// Begins to hear of the log: called once the control plane has its replica.
+    pub fn watch_log(self: &Arc<Self>) {
+        if let Some(replication) = self.control.replication() {
+            replication.watch_log(Arc::<Self>::clone(self));
+        }
     }
 
     /// The node as a member of its cluster.
@@ -105,9 +128,29 @@ impl ClusterHost {
         let mut followed = stdx::lock(&self.followed);
         followed.follow(view.meta.nodes(), &self.membership, now);
         drop(followed);
+        self.step_members(replication, view.meta.nodes());
         let me = self.membership.me();
         let known = view.meta.nodes().get(me.number.0)?;
         (known.boot < me.boot).then_some(Command::NodeBooted { no: me.number.0, boot: me.boot })
+    }
+
+    /// Has the group's members follow the nodes of the cluster, if this node leads.
+    fn step_members(&self, replication: Replication<'_>, nodes: &ClusterNodes) {
+        if nodes.is_empty() {
+            return;
+        }
+        let wanted: BTreeSet<PeerId> = nodes.iter().map(|node| replica_of(node.no)).collect();
+        let next = |group: &RaftGroup| {
+            let lag = |peer| group.lag(peer).unwrap_or(u64::MAX);
+            next_member_step(&group.members(), &wanted, group.me(), lag)
+        };
+        let leads = |group: &RaftGroup| group.role() == Role::Leader;
+        let step = replication.inspect(|it| leads(it.group()).then(|| next(it.group())));
+        match step.flatten().flatten() {
+            Some(MemberStep::Propose(change)) => replication.change_members(change),
+            Some(MemberStep::HandOver(peer)) => replication.step(GroupStep::Transfer(peer)),
+            None => {}
+        }
     }
 
     /// Writes the events that an operator wants to know to the log.
@@ -127,7 +170,7 @@ impl ClusterHost {
             MemberEvent::Forgotten(node) => tracing::info!("{} has left the cluster", name(node)),
             MemberEvent::Stuck(connection) => tracing::warn!(
                 "the {} connection with {} stood still: it is made again",
-                connection.kind.name(),
+                connection.kind.as_str(),
                 name(connection.node)
             ),
             MemberEvent::ClockSkew { node, skew_ms } => {
@@ -151,12 +194,19 @@ impl CommitListener for ClusterHost {
     }
 }
 
+/// The replica of the definitions that a node has in all its lives.
+const fn replica_of(node: u16) -> PeerId {
+    PeerId((node as u64) << 48 | 1)
+}
+
 /// Takes a message that a node has sent to this one.
 fn take(replication: Replication<'_>, from: NodeNumber, message: NodeMessage) {
     match message {
         NodeMessage::Ask(_, body) => match Ask::decode(&body) {
             Ok(ask) if ask.request.node == from.0 => replication.take_ask(&ask),
-            Ok(_) | Err(_) => tracing::warn!("node {} asks for a change that cannot be read", from.0),
+            Ok(_) | Err(_) => {
+                tracing::warn!("node {} asks for a change that cannot be read", from.0)
+            }
         },
         NodeMessage::Answer(_, body) => match AskAnswer::decode(&body) {
             Ok(answer) => replication.take_answer(answer),

@@ -13,7 +13,12 @@ pub(crate) struct FollowedMembers(BTreeMap<u16, ClusterNode>);
 
 impl FollowedMembers {
     /// Has connections follow the definitions.
-    pub(crate) fn follow(&mut self, nodes: &ClusterNodes, membership: &Membership, now: MonotonicMs) {
+    pub(crate) fn follow(
+        &mut self,
+        nodes: &ClusterNodes,
+        membership: &Membership,
+        now: MonotonicMs,
+    ) {
         for node in nodes.iter() {
             if self.0.get(&node.no) != Some(node) {
                 let address =

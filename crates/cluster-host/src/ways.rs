@@ -1,7 +1,7 @@
 //! The ways out of this node's replica of the definitions.
 
 use crate::host::HostClock;
-use cluster::{GroupRequest, OutgoingMessage};
+use cluster::{GroupRequest, ImageWrite, OutgoingMessage};
 use control::DefinitionsLinks;
 use definitions::{Ask, AskAnswer, DEFINITIONS_GROUP};
 use log::{Lsn, NodeNumber};
@@ -9,27 +9,38 @@ use member::{GroupTimers, Membership};
 use peer::NodeMessage;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
 
 /// The links and timers that a replica of the definitions puts things into, under the definitions' lock.
 #[derive(Debug)]
 pub(crate) struct DefinitionsWays {
     membership: Arc<Membership>,
     clock: HostClock,
+    images: Sender<ImageWrite>,
     pub(crate) timers: GroupTimers,
     /// The position of the log up to which the replica waits for it.
     awaited: AtomicU64,
 }
 
 impl DefinitionsWays {
-    pub(crate) fn new(membership: Arc<Membership>, clock: HostClock) -> Self {
-        Self { membership, clock, timers: GroupTimers::default(), awaited: AtomicU64::new(0) }
+    pub(crate) fn new(
+        membership: Arc<Membership>,
+        clock: HostClock,
+        images: Sender<ImageWrite>,
+    ) -> Self {
+        let timers = GroupTimers::default();
+        Self { membership, clock, images, timers, awaited: AtomicU64::new(0) }
     }
 
     /// Whether the replica waits for what has become durable now; it does so no longer then.
     pub(crate) fn is_awaited(&self, durable: Lsn) -> bool {
         let awaited = self.awaited.load(Ordering::Acquire);
         let is_due = awaited != 0 && awaited <= durable.0;
-        is_due && self.awaited.compare_exchange(awaited, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        is_due
+            && self
+                .awaited
+                .compare_exchange(awaited, 0, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
     }
 
     fn tell(&self, node: u16, message: &NodeMessage) {
@@ -47,7 +58,10 @@ impl DefinitionsLinks for DefinitionsWays {
     }
 
     fn ask(&self, node: u16, ask: Ask) {
-        self.tell(node, &NodeMessage::Ask(ask.attempt, ask.encode().into()));
+        match ask.encode() {
+            Ok(bytes) => self.tell(node, &NodeMessage::Ask(ask.attempt, bytes.into())),
+            Err(refusal) => tracing::warn!("a change of definitions is not sent: {refusal}"),
+        }
     }
 
     fn answer(&self, node: u16, answer: AskAnswer) {
@@ -60,12 +74,18 @@ impl DefinitionsLinks for DefinitionsWays {
         }
     }
 
+    fn write_image(&self, write: ImageWrite) {
+        // The host's writer is there as long as the node runs.
+        self.images.send(write).ok();
+    }
+
     fn durable_at(&self, upto: Lsn) {
         self.awaited.fetch_max(upto.0, Ordering::AcqRel);
     }
 
     fn later(&self, request: GroupRequest) {
         let HostClock { now, random } = self.clock;
-        let _is_first = self.timers.request(DEFINITIONS_GROUP, request, now().monotonic_ms, random());
+        let _is_first =
+            self.timers.request(DEFINITIONS_GROUP, request, now().monotonic_ms, random());
     }
 }

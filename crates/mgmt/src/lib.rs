@@ -13,6 +13,7 @@ mod matching;
 mod node_info;
 mod passwords;
 mod pids;
+mod node_control;
 mod salt;
 mod socket;
 
@@ -27,6 +28,7 @@ pub use matching::{Matching, off_sockets};
 pub use node_info::{ListenerInfo, NodeInfo, is_same_node, memory_used_bytes};
 pub use passwords::PasswordRule;
 pub use pids::{channel_pid, connection_of_pid, connection_pid, queue_pid};
+pub use node_control::{NodeChange, NodeControl, NodeEnd};
 pub use salt::{random, salt};
 pub use socket::{ControlSocket, SocketFile};
 
@@ -63,17 +65,8 @@ pub struct Management {
     pub suspended: watch::Sender<bool>,
     /// Whether clients can connect; the node says so when it has started.
     pub running: AtomicBool,
-    /// The end that an operator wants, once there is one.
-    pub end: watch::Sender<Option<NodeEnd>>,
-}
-
-/// The end of a node's run that an operator wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodeEnd {
-    /// The process ends.
-    Stop,
-    /// The node starts again in the same process, on what its data directory then is.
-    Restart,
+    /// The node's run and its place in a cluster.
+    pub control: Arc<dyn NodeControl>,
 }
 
 impl Management {

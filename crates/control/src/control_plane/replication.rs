@@ -10,7 +10,7 @@ use cluster::{Change, GroupRequest, GroupStep, ImageWrite, Ticket};
 use definitions::{
     Ask, AskAnswer, AskError, DefinitionsChange, DefinitionsEffects, DefinitionsGroup,
 };
-use log::{Lsn, SegmentId, Wal};
+use log::{CommitListener, Lsn, SegmentId, Wal};
 use meta::{ChangeFacts, Command, Removed};
 use queues::QueueRef;
 use std::sync::Arc;
@@ -70,6 +70,11 @@ impl<'p> Replication<'p> {
             tracing::error!("cannot write an image of the definitions: {error}");
         }
         self.run(|replica, wal| replica.step(wal, |group, cx| group.image_written(written, cx)));
+    }
+
+    /// Has a listener hear how far the log is durable.
+    pub fn watch_log(self, listener: Arc<dyn CommitListener>) {
+        self.plane.storage().wal.watch(listener);
     }
 
     /// Adds a replica to the group, gives it a vote, or removes it.

@@ -95,7 +95,7 @@ pub(crate) fn revive(management: &Management, _: &Request) -> Reply {
 
 /// Stops the node; returns the id of its process.
 pub(crate) fn stop(management: &Management, _: &Request) -> Reply {
-    management.end.send_replace(Some(NodeEnd::Stop));
+    management.control.end(NodeEnd::Stop);
     Ok(json!({"pid": std::process::id()}))
 }
 

@@ -49,6 +49,7 @@ enums! {
         38 NoSpace {};
         39 NoFiles { object: object, reason: reason };
         40 Invalid { 0: it };
+        41 TimedOut { 0: it };
     }
     BindingError {
         0 TooManyHashes { key: key, hashes: hashes };

@@ -1,0 +1,37 @@
+//! The node as a whole, as an operator sees it: its end, and its place in a cluster.
+
+use crate::api_error::ApiError;
+use std::fmt::Debug;
+use std::pin::Pin;
+
+/// The end of a node's run that an operator wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeEnd {
+    /// The process ends.
+    Stop,
+    /// The node starts again in the same process, on what its data directory then is.
+    Restart,
+}
+
+/// The course of a change of a node's place in a cluster.
+pub type NodeChange<'n> = Pin<Box<dyn Future<Output = Result<(), ApiError>> + Send + 'n>>;
+
+/// The control of a node's run and of its place in a cluster.
+pub trait NodeControl: Debug + Send + Sync {
+    /// Ends the node's run.
+    fn end(&self, end: NodeEnd);
+
+    /// Has the node join the cluster of the node of this name, and then start again. What the node has is
+    /// lost; messages in durable queues forbid it unless it is forced.
+    fn join<'n>(&'n self, node: &'n str, is_forced: bool) -> NodeChange<'n>;
+
+    /// Has the node leave its cluster, lose what it has, and start again; if it is forced, without telling the
+    /// others.
+    fn reset(&self, is_forced: bool) -> NodeChange<'_>;
+
+    /// Removes another node from the cluster.
+    fn forget<'n>(&'n self, node: &'n str) -> NodeChange<'n>;
+
+    /// The names of the cluster's nodes that are alive, this one included.
+    fn running_nodes(&self) -> Vec<String>;
+}

@@ -1,0 +1,97 @@
+//! The node's seat in a cluster while it runs: what an operator does to it, and the parts it is made of.
+
+use super::cluster::ClusterRun;
+use super::joining::{self, PeerMeans};
+use api::ErrorCode;
+use broker::Broker;
+use mgmt::{ApiError, NodeChange, NodeControl, NodeEnd};
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// The seat of a running node.
+#[derive(Debug)]
+pub(crate) struct NodeSeat {
+    pub(super) broker: Arc<Broker>,
+    pub(super) means: PeerMeans,
+    /// The node's part in a cluster; none if it listens for no other nodes.
+    pub(super) cluster: Option<Arc<ClusterRun>>,
+    end: watch::Sender<Option<NodeEnd>>,
+}
+
+impl NodeSeat {
+    pub(super) fn new(
+        broker: &Arc<Broker>,
+        means: PeerMeans,
+        cluster: Option<Arc<ClusterRun>>,
+    ) -> Self {
+        Self { broker: Arc::clone(broker), means, cluster, end: watch::Sender::new(None) }
+    }
+
+    /// Resolves when an operator wants the node to stop, or to start again.
+    pub(crate) async fn end_wanted(&self) -> NodeEnd {
+        let mut end = self.end.subscribe();
+        let wanted = end.wait_for(Option::is_some).await.ok().and_then(|wanted| *wanted);
+        wanted.unwrap_or(NodeEnd::Stop)
+    }
+
+    fn is_member(&self) -> bool {
+        self.broker.control_plane().replication().is_some()
+    }
+}
+
+impl NodeControl for NodeSeat {
+    fn end(&self, end: NodeEnd) {
+        self.end.send_replace(Some(end));
+    }
+
+    fn join<'n>(&'n self, node: &'n str, is_forced: bool) -> NodeChange<'n> {
+        Box::pin(async move {
+            if self.is_member() {
+                return Err(refused("the node is already a member of a cluster: reset it first"));
+            }
+            joining::join(self, node, is_forced).await.map_err(refused)?;
+            self.end(NodeEnd::Restart);
+            Ok(())
+        })
+    }
+
+    fn reset(&self, is_forced: bool) -> NodeChange<'_> {
+        Box::pin(async move {
+            joining::reset(self, is_forced || !self.is_member()).await.map_err(refused)?;
+            self.end(NodeEnd::Restart);
+            Ok(())
+        })
+    }
+
+    fn forget<'n>(&'n self, node: &'n str) -> NodeChange<'n> {
+        Box::pin(async move {
+            let view = self.broker.view();
+            let known = view.meta.nodes().named(node);
+            let Some(known) = known.filter(|_| self.is_member()) else {
+                return Err(refused(format!("{node} is not a member of this cluster")));
+            };
+            if known.no == self.broker.figures().identity().number.0 {
+                return Err(refused("a node is forgotten by another one: use reset"));
+            }
+            let command = meta::Command::NodeForgotten { no: known.no };
+            self.broker.apply_definition(command).await?;
+            Ok(())
+        })
+    }
+
+    fn running_nodes(&self) -> Vec<String> {
+        let identity = self.broker.figures().identity();
+        let view = self.broker.view();
+        let mut names = vec![identity.name.clone()];
+        if let Some(cluster) = &self.cluster {
+            let living = cluster.living();
+            let alive = view.meta.nodes().iter().filter(|node| living.has_node(node.no));
+            names.extend(alive.map(|node| node.name.to_string()));
+        }
+        names
+    }
+}
+
+fn refused(text: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorCode::Invalid, text)
+}

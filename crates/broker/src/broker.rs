@@ -32,7 +32,7 @@ use classic::{ClassicService, Queue, WorkerHost};
 use content::{Journal, PagerHost};
 use control::log_records;
 use control::{ControlParts, ControlPlane, Definitions, View};
-use exchanges::{Exchanges, NewlyDelaying};
+use exchanges::Exchanges;
 use log::{NodeIdentity, Wal};
 use meta::{Command, Done, MetaError, QueueDef, QueueId, QueueVersion};
 use recovery::QueueDirs;
@@ -95,7 +95,9 @@ impl Broker {
         let last_id = dirs.last_id(QueueId(undo.last_moved_to()));
         streams.remove_deleted(&mut dirs.streams, is_known, is_deleted);
         dirs.journals.retain(|id| !is_known(*id) && !is_deleted(*id));
-        meta::pass_queue_ids(&mut definitions.meta, last_id);
+        if definitions.found.is_none() {
+            meta::pass_queue_ids(&mut definitions.meta, last_id);
+        }
         let parts = ControlParts {
             services: Arc::clone(&classic.services),
             streams,
@@ -126,10 +128,9 @@ impl Broker {
                 "{dir} belongs to nothing that is defined, and no deletion is logged: it is kept"
             );
         }
-        let _is_made = at_once(async {
-            broker.changes().keep_delayed_queues(&NewlyDelaying::Any).await;
-            broker.changes().keep_shards().await;
-        });
+        if !control::awaits_cluster(&broker.control_plane) {
+            let _is_made = at_once(broker.changes().complete());
+        }
         broker
     }
 

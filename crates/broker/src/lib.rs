@@ -37,7 +37,7 @@ pub use crate::start::{Steppers, StreamsStepper, start};
 pub use content::{PagerOptions, StorageOptions};
 pub use control::{
     ControlPlane, DefinitionsLinks, FoundingError, QueueHomes, ReplicaParts, Replication, View,
-    found_cluster, join_cluster,
+    awaits_cluster, found_cluster, join_cluster, resume_cluster,
 };
 pub use inspect::{Browser, LookFrom, LookedAt};
 pub use queue::Standing;

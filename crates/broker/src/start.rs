@@ -144,7 +144,9 @@ fn finish(
     disk: &Arc<dyn Disk>,
     settings: BrokerOptions,
 ) -> Result<(Arc<Broker>, Option<Lsn>), OpenError> {
-    meta::begin_term(&mut replay.meta, identity.boot);
+    if !replay.is_of_cluster() {
+        meta::begin_term(&mut replay.meta, identity.boot);
+    }
     let dirs = QueueDirs::list(disk.as_ref())?;
     let start = Start { was_new: replay.is_new(), options: settings, identity, dirs };
     let has_cursors = replay.has_cursors();

@@ -78,8 +78,8 @@ pub struct Vote {
     pub term: u64,
     /// The replica that was voted for; 0 if none was.
     pub vote: PeerId,
-    /// The index of the last change of members that is known to be committed. Without it, a replica that
-    /// starts again could wait for the votes of members that have been removed.
+    /// An index that is known to be committed, at least that of the last change of members that is: without
+    /// it, a replica that starts again could wait for the votes of members that have been removed.
     pub commit: u64,
 }
 

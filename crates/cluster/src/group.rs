@@ -273,6 +273,17 @@ impl RaftGroup {
         log.relocate(wal, segment, applied)
     }
 
+    /// Notes in the log, ahead of what the host appends from now on, that all that is applied is committed: a
+    /// start goes on from there before anybody leads. Returns where the note is; none of a replica alone,
+    /// whose entries are all committed.
+    pub fn note_applied(&mut self, wal: &Wal) -> Option<Lsn> {
+        let Raft::Awake(engine) = &mut self.raft else { return None };
+        let log = engine.log_mut();
+        let commit = log.applied.max(log.vote.commit);
+        let vote = Some(Vote { commit, ..log.vote });
+        Some(log.append(wal, NewState { vote, ..NewState::default() }))
+    }
+
     /// Tells the engine what has become durable.
     pub(crate) fn persist(&mut self, wal: &Wal, fx: &mut GroupEffects) {
         let durable = wal.durable_upto();

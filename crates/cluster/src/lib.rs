@@ -37,6 +37,6 @@ pub use members::{Change, LivingNodes, MEMBERS_MAX, Members, PeerId};
 pub use message::{ImageOffer, LogEnd, Message, MessageBody, SentEntry};
 pub use payload_cache::{CACHE_BYTES_MAX, CacheBudget, NODE_CACHE_BYTES_MAX};
 pub use proposals::{GATHERED_BYTES_MAX, PROPOSAL_BYTES_MAX, UNCOMMITTED_BYTES_MAX};
-pub use recovery::{FoundGroup, GroupRecovery};
+pub use recovery::{FoundGroup, FoundMachine, GroupRecovery};
 pub use step::GroupStep;
 pub use wire::{APPEND_ENTRIES_MAX, MESSAGE_BYTES_MAX};

@@ -9,9 +9,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use bytes::Bytes;
 use log::{Entry, EntryAddress, Lsn, Owner, Wal};
+use stdx::record::RecordError;
 
-use crate::effects::Health;
+use crate::effects::{Committed, Health};
 use crate::entry::{EntryType, Image, LogRecord, Vote, is_of_group};
 use crate::image_store::{ImageKey, ImageStore};
 use crate::members::PeerId;
@@ -21,21 +23,38 @@ use crate::raft_log::{self, ImagePlace, RaftLog};
 #[derive(Debug, Default)]
 pub struct GroupRecovery {
     groups: HashMap<Owner, Finding>,
+    /// The group whose payloads are kept.
+    whole: Option<Owner>,
     /// Replicas that have ended.
     gone: BTreeSet<(Owner, PeerId)>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct FoundEntry {
     term: u64,
     entry_type: EntryType,
     at: EntryAddress,
+    /// The payload, of a group that is kept whole.
+    payload: Bytes,
 }
 
-#[derive(Debug, Default)]
+/// The machine of a group, before the log is open: its image, and what is known to be committed behind it.
+#[derive(Clone, Debug, Default)]
+pub struct FoundMachine {
+    /// The machine's bytes of the image.
+    pub machine: Bytes,
+    /// The local part of the image.
+    pub local: Bytes,
+    /// Commands to apply.
+    pub committed: Vec<Committed>,
+}
+
+#[derive(Clone, Debug, Default)]
 struct Finding {
     me: PeerId,
-    /// The image without its bytes, which are in the log or in a file.
+    /// Whether payloads are kept.
+    is_whole: bool,
+    /// The image; without its bytes, which are in the log or in a file, unless payloads are kept.
     image: Option<(Image, EntryAddress)>,
     vote: Option<(Vote, EntryAddress)>,
     entries: BTreeMap<u64, FoundEntry>,
@@ -79,10 +98,52 @@ impl FoundGroup {
 }
 
 impl GroupRecovery {
+    /// Keeps the payloads of one group, for [`GroupRecovery::machine_of`].
+    #[must_use]
+    pub fn keeping(owner: Owner) -> Self {
+        Self { whole: Some(owner), ..Self::default() }
+    }
+
+    /// The machine of the group whose payloads are kept, up to where all is committed without a word of
+    /// another replica; none if the group has no image here.
+    ///
+    /// # Errors
+    /// The group's entries in the log, or the file of its image, are damaged.
+    pub fn machine_of(
+        &self,
+        owner: Owner,
+        images: &ImageStore,
+    ) -> Result<Option<FoundMachine>, RecordError> {
+        let finding = self.groups.get(&owner).filter(|_| self.whole == Some(owner));
+        let Some(finding) = finding else { return Ok(None) };
+        let FoundGroup { log, health } = finding.clone().finish(owner);
+        let Some((image, _)) = &finding.image else { return Ok(None) };
+        if health != Health::Sound {
+            return Err(RecordError::Invalid);
+        }
+        let [machine, local] = match image.file {
+            Some(file) => {
+                images.read(log.image_key(image.index), file).ok_or(RecordError::Invalid)?
+            }
+            None => [image.machine.clone(), image.local.clone()],
+        };
+        let is_alone = log.members().are_only(log.me) && !log.has_changes();
+        let upto = if is_alone { log.last_index() } else { log.sure_commit() };
+        let known = finding.entries.iter().take_while(|(index, _)| **index <= upto);
+        let commands = known.filter(|(_, it)| it.entry_type == EntryType::Commands);
+        let committed = commands.map(|(&index, it)| Committed {
+            index,
+            term: it.term,
+            commands: it.payload.clone(),
+        });
+        Ok(Some(FoundMachine { machine, local, committed: committed.collect() }))
+    }
+
     /// Takes an entry of the log. False if it is of no group.
     pub fn visit(&mut self, entry: &Entry<'_>) -> bool {
         let Some(owner) = entry.owner.filter(|_| is_of_group(entry.kind)) else { return false };
         let finding = self.groups.entry(owner).or_default();
+        finding.is_whole = self.whole == Some(owner);
         match LogRecord::decode(entry.kind, entry.payload) {
             Ok(LogRecord::Gone(me)) => {
                 self.groups.remove(&owner);
@@ -117,12 +178,14 @@ impl GroupRecovery {
 impl Finding {
     fn take(&mut self, record: LogRecord<'_>, at: EntryAddress) {
         match record {
-            LogRecord::Entry { index, term, entry_type, .. } => {
+            LogRecord::Entry { index, term, entry_type, payload } => {
                 if self.image.as_ref().is_some_and(|(image, _)| index <= image.index) {
                     return;
                 }
                 self.entries.retain(|held, entry| *held <= index || entry.term >= term);
-                self.entries.insert(index, FoundEntry { term, entry_type, at });
+                let kept = if self.is_whole { payload } else { &[] };
+                let payload = Bytes::copy_from_slice(kept);
+                self.entries.insert(index, FoundEntry { term, entry_type, at, payload });
             }
             LogRecord::Vote(me, vote) => {
                 self.me = me;
@@ -134,7 +197,9 @@ impl Finding {
                     self.entries.clear();
                 }
                 self.entries.retain(|index, _| *index > image.index);
-                self.image = Some((Image { machine: bytes::Bytes::new(), ..image }, at));
+                let bare = || Image { machine: Bytes::new(), local: Bytes::new(), ..image.clone() };
+                let image = if self.is_whole { image } else { bare() };
+                self.image = Some((image, at));
             }
             LogRecord::Gone(_) => {}
         }
@@ -168,7 +233,7 @@ impl Finding {
         log.image = ImagePlace { index: image.index, term: image.term, at: Some(at), file };
         log.applied = image.index;
         log.begin_members(image.members);
-        for (index, FoundEntry { term, entry_type, at }) in self.entries {
+        for (index, FoundEntry { term, entry_type, at, .. }) in self.entries {
             log.push(index, term, entry_type, at);
         }
         FoundGroup { log, health: Health::Sound }

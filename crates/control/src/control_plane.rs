@@ -19,12 +19,12 @@ mod snapshot;
 
 pub use command_log::CommandLog;
 pub use effects::{Effects, LeaderEffects, NodeEffect};
-pub use founding::{FoundingError, found_cluster, join_cluster};
+pub use founding::{FoundReplica, FoundingError, found_cluster, join_cluster, resume_cluster};
 pub use node_work::{NodeWork, NodeWorkDue};
 pub use planned::{HeldDefinitions, PlanError, Planned};
 pub use replica::{ASK_TIMEOUT_MS, DefinitionsLinks, ReplicaParts};
 pub use replication::Replication;
-pub use snapshot::DEFINITIONS_FILE;
+pub use snapshot::{DEFINITIONS_FILE, awaits_cluster};
 
 use crate::churn::QueueChurn;
 use crate::gone::Gone;
@@ -68,6 +68,8 @@ pub struct Definitions {
     pub gone: Gone,
     /// This node's replica, if others have the definitions too.
     replica: Option<Box<Replica>>,
+    /// This node's replica, as a start has found it and until it goes on.
+    pub found: Option<Box<FoundReplica>>,
     /// The definitions that replicas have agreed on; none of a lone node.
     agreed: Option<Agreed>,
 }
@@ -96,6 +98,7 @@ impl Definitions {
             n_unbinding: 0,
             gone,
             replica: None,
+            found: None,
             agreed: None,
         }
     }
@@ -238,6 +241,9 @@ impl ControlPlane {
         command: &Command,
     ) -> Result<Outcome, MetaError> {
         stdx::walk::step("apply");
+        if definitions.found.is_some() {
+            return Err(MetaError::TimedOut("the definitions' group has not begun".to_owned()));
+        }
         let command = self.parts.limits.types.complete(&definitions.meta, command);
         let (command, premade) = new_streams::take_premade(definitions, command);
         let command = &*command;

@@ -89,6 +89,27 @@ impl Gone {
         }
     }
 
+    /// Adds what others have taken note of.
+    pub fn add(&mut self, others: Self) {
+        self.queues.extend(others.queues);
+        self.vhosts.extend(others.vhosts);
+    }
+
+    /// The deletions as bytes.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.put(&mut out);
+        out
+    }
+
+    /// Reads the deletions that a replica has kept beside its image; none of no bytes.
+    ///
+    /// # Errors
+    /// The bytes are damaged.
+    pub fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
+        Self::read(&mut Reader::new(bytes))
+    }
+
     fn put(&self, out: &mut Vec<u8>) {
         let put_len = |out: &mut Vec<u8>, n: usize| {
             put_u32(out, u32::try_from(n).expect("deletions between two snapshots fit"));

@@ -1,20 +1,43 @@
 //! A replica of the definitions, under its host's lock.
 
+use bytes::Bytes;
 use cluster::{
-    Committed, Context, GroupEffects, GroupRequest, GroupStep, Health, ImageStore, ImageWritten,
-    PeerId, ProposalOutcome, RaftGroup, Role, Ticket,
+    Committed, Context, FoundMachine, GroupEffects, GroupRequest, GroupStep, Health, ImageStore,
+    ImageWritten, PeerId, ProposalOutcome, RaftGroup, Role, Ticket,
 };
-use log::{Owner, SegmentId, Wal};
+use log::{Lsn, Owner, SegmentId, Wal};
 use meta::State;
 
 use crate::ask::{AnswerBody, Ask, AskAnswer};
 use crate::asker::KnownLeader;
-use crate::effects::{DefinitionsEffects, StopReason};
+use crate::effects::{DefinitionsChange, DefinitionsEffects, StopReason};
 use crate::leadership::{Leadership, Verdict};
 use crate::machine::ReplicatedState;
 
 /// The group of the definitions.
 pub const DEFINITIONS_GROUP: Owner = Owner(0);
+
+/// The definitions that a start finds in the log, before other nodes are heard.
+#[derive(Debug)]
+pub struct FoundDefinitions {
+    /// The definitions.
+    pub definitions: State,
+    /// The index of the last change in them.
+    pub index: u64,
+    /// The changes that they have had since the image.
+    pub changes: Vec<DefinitionsChange>,
+}
+
+impl FoundDefinitions {
+    /// Makes the definitions of what was found of their group.
+    ///
+    /// # Errors
+    /// The image or an entry is damaged, of a later version, or does not fit.
+    pub fn of(found: &FoundMachine) -> Result<Self, StopReason> {
+        let (state, changes) = ReplicatedState::found(found)?;
+        Ok(Self { definitions: state.definitions, index: state.index, changes })
+    }
+}
 
 /// A replica of the definitions.
 #[derive(Debug)]
@@ -88,15 +111,21 @@ impl DefinitionsGroup {
         fx
     }
 
-    /// Takes an image of the definitions as they are now; [`GroupRequest::Image`] asks for it.
-    pub fn take_image(&mut self, cx: Context<'_>) -> DefinitionsEffects {
+    /// Takes an image of the definitions as they are now; [`GroupRequest::Image`] asks for it. `local` is what
+    /// this node alone needs beside them.
+    pub fn take_image(&mut self, local: Bytes, cx: Context<'_>) -> DefinitionsEffects {
         let mut fx = DefinitionsEffects::default();
         if self.stopped.is_none() {
             let (index, image) = (self.group.progress().applied, self.machine.take_image());
-            let group = self.group.take_image(index, image, bytes::Bytes::new(), cx);
+            let group = self.group.take_image(index, image, local, cx);
             self.absorb(group, &mut fx);
         }
         fx
+    }
+
+    /// Notes in the log that the definitions as they are now are committed: a start goes on from there.
+    pub fn note_applied(&mut self, cx: Context<'_>) -> Option<Lsn> {
+        self.group.note_applied(cx.wal)
     }
 
     /// Moves what the replica needs of a segment of the log to the log's end; an image may be taken for that.

@@ -20,7 +20,7 @@ pub use ask::{
 pub use asker::{AskError, Asker, AskerEffects, KnownLeader, Reply, Surroundings};
 pub use effects::{DefinitionsChange, DefinitionsEffects, StopReason};
 pub use entry::{DefinitionsEntry, ENTRY_BYTES_MAX};
-pub use group::{DEFINITIONS_GROUP, DefinitionsGroup};
+pub use group::{DEFINITIONS_GROUP, DefinitionsGroup, FoundDefinitions};
 pub use leadership::OPEN_ASKS_MAX;
 pub use machine::{IMAGE_AFTER_BYTES, IMAGE_AFTER_FACTS};
 pub use window::REQUESTS_REMEMBERED;

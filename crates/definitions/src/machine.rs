@@ -5,7 +5,7 @@
 //! ```
 
 use bytes::Bytes;
-use cluster::Committed;
+use cluster::{Committed, FoundMachine};
 use meta::{Misfit, RestoreError, SnapshotOf, State};
 use stdx::record::{Reader, RecordError, put_u8, put_u64};
 
@@ -75,6 +75,17 @@ impl ReplicatedState {
     /// The state of a new group, whose first image has definitions that were there before.
     pub(crate) fn first(definitions: State) -> Self {
         Self { definitions, index: 1, term: 1, ..Self::default() }
+    }
+
+    /// The state that a start finds, and what has made it of the image.
+    pub(crate) fn found(
+        found: &FoundMachine,
+    ) -> Result<(Self, Vec<DefinitionsChange>), StopReason> {
+        let (mut state, mut changes) = (Self::restore(&found.machine)?, Vec::new());
+        for committed in &found.committed {
+            changes.extend(state.apply(committed)?);
+        }
+        Ok((state, changes))
     }
 
     pub(crate) fn take_image(&mut self) -> Bytes {

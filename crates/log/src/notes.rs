@@ -106,7 +106,9 @@ mod tests {
             let disk = MemoryDisk::new();
             disk.create_dir("wal").unwrap();
             disk.create_dir("wal/old").unwrap();
-            ["wal/1", "wal/old/2", "leveret-node", "mine"].iter().for_each(|name| write(&disk, name));
+            ["wal/1", "wal/old/2", "leveret-node", "mine"]
+                .iter()
+                .for_each(|name| write(&disk, name));
             disk.inject(disk.operations() + operation, Fault::PowerLoss);
             let wipe = |disk: &MemoryDisk| wipe_data(disk, &["wal", "leveret-node", "absent"]);
             let is_done = wipe(&disk).is_ok();

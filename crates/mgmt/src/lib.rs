@@ -10,10 +10,10 @@ pub mod definitions_io;
 mod limits;
 mod logs;
 mod matching;
+mod node_control;
 mod node_info;
 mod passwords;
 mod pids;
-mod node_control;
 mod salt;
 mod socket;
 
@@ -25,10 +25,10 @@ pub use definitions_io::{ImportOptions, Imported, check_definitions, import_defi
 pub use limits::{FileDescriptors, ResourceLimits, Resources, Threshold};
 pub use logs::{Log, LogLine};
 pub use matching::{Matching, off_sockets};
+pub use node_control::{NodeChange, NodeControl, NodeEnd};
 pub use node_info::{ListenerInfo, NodeInfo, is_same_node, memory_used_bytes};
 pub use passwords::PasswordRule;
 pub use pids::{channel_pid, connection_of_pid, connection_pid, queue_pid};
-pub use node_control::{NodeChange, NodeControl, NodeEnd};
 pub use salt::{random, salt};
 pub use socket::{ControlSocket, SocketFile};
 

@@ -1,6 +1,7 @@
 //! The state that the snapshot of definitions and the log's entries lead to.
 
 mod contents;
+mod groups;
 mod presence;
 mod versions;
 
@@ -17,6 +18,8 @@ use control::log_records::definitions::DefinitionEntry;
 use control::log_records::node::NodeEntry;
 use control::log_records::{self, Entry};
 use control::{CommandLog, DEFINITIONS_FILE, Definitions, Gone, QueueHomes};
+use definitions::FoundDefinitions;
+use groups::Groups;
 use log::{
     Lsn, Owner, RefusedEntry, SegmentCounts, SegmentId, Stamp, Tail, Wal, WalFound, WalOptions,
 };
@@ -64,6 +67,7 @@ pub struct Replay {
     unused: HashMap<u64, u64>,
     /// Bytes at the end of the log that cannot be read, and are cut off.
     pub cut_off_bytes: u64,
+    groups: Groups,
 }
 
 /// Data that was read and fits together. Reading has changed nothing.
@@ -83,6 +87,7 @@ impl Found {
     pub fn read(disk: &Arc<dyn Disk>, options: &WalOptions) -> Result<Self, OpenError> {
         let (mut replay, snapshot) = Replay::from_snapshot(disk.as_ref())?;
         let log = WalFound::read(disk, options, &mut |entry| replay.take(entry))?;
+        replay.take_definitions(disk)?;
         let restored = replay.contents.restore_machines(&replay.meta);
         restored.map_err(|(queue, error)| {
             let reason = error.to_string();
@@ -122,7 +127,13 @@ impl Replay {
     /// Whether there are no definitions: the data directory was empty.
     #[must_use]
     pub const fn is_new(&self) -> bool {
-        self.serial == 0
+        self.serial == 0 && !self.groups.has_definitions()
+    }
+
+    /// Whether the definitions are those of a group, which gives ids alone.
+    #[must_use]
+    pub const fn is_of_cluster(&self) -> bool {
+        self.groups.has_definitions()
     }
 
     /// Whether the last entry of the log is that of a clean stop, whose cursors the next entry makes void.
@@ -159,12 +170,16 @@ impl Replay {
             cursors: None,
             unused: HashMap::new(),
             cut_off_bytes: 0,
+            groups: Groups::default(),
         };
         Ok((replay, stamp))
     }
 
     fn take(&mut self, entry: log::Entry<'_>) -> Result<(), RefusedEntry> {
         self.cursors = None;
+        if self.groups.found.visit(&entry) {
+            return Ok(());
+        }
         let parsed =
             log_records::parse(&entry).map_err(|error| RefusedEntry(error.to_string().into()))?;
         match parsed {
@@ -180,6 +195,22 @@ impl Replay {
             Entry::Node(NodeEntry::Stopped { cursors }) => {
                 self.cursors = Some(cursors.iter().collect());
             }
+        }
+        Ok(())
+    }
+
+    /// Replaces a lone node's definitions by those of the group that the log has, if it has one.
+    fn take_definitions(&mut self, disk: &Arc<dyn Disk>) -> Result<(), OpenError> {
+        if let Some(FoundDefinitions { definitions, changes, .. }) = self.groups.read(disk)? {
+            self.meta = definitions;
+            let local = self.groups.deletions()?;
+            self.gone.add(local);
+            for change in &changes {
+                let facts = change.facts.iter().map(|fact| &fact.command);
+                self.gone.note(facts, &change.removed);
+            }
+            // Nothing that led to the former ones is needed.
+            self.commands.clear();
         }
         Ok(())
     }
@@ -257,7 +288,8 @@ impl Replay {
         self.keep_left_pages(dirs, &classic.services)?;
         classic.load_all(v1, pages, self.unwanted_journals(dirs));
         let log = CommandLog::recovered(self.serial, &self.commands, &storage.wal);
-        let definitions = Definitions::new(self.meta, queues, log, self.gone);
+        let mut definitions = Definitions::new(self.meta, queues, log, self.gone);
+        definitions.found = self.groups.recover(&storage.wal).map(Box::new);
         Ok((definitions, versions_upto))
     }
 

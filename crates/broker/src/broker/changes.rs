@@ -268,8 +268,15 @@ impl Changes<'_> {
         last
     }
 
+    /// Makes what follows from definitions that are there and a crash may have left out. For a node of a
+    /// cluster: to be called once the definitions have a leader.
+    pub async fn complete(&self) {
+        self.keep_delayed_queues(&NewlyDelaying::Any).await;
+        self.keep_shards().await;
+    }
+
     /// Gives each sharded exchange the shards that a crash may have left out.
-    pub(super) async fn keep_shards(&self) {
+    async fn keep_shards(&self) {
         self.reshard_all(self.0.control_plane.all_sharded()).await;
     }
 

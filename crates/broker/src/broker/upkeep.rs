@@ -68,6 +68,9 @@ pub(super) fn keep_log_short(control_plane: &ControlPlane, storage: &Storage) {
     {
         tracing::error!("cannot write the definitions: {error}");
     }
+    if let (Some(replication), Some(oldest)) = (control_plane.replication(), oldest) {
+        replication.relocate(oldest.id);
+    }
     // A segment that is needed as a whole is moved only when most of what lies behind it is
     // superfluous: segments are freed oldest first.
     let is_worth_it = |oldest: &log::SegmentState| {

@@ -1,11 +1,14 @@
 //! Definitions that several brokers share.
 
+use crate::client::{Client, Kind, policy};
 use crate::cluster_world::{Answer, World};
 use meta::{
     BindingSpec, Command, ConnectionId, DestinationName, Done, ErrorKind, ExchangeDeclare,
-    ExchangeKind, MetaError, Name, NamedBy, QueueDeclare, QueueHome, RoutingKey, VhostMetadata,
+    ExchangeKind, MetaError, Name, NamedBy, PolicyScope, QueueDeclare, QueueHome, RoutingKey,
+    VhostMetadata,
 };
 use session::Table;
+use testing::first_user;
 
 const SEEDS: std::ops::Range<u64> = 0..5;
 
@@ -154,3 +157,109 @@ fn a_minority_refuses_changes_in_rabbitmqs_words() {
 
 /// The name of brokers without settings.
 const BROKER_NAME: &str = "";
+
+/// The messages of a node's queue.
+fn n_ready(world: &World, node: u16, name: &str) -> u64 {
+    world.broker(node).view().queue("/", name).unwrap().local_stat().n_ready
+}
+
+/// Has a client of a node publish messages to a queue, durably.
+fn publish(world: &mut World, node: u16, name: &str, bodies: &[&str]) {
+    let mut client = Client::connect(&world.broker(node));
+    client.publish(name, bodies, Kind::Persistent);
+    world.steps(100);
+    // The session must not end with the client: a node that has crashed keeps it.
+    std::mem::forget(client);
+}
+
+fn cluster_with_user(seed: u64) -> World {
+    let mut world = World::new(seed, 3);
+    for command in first_user() {
+        world.apply(1, command).unwrap();
+    }
+    world
+}
+
+#[test]
+fn a_policy_that_is_set_on_one_node_holds_for_queues_of_others() {
+    let mut world = cluster_with_user(4);
+    world.apply(1, declare("q")).unwrap();
+    publish(&mut world, 1, "q", &["a", "b", "c"]);
+    assert_eq!(n_ready(&world, 1, "q"), 3);
+    let limit = policy(PolicyScope::User, "^q$", r#"{"max-length": 2}"#);
+    world.apply(3, limit).unwrap();
+    world.until(|world| (n_ready(world, 1, "q") == 2).then_some(()));
+}
+
+#[test]
+fn all_nodes_find_definitions_and_contents_again_after_a_crash_of_all() {
+    for seed in SEEDS {
+        let mut world = cluster_with_user(seed);
+        world.apply(2, declare("q")).unwrap();
+        publish(&mut world, 1, "q", &["a", "b", "c"]);
+        world.apply(3, declare("gone")).unwrap();
+        let id = world.broker(1).view().queue("/", "gone").unwrap().id();
+        world.apply(1, Command::DeleteQueueById { id }).unwrap();
+        let before = world.settle();
+        (1..=3).for_each(|node| world.crash(node));
+        (1..=3).for_each(|node| world.restart(node));
+        world.until(|world| world.leader());
+        assert_eq!(world.settle(), before, "seed {seed}");
+        assert_eq!(n_ready(&world, 1, "q"), 3, "seed {seed}");
+        assert!(is_created(&world.apply(2, declare("new"))), "seed {seed}");
+        assert!(world.broker(3).view().queue("/", "gone").is_none());
+    }
+}
+
+#[test]
+fn a_change_under_way_when_its_leader_dies_is_made_once_or_not_at_all() {
+    for seed in 0..20 {
+        let mut world = cluster(seed);
+        let leader = world.until(|world| world.leader());
+        let asker = 1 + leader % 3;
+        let client = world.ask(asker, declare("q"));
+        let n = world.below(12);
+        world.steps(n);
+        world.crash(leader);
+        let answer = world.answer(client);
+        world.restart(leader);
+        world.settle();
+        let is_there = world.broker(leader).view().queue("/", "q").is_some();
+        match answer {
+            Ok(Done::QueueCreated(_)) => assert!(is_there, "seed {seed}"),
+            Err(MetaError::TimedOut(_)) => {}
+            other => panic!("seed {seed}: {other:?}"),
+        }
+        let again = world.apply(asker, declare("q"));
+        assert!(matches!(again, Ok(Done::QueueExists(_))) == is_there, "seed {seed}: {again:?}");
+    }
+}
+
+#[test]
+fn a_log_that_is_full_of_changes_gives_way_to_images() {
+    let mut world = cluster(5);
+    for round in 0..40 {
+        let names: Vec<_> = (0..20).map(|n| format!("{}-{n}", "q".repeat(150))).collect();
+        let ask = |world: &mut World, command| world.ask(2, command);
+        let commands = names.iter().map(|name| match round % 2 {
+            0 => declare(name),
+            _ => Command::DeleteQueue {
+                vhost: Name::from("/"),
+                name: Name::from(name.as_str()),
+                by: None,
+            },
+        });
+        let clients: Vec<_> = commands.map(|command| ask(&mut world, command)).collect();
+        clients.into_iter().for_each(|client| drop(world.answer(client).unwrap()));
+    }
+    let image = |world: &World| world.progress(1).image;
+    world.until(|world| (image(world) > 100).then_some(()));
+    world.apply(3, declare("last")).unwrap();
+    let before = world.settle();
+    (1..=3).for_each(|node| world.crash(node));
+    (1..=3).for_each(|node| world.restart(node));
+    assert_eq!(world.settle(), before);
+    world.add(4);
+    assert_eq!(world.settle(), before);
+    assert!(world.broker(4).view().queue("/", "last").is_some());
+}

@@ -2,18 +2,21 @@
 //! order, or break, by a seed.
 
 use broker::{
-    Broker, BrokerOptions, DefinitionsLinks, ReplicaParts, Replication, Steppers,
-    follow_definitions, found_cluster, join_cluster,
+    Broker, BrokerOptions, DefinitionsLinks, ReplicaParts, Replication, Steppers, awaits_cluster,
+    follow_definitions, found_cluster, join_cluster, resume_cluster,
 };
-use cluster::{Change, GroupRequest, GroupStep, ImageWrite, OutgoingMessage, PeerId, Role};
-use definitions::{Ask, AskAnswer};
+use cluster::{
+    Change, GroupProgress, GroupRequest, GroupStep, ImageWrite, OutgoingMessage, PeerId, Role,
+};
+use definitions::{Ask, AskAnswer, DefinitionsGroup};
 use log::{Lsn, WalOptions};
 use meta::{Command, Done, MetaError, SnapshotOf, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
-use testing::{MemoryDisk, Random};
+use stdx::Now;
+use testing::{CrashOutcome, MemoryDisk, Random};
 
 const TIMEOUT_MS: u64 = 30_000;
 
@@ -113,7 +116,7 @@ pub(crate) struct World {
 }
 
 fn options() -> WalOptions {
-    WalOptions { segment_bytes: 64 << 10, ..WalOptions::default() }
+    WalOptions { segment_bytes: 16 << 10, ..WalOptions::default() }
 }
 
 fn peer(node: u16) -> PeerId {
@@ -130,21 +133,27 @@ impl World {
             clients: Vec::new(),
             now_ms: 0,
         };
-        for no in 1..=n {
-            world.nodes.push(Node { no, boot: 0, disk: MemoryDisk::new(), running: None });
-            world.start(no);
-            for other in 1..no {
-                world.mend(no, other);
-            }
-            if no > 1 {
-                world.change_members(Change::AddLearner(peer(no)), |members| members.has(peer(no)));
-                world.until(|world| (world.index(no) == world.index(1)).then_some(()));
-                world.change_members(Change::Promote(peer(no)), |members| {
-                    members.has_voter(peer(no))
-                });
-            }
-        }
+        (1..=n).for_each(|no| world.add(no));
         world
+    }
+
+    /// Adds a node, which gets a vote.
+    pub(crate) fn add(&mut self, no: u16) {
+        self.nodes.push(Node { no, boot: 0, disk: MemoryDisk::new(), running: None });
+        self.start(no);
+        (1..no).for_each(|other| self.mend(no, other));
+        if no > 1 {
+            let peer = peer(no);
+            self.change_members(Change::AddLearner(peer), |members| members.has(peer));
+            self.until(|world| (world.index(no) == world.index(1)).then_some(()));
+            self.change_members(Change::Promote(peer), |members| members.has_voter(peer));
+        }
+    }
+
+    /// How far the log of a node's replica goes.
+    pub(crate) fn progress(&self, node: u16) -> GroupProgress {
+        let replication = self.running(node).unwrap().replication();
+        replication.inspect(|group| group.group().progress()).unwrap()
     }
 
     fn change_members(&mut self, change: Change, is_done: impl Fn(&cluster::Members) -> bool) {
@@ -200,14 +209,49 @@ impl World {
         let (me, boot, timeout_ms) = (peer(no), node.boot, TIMEOUT_MS);
         let parts = ReplicaParts { me, boot, links, timeout_ms };
         let plane = broker.control_plane();
-        match (no, boot) {
-            (1, 1) => found_cluster(plane, parts).unwrap(),
+        match no {
+            _ if awaits_cluster(plane) => resume_cluster(plane, parts).unwrap(),
+            1 => found_cluster(plane, parts).unwrap(),
             _ => join_cluster(plane, parts).unwrap(),
         }
         let of_broker = Arc::clone(&broker);
         let following = Box::pin(async move { follow_definitions(&of_broker).await });
         let durable = Lsn(0);
         node.running = Some(Running { broker, steppers, asked, following, durable });
+    }
+
+    /// A node loses power, or its process is killed.
+    pub(crate) fn crash(&mut self, no: u16) {
+        self.cut_off(no);
+        let outcome = match self.random.below(3) {
+            0 => CrashOutcome::OnlySynced,
+            1 => CrashOutcome::Everything,
+            _ => CrashOutcome::Torn(self.random.next()),
+        };
+        let node = self.node(no);
+        node.disk = node.disk.survive(outcome);
+        // Ending it in good order would write.
+        std::mem::forget(node.running.take());
+        for client in self.clients.iter_mut().filter(|client| client.node == no) {
+            let task: Task<Answer> = Box::pin(std::future::pending());
+            std::mem::forget(std::mem::replace(&mut client.task, task));
+        }
+    }
+
+    /// Starts a node again, and connects it with those that run.
+    pub(crate) fn restart(&mut self, no: u16) {
+        self.start(no);
+        self.mend_all(no);
+    }
+
+    /// Takes a number of steps.
+    pub(crate) fn steps(&mut self, n: usize) {
+        (0..n).for_each(|_| self.step());
+    }
+
+    /// Some number below `n`.
+    pub(crate) fn below(&mut self, n: usize) -> usize {
+        self.random.below(n)
     }
 
     /// Connects two nodes.
@@ -316,6 +360,7 @@ impl World {
 
     fn step_node(&mut self, no: u16) {
         let (now_ms, campaigns) = (self.now_ms, self.random.percent(10));
+        let ticks = self.random.percent(2);
         let Some(running) = &mut self.node(no).running else { return };
         running.steppers.log.step();
         let _is_done = running.steppers.streams.step();
@@ -326,6 +371,9 @@ impl World {
             replication.durable();
         }
         replication.tick(now_ms);
+        if ticks {
+            running.broker.tick(Now::at_ms(now_ms));
+        }
         let due = std::mem::take(&mut running.asked.lock().unwrap().writes);
         due.into_iter().for_each(|write| replication.write_image(write));
         if campaigns {
@@ -380,7 +428,11 @@ impl World {
 
     fn describe(&self) -> String {
         let running = self.nodes.iter().filter_map(|it| it.running.as_ref());
-        let groups = running.map(|it| it.replication().inspect(|group| format!("{group:?}\n")));
+        let describe = |group: &DefinitionsGroup| {
+            let (raft, index) = (group.group(), group.index());
+            format!("{raft:?} {:?} leader {:?} index {index}\n", raft.progress(), raft.leader())
+        };
+        let groups = running.map(|it| it.replication().inspect(describe));
         groups.flatten().collect()
     }
 }

@@ -15,6 +15,8 @@ pub struct CommandLog {
     /// The last logged command is durable when the log is so up to here.
     upto: Lsn,
     uncovered: Uncovered,
+    /// Whether a group has the definitions, and nothing is kept of their form here.
+    is_left: bool,
 }
 
 /// Logged commands that no snapshot covers.
@@ -31,7 +33,8 @@ impl CommandLog {
         let mut segments = SegmentCounts::default();
         uncovered.iter().for_each(|segment| segments.add(*segment));
         segments.clone().retain(wal, log_records::DEFINITIONS);
-        Self { serial, upto: Lsn(0), uncovered: Uncovered { segments, n: uncovered.len() as u64 } }
+        let uncovered = Uncovered { segments, n: uncovered.len() as u64 };
+        Self { serial, upto: Lsn(0), uncovered, is_left: false }
     }
 
     /// Logs what a change consists of as one unit, with what `beside` adds about others.
@@ -64,6 +67,14 @@ impl CommandLog {
     /// A group of the log has the definitions from now on, once it is durable up to there.
     pub(super) fn found(&mut self, upto: Lsn) {
         self.upto = self.upto.max(upto);
+    }
+
+    pub(super) const fn is_left(&self) -> bool {
+        self.is_left
+    }
+
+    pub(super) const fn set_left(&mut self, is_left: bool) {
+        self.is_left = is_left;
     }
 
     pub(super) const fn serial(&self) -> u64 {

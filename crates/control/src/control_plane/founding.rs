@@ -3,6 +3,7 @@
 use super::node_work::NodeWork;
 use super::replica::{Replica, ReplicaParts};
 use super::{Agreed, Cause, ControlPlane, Definitions};
+use bytes::Bytes;
 use cluster::{IMAGE_IN_LOG_BYTES_MAX, ImageStore, RaftGroup};
 use definitions::{DEFINITIONS_GROUP, DefinitionsGroup, StopReason};
 use meta::QueueHome;
@@ -55,9 +56,41 @@ pub fn join_cluster(plane: &ControlPlane, parts: ReplicaParts) -> Result<(), Fou
     Ok(())
 }
 
+/// What a start has found of this node's replica, for [`resume_cluster`].
+#[derive(Debug)]
+pub struct FoundReplica {
+    /// The group.
+    pub group: RaftGroup,
+    /// The bytes of its image.
+    pub image: Bytes,
+    /// The files of images.
+    pub images: ImageStore,
+    /// The index of the definitions that the start has made queues of.
+    pub index: u64,
+}
+
+/// Goes on with the replica that a start has found. Until then the definitions cannot be changed.
+///
+/// # Errors
+/// As [`FoundingError`] says; [`FoundingError::IsMember`] also if nothing was found.
+pub fn resume_cluster(plane: &ControlPlane, parts: ReplicaParts) -> Result<(), FoundingError> {
+    let mut definitions = stdx::lock(&plane.definitions);
+    let found = definitions.found.take().ok_or(FoundingError::IsMember)?;
+    let FoundReplica { group, image, images, index } = *found;
+    let group = DefinitionsGroup::new(group, &image)?;
+    let mut replica = Replica::new(group, images, parts, 0);
+    replica.follows_upto(index);
+    begin(plane, &mut definitions, replica);
+    drop(definitions);
+    if let Some(replication) = plane.replication() {
+        replication.durable();
+    }
+    Ok(())
+}
+
 fn alone(plane: &ControlPlane) -> Result<MutexGuard<'_, Definitions>, FoundingError> {
     let definitions = stdx::lock(&plane.definitions);
-    if plane.node_work.get().is_some() {
+    if plane.node_work.get().is_some() || definitions.found.is_some() {
         return Err(FoundingError::IsMember);
     }
     if definitions.n_unbinding > 0 {

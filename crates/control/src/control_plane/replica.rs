@@ -89,6 +89,8 @@ pub(super) struct Replica {
     pub(super) upto: Lsn,
     /// The epoch of index 0: views of the time before have lower ones.
     epoch_base: u64,
+    /// The index up to which the node follows.
+    followed: u64,
 }
 
 impl Replica {
@@ -111,12 +113,36 @@ impl Replica {
             told_index: 0,
             upto: Lsn(0),
             epoch_base,
+            followed: 0,
+        }
+    }
+
+    /// The node follows definitions up to an index that a start has found.
+    pub(super) const fn follows_upto(&mut self, index: u64) {
+        self.followed = index;
+    }
+
+    /// The changes that the node does not follow yet, and does from now on.
+    pub(super) fn not_followed(
+        &mut self,
+        mut changes: Vec<DefinitionsChange>,
+    ) -> Vec<DefinitionsChange> {
+        changes.retain(|change| change.index > self.followed);
+        self.followed = self.followed.max(self.group.index());
+        changes
+    }
+
+    /// Notes in the log that what the node follows now is committed.
+    pub(super) fn note_applied(&mut self, wal: &Wal) {
+        let Self { group, living, cache, images, .. } = self;
+        if let Some(upto) = group.note_applied(Context { wal, living, cache, images }) {
+            self.upto = self.upto.max(upto);
         }
     }
 
     /// The epoch of the definitions as they are.
-    pub(super) const fn epoch(&self) -> u64 {
-        self.epoch_base + self.group.index()
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch_base + self.group.index().max(self.followed)
     }
 
     /// The index of a view's definitions.

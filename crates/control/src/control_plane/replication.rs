@@ -6,12 +6,13 @@ use super::effects::{self, Before, Effects};
 use super::node_work::{NodeWork, OwnChange};
 use super::replica::{Answered, Replica, Waking};
 use super::{Agreed, ControlPlane, Definitions, make_way};
+use bytes::Bytes;
 use cluster::{Change, GroupRequest, GroupStep, ImageWrite, Ticket};
 use definitions::{
     Ask, AskAnswer, AskError, DefinitionsChange, DefinitionsEffects, DefinitionsGroup,
 };
 use log::{CommitListener, Lsn, SegmentId, Wal};
-use meta::{ChangeFacts, Command, Removed};
+use meta::{ChangeFacts, Command, Fact, FactClass, Removed};
 use queues::QueueRef;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -89,7 +90,7 @@ impl<'p> Replication<'p> {
     }
 
     /// Moves what the replica needs of the log's oldest segment to the log's end.
-    pub(super) fn relocate(self, segment: SegmentId) {
+    pub fn relocate(self, segment: SegmentId) {
         self.run(|replica, wal| replica.step(wal, |group, cx| group.relocate(segment, cx)));
     }
 
@@ -205,7 +206,8 @@ impl<'p> Replication<'p> {
     /// Writes an image of the definitions, in place of the entries that led to them.
     fn take_image(self, definitions: &mut Definitions, replica: &mut Replica) {
         let wal = &self.plane.storage().wal;
-        let fx = replica.step(wal, |group, cx| group.take_image(cx));
+        let local = Bytes::from(definitions.gone.encode());
+        let fx = replica.step(wal, |group, cx| group.take_image(local, cx));
         self.absorb(definitions, replica, fx);
     }
 
@@ -217,6 +219,15 @@ impl<'p> Replication<'p> {
         is_restored: bool,
         changes: Vec<DefinitionsChange>,
     ) {
+        // A start has followed some of them before it had the group.
+        let changes = replica.not_followed(changes);
+        if changes.is_empty() && !is_restored {
+            return;
+        }
+        let wal = &self.plane.storage().wal;
+        if changes.iter().any(concerns_contents) {
+            replica.note_applied(wal);
+        }
         let now = replica.group.definitions().clone();
         let old = std::mem::replace(&mut definitions.meta, now);
         definitions.agreed = Some(Agreed { epoch: replica.epoch() });
@@ -284,6 +295,14 @@ impl Followed {
         let (upto, work) = (self.upto, Arc::clone(work));
         (request.n, OwnChange { facts, removed, gone, effects, upto, work })
     }
+}
+
+/// Whether queues with content come or go by a change: then a start must find it before their content.
+fn concerns_contents(change: &DefinitionsChange) -> bool {
+    let is_new = |fact: &Fact| matches!(fact.command, Command::DeclareQueue(_));
+    let goes = |it: &Removed| matches!(it, Removed::Queue(_) | Removed::Vhost(_));
+    let is_durable = |fact: &&Fact| fact.class == FactClass::Durable;
+    change.facts.iter().filter(is_durable).any(is_new) || change.removed.iter().any(goes)
 }
 
 fn facts_of(change: &DefinitionsChange) -> ChangeFacts<'_> {

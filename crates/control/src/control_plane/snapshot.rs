@@ -4,6 +4,7 @@
 use super::ControlPlane;
 use crate::gone::encode_definitions;
 use log::SegmentState;
+use meta::State;
 use segments::IoContext as _;
 
 /// The file that holds the definitions as of some moment, in the data directory.
@@ -12,7 +13,11 @@ pub const DEFINITIONS_FILE: &str = "definitions.snapshot";
 impl ControlPlane {
     /// Whether many commands are logged, or some stand in the way of freeing the log's oldest segment.
     pub fn is_snapshot_due(&self, oldest: Option<SegmentState>) -> bool {
-        stdx::lock(&self.definitions).log.is_snapshot_due(oldest)
+        let definitions = stdx::lock(&self.definitions);
+        if definitions.replica.is_some() {
+            return !definitions.log.is_left();
+        }
+        definitions.log.is_snapshot_due(oldest)
     }
 
     /// Writes the definitions as of now; the commands that led to them are no longer needed.
@@ -21,6 +26,9 @@ impl ControlPlane {
     /// The disk's.
     pub fn write_snapshot(&self) -> segments::Result<()> {
         let _one_at_a_time = stdx::lock(&self.snapshotting);
+        if self.replication().is_some() || awaits_cluster(self) {
+            return leave_old_form(self);
+        }
         let (state, serial, mut gone, covered) = {
             let mut definitions = stdx::lock(&self.definitions);
             if definitions.n_unbinding > 0 {
@@ -50,4 +58,36 @@ impl ControlPlane {
         }
         written
     }
+}
+
+/// Whether a start has found a replica that has not gone on yet.
+pub fn awaits_cluster(plane: &ControlPlane) -> bool {
+    stdx::lock(&plane.definitions).found.is_some()
+}
+
+/// Drops the form that a lone node's definitions had in the log and in their file, once the log has the group
+/// durably: the file says that nothing before the group counts.
+fn leave_old_form(plane: &ControlPlane) -> segments::Result<()> {
+    let wal = &plane.storage().wal;
+    let mut definitions = stdx::lock(&plane.definitions);
+    let Some(replica) = &definitions.replica else { return Ok(()) };
+    let has_image = replica.group.group().progress().image > 0;
+    if definitions.log.is_left() || !has_image || wal.durable_upto() < replica.upto {
+        return Ok(());
+    }
+    let covered = definitions.log.take_uncovered();
+    let (serial, gone) = (definitions.log.serial(), definitions.gone.clone());
+    definitions.log.set_left(true);
+    drop(definitions);
+    let nothing = encode_definitions(serial, &gone, &State::new());
+    let disk = plane.storage().disk();
+    let written = segments::write_stamped(disk, DEFINITIONS_FILE, wal.stamp(), &nothing);
+    if written.is_ok() {
+        covered.release(wal);
+    } else {
+        let mut definitions = stdx::lock(&plane.definitions);
+        definitions.log.put_back(covered);
+        definitions.log.set_left(false);
+    }
+    written
 }

@@ -286,7 +286,7 @@ impl World {
     fn take_image(&mut self, node: u16) {
         self.counts.images += 1;
         let Some(running) = self.running(node) else { return };
-        let fx = running.with(DefinitionsGroup::take_image);
+        let fx = running.with(|it, cx| it.take_image(Bytes::new(), cx));
         self.handle(node, fx);
     }
 

@@ -123,7 +123,8 @@ impl GroupRecovery {
         }
         let [machine, local] = match image.file {
             Some(file) => {
-                images.read(log.image_key(image.index), file).ok_or(RecordError::Invalid)?
+                let key = raft_log::image_key(&log, image.index);
+                images.read(key, file).ok_or(RecordError::Invalid)?
             }
             None => [image.machine.clone(), image.local.clone()],
         };

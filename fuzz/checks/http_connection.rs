@@ -116,7 +116,7 @@ async fn node() -> Arc<Socketless> {
         tls: Vec::new(),
         suspended: watch::Sender::new(false),
         running: AtomicBool::new(true),
-        end: watch::Sender::new(None),
+        control: Arc::new(mgmt::NotedControl::default()),
     });
     let mut settings = Settings::default();
     (settings.body_bytes_max, settings.logs_access) = (64 * 1024, true);

@@ -74,6 +74,12 @@ impl ClusterHost {
         &self.membership
     }
 
+    /// Whether a node is alive, as far as this one hears it.
+    #[must_use]
+    pub fn is_alive(&self, node: NodeNumber) -> bool {
+        self.membership.living().has(replica_of(node.0))
+    }
+
     /// Takes what one read of a connection has brought, and leaves `inputs` empty.
     pub fn receive(&self, connection: PeerConnection, inputs: &mut Vec<PeerInput>) {
         let Some(replication) = self.control.replication() else { return inputs.clear() };

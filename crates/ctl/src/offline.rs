@@ -103,6 +103,31 @@ pub(crate) fn is_running(invocation: &Invocation) -> Result<bool, Unanswered> {
     Ok(state.get("running").and_then(Value::as_bool).unwrap_or_default())
 }
 
+/// Has the node join a cluster, and waits until it has started there.
+pub(crate) fn join_cluster(invocation: &Invocation) -> Result<Answer, Failure> {
+    let member = Value::from(invocation.param("member"));
+    let force = Value::from(invocation.flag("force"));
+    let asked = [("member".to_owned(), member), ("force".to_owned(), force)];
+    run::ask(invocation, "PUT /leveret/cluster/{member}", asked.into_iter().collect())?;
+    await_startup(invocation)
+}
+
+/// Has the node leave its cluster, and waits until it has started alone.
+pub(crate) fn reset(invocation: &Invocation) -> Result<Answer, Failure> {
+    leave(invocation, false)
+}
+
+/// As [`reset`], without a word to the others.
+pub(crate) fn force_reset(invocation: &Invocation) -> Result<Answer, Failure> {
+    leave(invocation, true)
+}
+
+fn leave(invocation: &Invocation, is_forced: bool) -> Result<Answer, Failure> {
+    let force = ("force".to_owned(), Value::from(is_forced));
+    run::ask(invocation, "DELETE /leveret/cluster", std::iter::once(force).collect())?;
+    await_startup(invocation)
+}
+
 pub(crate) fn await_startup(invocation: &Invocation) -> Result<Answer, Failure> {
     let started = Instant::now();
     loop {

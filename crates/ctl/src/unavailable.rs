@@ -7,10 +7,9 @@ use crate::failure::{Failure, code};
 const GROUPS: &[(&str, &str)] = &[
     (
         "each node is a cluster of its own",
-        "discover_peers force_boot force_standalone_khepri_boot forget_cluster_node \
-         has_reached_target_cluster_size join_cluster rename_cluster_node update_cluster_nodes",
+        "discover_peers force_boot force_standalone_khepri_boot has_reached_target_cluster_size \
+         rename_cluster_node update_cluster_nodes",
     ),
-    ("to reset the node, stop it and remove its data directory", "force_reset reset"),
     (
         "Leveret does not run on Erlang",
         "erlang_cookie_hash erlang_cookie_sources erlang_version eval_file exec maybe_stuck \
@@ -62,7 +61,7 @@ mod tests {
         for verb in TABLES.iter().flat_map(|table| table.iter()) {
             assert_eq!(refusal(verb.name()), None, "{}", verb.name());
         }
-        assert_eq!(refusal("join_cluster").map(|failure| failure.code), Some(69));
+        assert_eq!(refusal("rename_cluster_node").map(|failure| failure.code), Some(69));
         assert_eq!(refusal("bogus"), None);
     }
 }

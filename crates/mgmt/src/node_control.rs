@@ -3,6 +3,7 @@
 use crate::api_error::ApiError;
 use std::fmt::Debug;
 use std::pin::Pin;
+use std::sync::Mutex;
 
 /// The end of a node's run that an operator wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,4 +35,37 @@ pub trait NodeControl: Debug + Send + Sync {
 
     /// The names of the cluster's nodes that are alive, this one included.
     fn running_nodes(&self) -> Vec<String>;
+}
+
+/// The control of a node in no cluster that only notes the end that is wanted: for tests.
+#[derive(Debug, Default)]
+pub struct NotedControl(Mutex<Option<NodeEnd>>);
+
+impl NotedControl {
+    /// The end that is wanted.
+    pub fn noted(&self) -> Option<NodeEnd> {
+        *stdx::lock(&self.0)
+    }
+}
+
+impl NodeControl for NotedControl {
+    fn end(&self, end: NodeEnd) {
+        *stdx::lock(&self.0) = Some(end);
+    }
+
+    fn join<'n>(&'n self, _node: &'n str, _is_forced: bool) -> NodeChange<'n> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn reset(&self, _is_forced: bool) -> NodeChange<'_> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn forget<'n>(&'n self, _node: &'n str) -> NodeChange<'n> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn running_nodes(&self) -> Vec<String> {
+        Vec::new()
+    }
 }

@@ -60,7 +60,7 @@ impl Timers {
     }
 
     /// Waits for so long.
-    pub(crate) async fn sleep(&self, duration: Duration) {
+    pub async fn sleep(&self, duration: Duration) {
         self.sleep_until(Instant::now() + duration).await;
     }
 
@@ -68,7 +68,7 @@ impl Timers {
     ///
     /// # Errors
     /// The future took longer, and was dropped.
-    pub(crate) async fn timeout<F: Future>(
+    pub async fn timeout<F: Future>(
         &self,
         at_most: Duration,
         future: F,

@@ -1,11 +1,14 @@
 //! A node from start to stop. The order of start: configuration, data directory, log, sockets; each
 //! step fails with one line that says what to do something about, before anything is written.
 
+mod cluster;
 mod components;
 mod http;
+mod joining;
 mod listeners;
 mod management;
 mod peers;
+mod seat;
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -34,7 +37,10 @@ use crate::notify::Notify;
 use crate::resources::ResourceMonitor;
 use crate::signals::{self, StopSignals};
 use crate::welcome;
+use cluster::ClusterRun;
+use joining::PeerMeans;
 use management::{Control, NodeFacts, RuntimeHandles};
+use seat::NodeSeat;
 
 /// Interval at which memory and disk are looked at: until then publishers may use as much as comes in.
 const RESOURCE_TICK: Duration = Duration::from_millis(100);
@@ -160,18 +166,32 @@ async fn serve(
     let (failed, mut failures) = mpsc::unbounded_channel();
     let monitor =
         Arc::new(ResourceMonitor::new(&config.resources, disk.clone(), Arc::clone(&descriptors)));
+    let name = environment::node_name(&environment::of_process);
+    let joined = joining::resume(data_dir.disk().as_ref(), &name)?;
     let (broker, node) = components::open_broker(config, data_dir, disk, &monitor, failed)?;
     monitor.watch_disk(&broker);
-    define(&broker, config).await?;
-    components::tell_events(config, &broker).await?;
-    let log_exchange = components::publish_log(config, &log, &broker).await?;
     let clock = components::clock();
     let timers = Timers::start().context("cannot start threads")?;
     let suspended = watch::Sender::new(false);
     let of_peers = peer_port.as_ref().and_then(|port| port.tls.clone());
     let tls: Vec<_> = tls.into_iter().chain(http.own_tls.clone()).chain(of_peers).collect();
     let server = server(config, &broker, Admission::new(descriptors), clock, timers.clone());
-    let peers = peers::start(peer_port, &broker, &server, (clock, timers.clone()))?;
+    let means = PeerMeans {
+        settings: config.listeners.distribution.clone(),
+        data_dir: args.data_dir.clone(),
+        disk: data_dir.disk(),
+        timers: timers.clone(),
+    };
+    let cluster =
+        peer_port.map(|port| ClusterRun::start(port, joined.as_ref(), &broker, &server, &means));
+    let (cluster, peers) = cluster.transpose()?.unzip();
+    match &cluster {
+        Some(cluster) if cluster.is_member() => cluster.ready().await,
+        Some(_) | None => define(&broker, config).await?,
+    }
+    components::tell_events(config, &broker).await?;
+    let log_exchange = components::publish_log(config, &log, &broker).await?;
+    let seat = Arc::new(NodeSeat::new(&broker, means, cluster));
     let handles = RuntimeHandles {
         monitor: &monitor,
         log: Arc::clone(&log),
@@ -180,6 +200,7 @@ async fn serve(
         client_totals,
         throttle: server.throttle(),
         clock,
+        seat: Arc::clone(&seat),
     };
     tokio::spawn(watch_certificates(tls, timers.clone()));
     let infos = listener_infos(&listeners, &http);
@@ -201,7 +222,7 @@ async fn serve(
             tracing::info!("{signal} received - shutting down");
             (NodeEnd::Stop, None)
         }
-        end = control.end_wanted() => (end, None),
+        end = seat.end_wanted() => (end, None),
         failure = failures.recv() => (NodeEnd::Stop, failure),
     };
     tracing::info!("stopping");
@@ -211,7 +232,9 @@ async fn serve(
     http_ending.notify_waiters();
     control.end().await;
     server.stop(GOODBYE_TIMEOUT).await;
-    peers::stop(peers).await;
+    if let Some(peers) = peers {
+        peers.stop().await;
+    }
     log.end_exchange(log_exchange);
     disk.end_waiting();
     if let Some(failure) = failure {

@@ -142,6 +142,24 @@ pub(super) const VERBS: &[Verb] = verbs! {
     VERB "check_if_any_deprecated_features_are_used", "Fails if a deprecated feature is in use":
         section: Section::Monitoring, banner: Lines("Checking if any deprecated features are used ..."),
         action: Action::Ask("GET /deprecated-features/used", render::check_deprecated_features);
+    VERB "join_cluster [--force] <existing_cluster_member>",
+        "Joins the node to a cluster; what the node has is deleted":
+        section: Section::Cluster, params: &["member"],
+        switches: &[flag("force", None), flag("disc", None)], timeout_ms: Some(120_000),
+        banner: Lines("Clustering node {node} with {member}"),
+        action: Action::Offline(offline::join_cluster);
+    VERB "reset", "Takes the node out of its cluster and deletes all its data":
+        section: Section::Cluster, timeout_ms: Some(120_000),
+        banner: Lines("Resetting node {node} ..."), action: Action::Offline(offline::reset);
+    VERB "force_reset", "Deletes all data of the node without telling its cluster":
+        section: Section::Cluster, timeout_ms: Some(120_000),
+        banner: Lines("Forcefully resetting node {node} ..."),
+        action: Action::Offline(offline::force_reset);
+    VERB "forget_cluster_node <existing_cluster_member_node>",
+        "Removes a node from the cluster; its queues go with it":
+        section: Section::Cluster, params: &["member"], timeout_ms: Some(60_000),
+        banner: Lines("Removing node {member} from the cluster"),
+        action: Action::Do("DELETE /leveret/cluster/{member}");
     VERB "cluster_status", "Shows the nodes of the cluster":
         section: Section::Cluster, timeout_ms: Some(60_000),
         banner: Lines("Cluster status of node {node} ..."),

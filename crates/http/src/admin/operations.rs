@@ -5,7 +5,7 @@ use crate::request::Request;
 use api::ErrorCode;
 use broker::{Connection, Firehose};
 use meta::MetaError;
-use mgmt::{ApiError, Management, NodeEnd, is_same_node};
+use mgmt::{ApiError, Management, NodeChange, NodeEnd, is_same_node};
 use queue_type::{DeleteConditions, QueueRefused};
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
@@ -97,6 +97,38 @@ pub(crate) fn revive(management: &Management, _: &Request) -> Reply {
 pub(crate) fn stop(management: &Management, _: &Request) -> Reply {
     management.control.end(NodeEnd::Stop);
     Ok(json!({"pid": std::process::id()}))
+}
+
+/// Has the node join the cluster of another one. Its clients go first: no message comes after those that it has
+/// are counted.
+pub(crate) async fn join_cluster(management: &Management, request: &Request) -> Reply {
+    let (node, is_forced) = (request.text("member")?.to_owned(), request.flag("force"));
+    without_clients(management, management.control.join(&node, is_forced)).await
+}
+
+/// Has the node leave its cluster.
+pub(crate) async fn reset(management: &Management, request: &Request) -> Reply {
+    without_clients(management, management.control.reset(request.flag("force"))).await
+}
+
+/// Removes another node from the cluster.
+pub(crate) async fn forget_node(management: &Management, request: &Request) -> Reply {
+    management.control.forget(request.text("member")?).await?;
+    Ok(Value::Null)
+}
+
+/// Changes the node's place in a cluster while no client is connected. After a refusal they may come back.
+async fn without_clients(management: &Management, change: NodeChange<'_>) -> Reply {
+    let was_suspended = *management.suspended.borrow();
+    suspend(management, true);
+    close(management, "the node joins or leaves a cluster", usize::MAX, |_| true);
+    let changed = change.await;
+    match &changed {
+        // The node starts again: it counts as started when it has.
+        Ok(()) => management.running.store(false, Ordering::Relaxed),
+        Err(_) => drop(suspend(management, was_suspended)),
+    }
+    changed.map(|()| Value::Null)
 }
 
 /// Starts tracing a virtual host, or a user in it.

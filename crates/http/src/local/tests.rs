@@ -11,8 +11,8 @@ use broker::{Alarm, Broker, BrokerOptions, Identity, Interrupt, Session};
 use log::WalOptions;
 use meta::{Command, NamedBy, QueueDeclare, QueueHome};
 use mgmt::{
-    FileDescriptors, ListenerInfo, LogLine, Management, NodeEnd, NodeInfo, ResourceLimits,
-    Resources, Threshold,
+    FileDescriptors, ListenerInfo, LogLine, Management, NodeEnd, NodeInfo, NotedControl,
+    ResourceLimits, Resources, Threshold,
 };
 use segments::FileTraffic;
 use serde_json::{Value, json};
@@ -46,6 +46,7 @@ impl Outbox for NullOutbox {
 struct Node {
     dir: tempfile::TempDir,
     management: Arc<Management>,
+    control: Arc<NotedControl>,
 }
 
 /// Resources of a node that uses one byte of memory.
@@ -105,6 +106,7 @@ async fn start_with(settings: BrokerOptions) -> Node {
     let options = WalOptions { segment_bytes: 1 << 20, ..WalOptions::default() };
     let broker = Broker::open_with(Arc::new(MemoryDisk::new()), options, settings).unwrap();
     let dir = tempfile::tempdir().unwrap();
+    let control = Arc::new(NotedControl::default());
     let management = Arc::new(Management {
         broker,
         authenticator: Authenticator::new(Rules { loopback_users: Vec::new(), anonymous: None }),
@@ -121,7 +123,7 @@ async fn start_with(settings: BrokerOptions) -> Node {
         tls: Vec::new(),
         suspended: watch::Sender::new(false),
         running: AtomicBool::new(true),
-        end: watch::Sender::new(None),
+        control: Arc::<NotedControl>::clone(&control),
     });
     let socket = ControlSocket::bind(dir.path()).unwrap();
     let mut settings = Settings::default();
@@ -129,7 +131,7 @@ async fn start_with(settings: BrokerOptions) -> Node {
     let clock = Box::new(Now::default);
     let api = Api::new(Arc::clone(&management), Arc::default(), settings, None, clock);
     tokio::spawn(serve_local(socket, api, std::future::pending()));
-    let node = Node { dir, management };
+    let node = Node { dir, management, control };
     node.ok("POST /leveret/vhosts/{vhost}", json!({"vhost": "/"})).await;
     node.ok("POST /leveret/users/{user}", json!({"user": "ada", "password": "x"})).await;
     let everything = json!({"vhost": "/", "user": "ada", "configure": ".*", "write": ".*",
@@ -444,7 +446,7 @@ async fn stopping_is_the_nodes_own_business() {
     let node = start().await;
     let answer = node.ok("POST /leveret/stop", json!({})).await;
     assert_eq!(answer, json!({"pid": std::process::id()}));
-    assert_eq!(*node.management.end.borrow(), Some(NodeEnd::Stop));
+    assert_eq!(node.control.noted(), Some(NodeEnd::Stop));
 }
 
 #[tokio::test]

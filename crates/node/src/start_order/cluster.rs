@@ -1,10 +1,13 @@
 //! A node's part in a cluster from start to stop: the host of its replicas, its connections, its time.
 
 use super::components;
-use super::joining;
+use super::joining::{self, PeerMeans};
 use super::peers::DistributionPort;
 use anyhow::Context as _;
-use broker::{Alarm, Broker, ControlPlane, follow_definitions, found_cluster, join_cluster};
+use broker::{
+    Alarm, Broker, ControlPlane, awaits_cluster, follow_definitions, found_cluster, join_cluster,
+    resume_cluster,
+};
 use cluster_host::{ClusterHost, HostClock};
 use forming::JoinedCluster;
 use log::NodeNumber;
@@ -13,6 +16,7 @@ use meta::{ClusterAddress, Command, Name};
 use net::peer::{PeerHandler, PeerService, PeerServiceOptions, PeerTunnel};
 use net::{Server, Timers};
 use peer::{LinkLimits, PeerAddress, PeerHello, PulseAlarms, SpokenRange};
+use segments::Disk;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -38,6 +42,7 @@ pub(crate) struct ClusterRun {
     /// Whether this start of the node is being told to the cluster.
     tells_boot: AtomicBool,
     timers: Timers,
+    disk: Arc<dyn Disk>,
 }
 
 impl ClusterRun {
@@ -48,15 +53,18 @@ impl ClusterRun {
         joined: Option<&JoinedCluster>,
         broker: &Arc<Broker>,
         server: &Server,
-        timers: &Timers,
+        means: &PeerMeans,
     ) -> anyhow::Result<(Arc<Self>, PeerService)> {
-        let (listener, transport) = port.into_parts(timers);
+        let (listener, transport) = port.into_parts(&means.timers);
         let me = broker.figures().identity().clone();
         let listens_on = listener.local_addr().context("cannot tell the distribution port")?;
         tracing::info!("listening for other nodes on {listens_on}");
         let address = joining::address_of(&me.name, listens_on.port());
-        let membership =
-            Arc::new(Membership::new(MembershipOptions { me, levels: LEVELS, limits: LINK_LIMITS }));
+        let membership = Arc::new(Membership::new(MembershipOptions {
+            me,
+            levels: LEVELS,
+            limits: LINK_LIMITS,
+        }));
         let (images, to_write) = mpsc::channel();
         let clock = HostClock {
             now: || components::clock().now(),
@@ -69,10 +77,14 @@ impl ClusterRun {
             host: Arc::new(host),
             address,
             tells_boot: AtomicBool::new(false),
-            timers: timers.clone(),
+            timers: means.timers.clone(),
+            disk: Arc::clone(&means.disk),
         });
         write_images(Arc::clone(broker.control_plane()), to_write)?;
-        if let Some(joined) = joined {
+        if awaits_cluster(broker.control_plane()) {
+            resume_cluster(broker.control_plane(), run.host.replica_parts())?;
+            run.follow();
+        } else if let Some(joined) = joined {
             for member in &joined.members {
                 let peer = (member.number, 0);
                 let now = components::clock().now().monotonic_ms;
@@ -90,9 +102,22 @@ impl ClusterRun {
         Ok((run, service))
     }
 
+    pub(super) const fn broker(&self) -> &Arc<Broker> {
+        &self.broker
+    }
+
+    pub(super) const fn timers(&self) -> &Timers {
+        &self.timers
+    }
+
     /// Whether a node is alive, as far as this one hears it.
     pub(super) fn is_alive(&self, node: u16) -> bool {
         self.host.is_alive(NodeNumber(node))
+    }
+
+    /// Whether the node is a member of a cluster, or on its way into one.
+    pub(super) fn is_member(&self) -> bool {
+        self.broker.control_plane().replication().is_some()
     }
 
     /// Has this node be the first one of a cluster, unless it is a member of one.
@@ -160,7 +185,7 @@ impl ClusterRun {
             let run = Arc::clone(self);
             tokio::spawn(async move {
                 match run.broker.apply_definition(command).await {
-                    Ok(_) => joining::forget_note(run.broker.disk().as_ref()),
+                    Ok(_) => joining::forget_note(run.disk.as_ref()),
                     Err(error) => tracing::warn!("the cluster is not told of this start: {error}"),
                 }
                 run.tells_boot.store(false, Ordering::Release);

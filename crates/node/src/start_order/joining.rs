@@ -131,7 +131,9 @@ async fn advance(
         }
         match ask_any(seat, &ask, members).await? {
             JoinAnswer::NotNow(text) => return Err(text),
-            answer => joining.answered(answer),
+            answer @ (JoinAnswer::Joined(_) | JoinAnswer::Left | JoinAnswer::Refused(_)) => {
+                joining.answered(answer);
+            }
         }
     }
 }
@@ -140,7 +142,7 @@ async fn n_durable_messages(broker: &Broker) -> u64 {
     let mut n_messages = 0;
     for queue in broker.view().queues().filter(|queue| queue.def().durable) {
         let stat = queue.local_stat();
-        n_messages += stat.map_or(0, |stat| stat.n_ready + stat.n_unacked);
+        n_messages += stat.n_ready + stat.n_unacked;
     }
     n_messages
 }
@@ -178,7 +180,8 @@ async fn ask_any(
 }
 
 fn hello(me: &NodeIdentity) -> PeerHello {
-    let nonce = |it| u128::from(std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), it));
+    let nonce =
+        |it| u128::from(std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), it));
     PeerHello {
         versions: PEER_VERSIONS,
         levels: LEVELS,
@@ -295,7 +298,7 @@ pub(crate) fn resume(disk: &dyn Disk, name: &str) -> anyhow::Result<Option<Joine
                 tracing::warn!("the node's data is removed: it joins or leaves a cluster");
                 wipe_data(disk, &WIPED)?;
             }
-            JoiningStep::WriteIdentity(identity) => identity.replace(disk)?,
+            JoiningStep::WriteIdentity(identity) => identity.create(disk)?,
             JoiningStep::WriteNote(note) => NodeNote::Joining.write(disk, &note.encode())?,
             JoiningStep::RemoveNote => NodeNote::Joining.remove(disk)?,
             JoiningStep::Learn(cluster) => return Ok(Some(cluster)),

@@ -1,6 +1,7 @@
 //! The control socket of a node, from start to stop.
 
 use super::components;
+use super::seat::NodeSeat;
 use crate::cli::ServerArgs;
 use crate::config::{Config, Logging};
 use crate::logging::Log;
@@ -11,7 +12,7 @@ use auth::LoginThrottle;
 use broker::Broker;
 use ctl::environment;
 use http::Api;
-use mgmt::{ControlSocket, ListenerInfo, Management, NodeEnd, NodeInfo};
+use mgmt::{ControlSocket, ListenerInfo, Management, NodeInfo};
 use net::Clock;
 use session::ClientTotals;
 use std::path::PathBuf;
@@ -34,6 +35,7 @@ pub(crate) struct RuntimeHandles<'s> {
     pub(crate) client_totals: ClientTotals,
     pub(crate) throttle: Arc<LoginThrottle>,
     pub(crate) clock: Clock,
+    pub(crate) seat: Arc<NodeSeat>,
 }
 
 /// Facts of a node that do not change while it runs.
@@ -81,7 +83,7 @@ impl Control {
             tls: handles.tls,
             suspended: handles.suspended,
             running: AtomicBool::new(false),
-            end: watch::Sender::new(None),
+            control: Arc::clone(&handles.seat) as Arc<dyn mgmt::NodeControl>,
         });
         let connections_max = config.connection.max_connections;
         let (throttle, clock) = (handles.throttle, handles.clock);
@@ -103,13 +105,6 @@ impl Control {
     /// Clients can connect from now on.
     pub(crate) fn started(&self) {
         self.management.running.store(true, Ordering::Relaxed);
-    }
-
-    /// Resolves when an operator wants the node to stop, or to start again.
-    pub(crate) async fn end_wanted(&self) -> NodeEnd {
-        let mut end = self.management.end.subscribe();
-        let wanted = end.wait_for(Option::is_some).await.ok().and_then(|wanted| *wanted);
-        wanted.unwrap_or(NodeEnd::Stop)
     }
 
     /// Answers what was asked, and nothing more.

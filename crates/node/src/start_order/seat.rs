@@ -84,8 +84,7 @@ impl NodeControl for NodeSeat {
         let view = self.broker.view();
         let mut names = vec![identity.name.clone()];
         if let Some(cluster) = &self.cluster {
-            let living = cluster.living();
-            let alive = view.meta.nodes().iter().filter(|node| living.has_node(node.no));
+            let alive = view.meta.nodes().iter().filter(|node| cluster.is_alive(node.no));
             names.extend(alive.map(|node| node.name.to_string()));
         }
         names

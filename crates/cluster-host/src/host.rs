@@ -23,6 +23,15 @@ pub struct HostClock {
     pub random: fn() -> u64,
 }
 
+/// The outcome of a tick, for the one that ticks.
+#[derive(Debug, Default)]
+pub struct HostTick {
+    /// Whether there are members that may have to be dialled.
+    pub has_new_members: bool,
+    /// The change that this node has to make to the definitions, if there is one.
+    pub command: Option<Command>,
+}
+
 /// The host of a node's replicas.
 #[derive(Debug)]
 pub struct ClusterHost {
@@ -61,10 +70,12 @@ impl ClusterHost {
         }
     }
 
-    /// Begins to hear of the log: called once the control plane has its replica.
-    pub fn watch_log(self: &Arc<Self>) {
+    /// Begins to hear of the log, and steps the replica for the first time: called once the control plane has
+    /// it.
+    pub fn begin(self: &Arc<Self>) {
         if let Some(replication) = self.control.replication() {
             replication.watch_log(Arc::<Self>::clone(self));
+            replication.durable();
         }
     }
 
@@ -117,10 +128,9 @@ impl ClusterHost {
         }
     }
 
-    /// Does what is due, several times a second: work of groups, asks without answers, new members. Returns
-    /// the change that this node has to make to the definitions, if there is one.
-    pub fn tick(&self) -> Option<Command> {
-        let replication = self.control.replication()?;
+    /// Does what is due, several times a second: work of groups, asks without answers, new members.
+    pub fn tick(&self) -> HostTick {
+        let Some(replication) = self.control.replication() else { return HostTick::default() };
         let now = (self.clock.now)().monotonic_ms;
         while let Some((_, work)) = self.ways.timers.next(now) {
             match work {
@@ -132,12 +142,14 @@ impl ClusterHost {
         replication.tick(now.get());
         let view = self.control.view();
         let mut followed = stdx::lock(&self.followed);
-        followed.follow(view.meta.nodes(), &self.membership, now);
+        let has_new_members = followed.follow(view.meta.nodes(), &self.membership, now);
         drop(followed);
         self.step_members(replication, view.meta.nodes());
         let me = self.membership.me();
-        let known = view.meta.nodes().get(me.number.0)?;
-        (known.boot < me.boot).then_some(Command::NodeBooted { no: me.number.0, boot: me.boot })
+        let known = view.meta.nodes().get(me.number.0);
+        let is_new = known.is_some_and(|known| known.boot < me.boot);
+        let command = is_new.then_some(Command::NodeBooted { no: me.number.0, boot: me.boot });
+        HostTick { has_new_members, command }
     }
 
     /// Has the group's members follow the nodes of the cluster, if this node leads.

@@ -7,4 +7,4 @@ mod host;
 mod members;
 mod ways;
 
-pub use host::{ClusterHost, HostClock};
+pub use host::{ClusterHost, HostClock, HostTick};

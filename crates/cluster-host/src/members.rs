@@ -12,13 +12,14 @@ use stdx::MonotonicMs;
 pub(crate) struct FollowedMembers(BTreeMap<u16, ClusterNode>);
 
 impl FollowedMembers {
-    /// Has connections follow the definitions.
+    /// Has connections follow the definitions; returns whether there are members to be dialled anew.
     pub(crate) fn follow(
         &mut self,
         nodes: &ClusterNodes,
         membership: &Membership,
         now: MonotonicMs,
-    ) {
+    ) -> bool {
+        let mut any = false;
         for node in nodes.iter() {
             if self.0.get(&node.no) != Some(node) {
                 let address =
@@ -26,6 +27,7 @@ impl FollowedMembers {
                 let peer = (NodeNumber(node.no), node.boot);
                 membership.set_member(peer, &node.name, address, now);
                 self.0.insert(node.no, node.clone());
+                any = true;
             }
         }
         let gone = self.0.extract_if(.., |no, _| nodes.get(*no).is_none());
@@ -33,5 +35,6 @@ impl FollowedMembers {
             // The connections' sockets end with their links.
             let _ended = membership.forget(NodeNumber(no));
         }
+        any
     }
 }

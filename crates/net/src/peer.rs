@@ -29,6 +29,7 @@ use pulses::PulseThread;
 use std::io;
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 
 /// The settings of a node's connections with its peers.
 #[derive(Debug)]
@@ -72,9 +73,9 @@ impl PeerService {
         Ok(Self { hub, pulses })
     }
 
-    /// Dials at once what is due: to be called when members were added or have other addresses.
-    pub fn members_changed(&self) {
-        self.hub.dial_now.notify_one();
+    /// Notified by the host when members were added or have other addresses: what is due is dialled at once.
+    pub fn members_changed(&self) -> Arc<Notify> {
+        Arc::clone(&self.hub.dial_now)
     }
 
     /// Ends all connections, and waits for their tasks and the thread.

@@ -40,7 +40,7 @@ pub(super) struct PeerHub {
     /// The runtime of connections with pulses.
     pub(super) pulses: Handle,
     /// Tells that an attempt to connect may be due sooner than was known.
-    pub(super) dial_now: Notify,
+    pub(super) dial_now: Arc<Notify>,
     pub(super) refusals: RefusalLog,
     pub(super) stopping: watch::Sender<bool>,
     /// The number of sockets.
@@ -61,7 +61,7 @@ impl PeerHub {
             transport,
             admission,
             pulses,
-            dial_now: Notify::new(),
+            dial_now: Arc::default(),
             refusals: RefusalLog::default(),
             stopping: watch::Sender::new(false),
             n_tasks: watch::Sender::new(0),

@@ -8,7 +8,7 @@ use broker::{
     Alarm, Broker, ControlPlane, awaits_cluster, follow_definitions, found_cluster, join_cluster,
     resume_cluster,
 };
-use cluster_host::{ClusterHost, HostClock};
+use cluster_host::{ClusterHost, HostClock, HostTick};
 use forming::JoinedCluster;
 use log::NodeNumber;
 use member::{MemberEvent, Membership, MembershipOptions, PeerConnection, PeerInput, PulseHealth};
@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 
 /// The levels of a cluster's commands and formats that this version supports.
 pub(super) const LEVELS: SpokenRange = SpokenRange { min: 0, max: 0 };
@@ -98,7 +99,7 @@ impl ClusterRun {
         let handler = Arc::new(PeerHost(Arc::clone(&run)));
         let service =
             PeerService::start(options, membership, handler).context("cannot start threads")?;
-        tokio::spawn(keep_time(Arc::clone(&run)));
+        tokio::spawn(keep_time(Arc::clone(&run), service.members_changed()));
         Ok((run, service))
     }
 
@@ -174,7 +175,7 @@ impl ClusterRun {
 
     /// Carries out what the replica of the definitions leaves to do, from now on.
     fn follow(&self) {
-        self.host.watch_log();
+        self.host.begin();
         let broker = Arc::clone(&self.broker);
         tokio::spawn(async move { follow_definitions(&broker).await });
     }
@@ -195,11 +196,15 @@ impl ClusterRun {
 }
 
 /// Does what is due, over and over.
-async fn keep_time(run: Arc<ClusterRun>) {
+async fn keep_time(run: Arc<ClusterRun>, members_changed: Arc<Notify>) {
     let mut ticks = run.timers.interval(TICK);
     loop {
         ticks.tick().await;
-        if let Some(command) = run.host.tick() {
+        let HostTick { has_new_members, command } = run.host.tick();
+        if has_new_members {
+            members_changed.notify_one();
+        }
+        if let Some(command) = command {
             run.tell_boot(command);
         }
     }

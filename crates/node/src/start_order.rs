@@ -186,7 +186,13 @@ async fn serve(
         peer_port.map(|port| ClusterRun::start(port, joined.as_ref(), &broker, &server, &means));
     let (cluster, peers) = cluster.transpose()?.unzip();
     match &cluster {
-        Some(cluster) if cluster.is_member() => cluster.ready().await,
+        Some(cluster) if cluster.is_member() => tokio::select! {
+            () = cluster.ready() => {}
+            signal = stop_signals.received() => {
+                tracing::info!("{signal} received - not started");
+                return Ok(NodeEnd::Stop);
+            }
+        },
         Some(_) | None => define(&broker, config).await?,
     }
     components::tell_events(config, &broker).await?;

@@ -104,6 +104,12 @@ impl GroupRecovery {
         Self { whole: Some(owner), ..Self::default() }
     }
 
+    /// Whether a replica of a group was found.
+    #[must_use]
+    pub fn has(&self, owner: Owner) -> bool {
+        self.groups.contains_key(&owner)
+    }
+
     /// The machine of the group whose payloads are kept, up to where all is committed without a word of
     /// another replica; none if the group has no image here.
     ///

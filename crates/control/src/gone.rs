@@ -13,6 +13,9 @@ use stdx::record::{Reader, RecordError, put_str, put_u8, put_u32, put_u64};
 /// The first byte of these facts in the file of definitions; a state begins with another.
 const MARK: u8 = 0;
 
+/// Deletions that a replica remembers before it looks which of them files have to follow.
+const DELETIONS_MAX: usize = 1024;
+
 /// Queues and virtual hosts that were deleted, and whose files may still be there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gone {
@@ -87,6 +90,11 @@ impl Gone {
         for vhost in &others.vhosts {
             self.vhosts.remove(vhost);
         }
+    }
+
+    /// Whether they are so many that those without files are to be forgotten.
+    pub(crate) fn are_many(&self) -> bool {
+        self.queues.len() + self.vhosts.len() > DELETIONS_MAX
     }
 
     /// Adds what others have taken note of.

@@ -166,6 +166,17 @@ impl StreamService {
         }
     }
 
+    /// The stream of a definition that holds though its files cannot be opened: it is closed.
+    pub fn closed(
+        &self,
+        def: &Arc<QueueDef>,
+        settings: &StreamSettings,
+        error: &ChunkLogError,
+    ) -> Arc<Stream> {
+        let lack = Lack { what: error.to_string(), n_messages: 0 };
+        Stream::closed(Arc::clone(def), settings, Arc::clone(&self.services), lack)
+    }
+
     /// Opens a stream without its missing files, as an operator has accepted.
     ///
     /// # Errors

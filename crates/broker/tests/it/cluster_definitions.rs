@@ -8,6 +8,7 @@ use meta::{
     VhostMetadata,
 };
 use session::Table;
+use std::collections::BTreeSet;
 use testing::first_user;
 
 const SEEDS: std::ops::Range<u64> = 0..5;
@@ -262,4 +263,71 @@ fn a_log_that_is_full_of_changes_gives_way_to_images() {
     world.add(4);
     assert_eq!(world.settle(), before);
     assert!(world.broker(4).view().queue("/", "last").is_some());
+}
+
+/// A client's declaration or deletion, and its answer if there is one.
+struct Asked {
+    name: usize,
+    is_deletion: bool,
+    client: usize,
+}
+
+/// Nodes crash and are cut off while clients of all declare and delete queues of a few names.
+fn random_faults(seed: u64) {
+    let mut world = cluster(seed);
+    let names = ["a", "b", "c", "d"];
+    let mut all: Vec<Asked> = Vec::new();
+    for _ in 0..40 {
+        let (node, other) = (1 + world.below(3) as u16, 1 + world.below(3) as u16);
+        match world.below(10) {
+            0 if world.is_running(node) => world.crash(node),
+            1 | 2 if !world.is_running(node) => world.restart(node),
+            3 if node != other => world.cut(node, other),
+            4 | 5 if node != other && world.is_running(node) && world.is_running(other) => {
+                world.mend(node, other);
+            }
+            6.. if world.is_running(node) => {
+                let (name, is_deletion) = (world.below(names.len()), world.below(3) == 0);
+                let (vhost, queue) = (Name::from("/"), Name::from(names[name]));
+                let client = world.ask(
+                    node,
+                    if is_deletion {
+                        Command::DeleteQueue { vhost, name: queue, by: None }
+                    } else {
+                        declare(names[name])
+                    },
+                );
+                all.push(Asked { name, is_deletion, client });
+            }
+            _ => {}
+        }
+        let n = world.below(30);
+        world.steps(n);
+    }
+    for node in 1..=3 {
+        if !world.is_running(node) {
+            world.start(node);
+        }
+    }
+    (1..=3).for_each(|node| world.mend_all(node));
+    world.until(|world| world.leader());
+    world.settle();
+    let (mut made, view) = (BTreeSet::new(), world.broker(1).view());
+    for asked in &all {
+        let Some(Ok(Done::QueueCreated(def))) = world.answer_now(asked.client) else { continue };
+        assert!(made.insert(def.id), "seed {seed}: {def:?} is made twice");
+        let is_deleted = all.iter().any(|it| it.is_deletion && it.name == asked.name);
+        assert!(is_deleted || view.queue_by_id(def.id).is_some(), "seed {seed}: {def:?} is lost");
+    }
+    for node in 1..=3 {
+        let here = world.broker(node).view();
+        assert_eq!(here.queues().count(), here.meta.queues().len(), "seed {seed}, node {node}");
+        assert!(here.queues().all(|queue| !queue.is_deleted()), "seed {seed}, node {node}");
+    }
+}
+
+#[test]
+fn clients_are_told_the_truth_whatever_breaks() {
+    let seeds = std::env::var("DEFINITIONS_SEEDS").ok().and_then(|n| n.parse().ok());
+    (0..seeds.unwrap_or(20)).for_each(random_faults);
 }

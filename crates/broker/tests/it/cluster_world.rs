@@ -311,6 +311,15 @@ impl World {
         self.until(|world| world.clients[client].answer.clone())
     }
 
+    /// The answer that a client has now.
+    pub(crate) fn answer_now(&self, client: usize) -> Option<Answer> {
+        self.clients[client].answer.clone()
+    }
+
+    pub(crate) fn is_running(&self, node: u16) -> bool {
+        self.running(node).is_some()
+    }
+
     /// Steps until something is there.
     pub(crate) fn until<T>(&mut self, mut there: impl FnMut(&mut Self) -> Option<T>) -> T {
         for _ in 0..20_000 {

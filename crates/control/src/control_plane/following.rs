@@ -77,7 +77,7 @@ impl ControlParts {
             }
             QueueKind::Stream => {
                 let made = definitions.new_streams.remove(&def.id);
-                made.or_else(|| self.new_stream(meta, def)).map(QueueRef::from)
+                Some(made.unwrap_or_else(|| self.new_stream(meta, def)).into())
             }
         }
     }
@@ -113,9 +113,10 @@ impl ControlParts {
         queue
     }
 
-    /// Makes a stream whose declaration was decided elsewhere.
-    fn new_stream(&self, meta: &State, def: &Arc<QueueDef>) -> Option<Arc<Stream>> {
+    /// Makes a stream whose declaration was decided before its files were made.
+    fn new_stream(&self, meta: &State, def: &Arc<QueueDef>) -> Arc<Stream> {
         let settings = meta::stream_settings(meta, def);
-        self.streams.open(def, &settings).ok()
+        let opened = self.streams.open(def, &settings);
+        opened.unwrap_or_else(|error| self.streams.closed(def, &settings, &error))
     }
 }

@@ -85,7 +85,7 @@ pub(super) struct Replica {
     pending: BTreeMap<u64, PendingAnswer>,
     /// The index that other nodes were told last.
     told_index: u64,
-    /// The last change is durable here when the log is so up to there.
+    /// What the node follows is durable here when the log is so up to there.
     pub(super) upto: Lsn,
     /// The epoch of index 0: views of the time before have lower ones.
     epoch_base: u64,
@@ -132,12 +132,15 @@ impl Replica {
         changes
     }
 
-    /// Notes in the log that what the node follows now is committed.
-    pub(super) fn note_applied(&mut self, wal: &Wal) {
+    /// Notes in the log that what the node follows now is committed; returns where the note is.
+    pub(super) fn note_applied(&mut self, wal: &Wal) -> Option<Lsn> {
         let Self { group, living, cache, images, .. } = self;
-        if let Some(upto) = group.note_applied(Context { wal, living, cache, images }) {
-            self.upto = self.upto.max(upto);
-        }
+        group.note_applied(Context { wal, living, cache, images })
+    }
+
+    /// Whether nobody else has the definitions.
+    pub(super) fn is_alone(&self) -> bool {
+        self.group.group().members().are_only(self.parts.me)
     }
 
     /// The epoch of the definitions as they are.

@@ -171,7 +171,8 @@ impl<'p> Replication<'p> {
         if let Some(reason) = stopped {
             tracing::error!("the definitions are not followed any more: {reason}");
         }
-        if let Some(upto) = group.durable_at {
+        if let Some(upto) = group.durable_at.filter(|_| is_restored || replica.is_alone()) {
+            // Of other replicas, what is applied is durable.
             replica.upto = replica.upto.max(upto);
         }
         if is_restored || !changes.is_empty() {
@@ -224,9 +225,12 @@ impl<'p> Replication<'p> {
         if changes.is_empty() && !is_restored {
             return;
         }
-        let wal = &self.plane.storage().wal;
+        let mut upto = replica.upto;
         if changes.iter().any(concerns_contents) {
-            replica.note_applied(wal);
+            let noted = replica.note_applied(&self.plane.storage().wal);
+            // Files go once a start knows that their queues have gone.
+            let goes = changes.iter().any(|change| change.removed.iter().any(has_files));
+            upto = upto.max(noted.filter(|_| goes).unwrap_or_default());
         }
         let now = replica.group.definitions().clone();
         let old = std::mem::replace(&mut definitions.meta, now);
@@ -248,7 +252,7 @@ impl<'p> Replication<'p> {
         }
         let mut delaying = Vec::new();
         let gone = self.plane.follow(definitions, followed.iter().copied(), None, &mut delaying);
-        let mut left = Followed { gone, effects: Effects::default(), upto: replica.upto };
+        let mut left = Followed { gone, effects: Effects::default(), upto };
         left.effects.leader.delaying = delaying;
         if let Some(difference) = &difference {
             effects::of_change(before, definitions, difference.change(), &mut left.effects);
@@ -299,10 +303,19 @@ impl Followed {
 
 /// Whether queues with content come or go by a change: then a start must find it before their content.
 fn concerns_contents(change: &DefinitionsChange) -> bool {
-    let is_new = |fact: &Fact| matches!(fact.command, Command::DeclareQueue(_));
-    let goes = |it: &Removed| matches!(it, Removed::Queue(_) | Removed::Vhost(_));
-    let is_durable = |fact: &&Fact| fact.class == FactClass::Durable;
-    change.facts.iter().filter(is_durable).any(is_new) || change.removed.iter().any(goes)
+    let is_new = |fact: &Fact| {
+        fact.class == FactClass::Durable && matches!(fact.command, Command::DeclareQueue(_))
+    };
+    change.facts.iter().any(is_new) || change.removed.iter().any(has_files)
+}
+
+/// Whether there may be files of something that was removed.
+fn has_files(removed: &Removed) -> bool {
+    match removed {
+        Removed::Queue(def) => def.durable,
+        Removed::Vhost(_) => true,
+        Removed::Binding { .. } | Removed::Exchange { .. } | Removed::User(_) => false,
+    }
 }
 
 fn facts_of(change: &DefinitionsChange) -> ChangeFacts<'_> {

@@ -15,7 +15,7 @@ impl ControlPlane {
     pub fn is_snapshot_due(&self, oldest: Option<SegmentState>) -> bool {
         let definitions = stdx::lock(&self.definitions);
         if definitions.replica.is_some() {
-            return !definitions.log.is_left();
+            return !definitions.log.is_left() || definitions.gone.are_many();
         }
         definitions.log.is_snapshot_due(oldest)
     }
@@ -27,6 +27,7 @@ impl ControlPlane {
     pub fn write_snapshot(&self) -> segments::Result<()> {
         let _one_at_a_time = stdx::lock(&self.snapshotting);
         if self.replication().is_some() || awaits_cluster(self) {
+            forget_deletions(self);
             return leave_old_form(self);
         }
         let (state, serial, mut gone, covered) = {
@@ -63,6 +64,14 @@ impl ControlPlane {
 /// Whether a start has found a replica that has not gone on yet.
 pub fn awaits_cluster(plane: &ControlPlane) -> bool {
     stdx::lock(&plane.definitions).found.is_some()
+}
+
+/// Forgets deletions that no files have to follow.
+fn forget_deletions(plane: &ControlPlane) {
+    let gone = stdx::lock(&plane.definitions).gone.clone();
+    // Facts that cannot be looked at stay.
+    let done = gone.without_files(plane.storage().disk()).unwrap_or_default();
+    stdx::lock(&plane.definitions).gone.forget(&done);
 }
 
 /// Drops the form that a lone node's definitions had in the log and in their file, once the log has the group

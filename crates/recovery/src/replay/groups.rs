@@ -38,7 +38,7 @@ impl Groups {
         self.definitions.is_some()
     }
 
-    /// Reads the definitions, if the log has them.
+    /// Reads the definitions, if the log has them: a replica that waits for its first image has none.
     ///
     /// # Errors
     /// The disk's, or they are damaged.
@@ -48,7 +48,12 @@ impl Groups {
     ) -> Result<Option<FoundDefinitions>, OpenError> {
         let images = ImageStore::open(Arc::clone(disk), IMAGE_IN_LOG_BYTES_MAX)?;
         let machine = self.found.machine_of(DEFINITIONS_GROUP, &images).map_err(damaged)?;
-        let Some(machine) = machine else { return Ok(None) };
+        let Some(machine) = machine else {
+            let (machine, index) = (FoundMachine::default(), 0);
+            let is_found = self.found.has(DEFINITIONS_GROUP);
+            self.definitions = is_found.then_some(FoundGroupZero { machine, index, images });
+            return Ok(None);
+        };
         let found = FoundDefinitions::of(&machine).map_err(damaged)?;
         self.definitions = Some(FoundGroupZero { machine, index: found.index, images });
         Ok(Some(found))

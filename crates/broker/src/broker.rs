@@ -33,7 +33,7 @@ use content::{Journal, PagerHost};
 use control::log_records;
 use control::{ControlParts, ControlPlane, Definitions, View};
 use exchanges::Exchanges;
-use log::{NodeIdentity, Wal};
+use log::NodeIdentity;
 use meta::{Command, Done, MetaError, QueueDef, QueueId, QueueVersion};
 use recovery::QueueDirs;
 use std::sync::Arc;
@@ -155,12 +155,6 @@ impl Broker {
     /// The control plane, for whoever brings it what other nodes send.
     pub const fn control_plane(&self) -> &Arc<ControlPlane> {
         &self.control_plane
-    }
-
-    /// The node's log.
-    #[must_use]
-    pub fn log(&self) -> &Wal {
-        &self.classic.storage().wal
     }
 
     /// Everything as of now.

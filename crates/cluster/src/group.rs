@@ -93,39 +93,7 @@ impl RaftGroup {
     /// at index 1, of an empty machine.
     #[must_use]
     pub fn create(wal: &Wal, owner: Owner, me: PeerId, members: Members) -> Self {
-        Self::begin(wal, owner, me, Image { members, ..Image::default() })
-    }
-
-    /// Makes the only replica of a new group, whose log begins with an image at index 1 of a machine that is
-    /// there. An image that is too large for the log becomes a file. **Blocks** then.
-    ///
-    /// # Errors
-    /// The disk's.
-    pub fn found(
-        wal: &Wal,
-        owner: Owner,
-        me: PeerId,
-        machine: Bytes,
-        images: &ImageStore,
-    ) -> segments::Result<Self> {
-        let members = Members { voters: vec![me], ..Members::default() };
-        let mut image = Image { members, machine, ..Image::default() };
-        if !images.is_for_log(image.machine.len()) {
-            let key = ImageKey { owner, me, index: 1 };
-            let write =
-                ImageWrite { key, machine: image.machine.split_off(0), local: Bytes::new() };
-            image.file = Some(write.write(images, wal).outcome?);
-        }
-        Ok(Self::begin(wal, owner, me, image))
-    }
-
-    fn begin(wal: &Wal, owner: Owner, me: PeerId, image: Image) -> Self {
-        let mut log = RaftLog::new(owner, me);
-        let members = Members { since: 1, ..image.members };
-        let image = Image { index: 1, term: 1, is_installed: true, members, ..image };
-        let vote = Vote { term: 1, ..Vote::default() };
-        log.append(wal, NewState { image: Some(image), vote: Some(vote), entries: Vec::new() });
-        Self::of_log(log, Health::Sound)
+        begin(wal, owner, me, Image { members, ..Image::default() })
     }
 
     /// Makes a replica that is going to be added to a group as a learner: an image from the leader begins it.
@@ -273,17 +241,6 @@ impl RaftGroup {
         log.relocate(wal, segment, applied)
     }
 
-    /// Notes in the log, ahead of what the host appends from now on, that all that is applied is committed: a
-    /// start goes on from there before anybody leads. Returns where the note is; none of a replica alone,
-    /// whose entries are all committed.
-    pub fn note_applied(&mut self, wal: &Wal) -> Option<Lsn> {
-        let Raft::Awake(engine) = &mut self.raft else { return None };
-        let log = engine.log_mut();
-        let commit = log.applied.max(log.vote.commit);
-        let vote = Some(Vote { commit, ..log.vote });
-        Some(log.append(wal, NewState { vote, ..NewState::default() }))
-    }
-
     /// Tells the engine what has become durable.
     pub(crate) fn persist(&mut self, wal: &Wal, fx: &mut GroupEffects) {
         let durable = wal.durable_upto();
@@ -386,6 +343,48 @@ impl RaftGroup {
         self.health = Health::Stopped;
         fx.ask(GroupRequest::Stopped);
     }
+}
+
+/// Makes the only replica of a new group, whose log begins with an image at index 1 of a machine that is
+/// there. An image that is too large for the log becomes a file. **Blocks** then.
+///
+/// # Errors
+/// The disk's.
+pub fn found_group(
+    wal: &Wal,
+    owner: Owner,
+    me: PeerId,
+    machine: Bytes,
+    images: &ImageStore,
+) -> segments::Result<RaftGroup> {
+    let members = Members { voters: vec![me], ..Members::default() };
+    let mut image = Image { members, machine, ..Image::default() };
+    if !images.is_for_log(image.machine.len()) {
+        let key = ImageKey { owner, me, index: 1 };
+        let write = ImageWrite { key, machine: image.machine.split_off(0), local: Bytes::new() };
+        image.file = Some(write.write(images, wal).outcome?);
+    }
+    Ok(begin(wal, owner, me, image))
+}
+
+/// Notes in the log, ahead of what the host appends from now on, that all that is applied is committed: a
+/// start goes on from there before anybody leads. Returns where the note is; none of a replica alone,
+/// whose entries are all committed.
+pub fn note_applied(group: &mut RaftGroup, wal: &Wal) -> Option<Lsn> {
+    let Raft::Awake(engine) = &mut group.raft else { return None };
+    let log = engine.log_mut();
+    let commit = log.applied.max(log.vote.commit);
+    let vote = Some(Vote { commit, ..log.vote });
+    Some(log.append(wal, NewState { vote, ..NewState::default() }))
+}
+
+fn begin(wal: &Wal, owner: Owner, me: PeerId, image: Image) -> RaftGroup {
+    let mut log = RaftLog::new(owner, me);
+    let members = Members { since: 1, ..image.members };
+    let image = Image { index: 1, term: 1, is_installed: true, members, ..image };
+    let vote = Vote { term: 1, ..Vote::default() };
+    log.append(wal, NewState { image: Some(image), vote: Some(vote), entries: Vec::new() });
+    RaftGroup::of_log(log, Health::Sound)
 }
 
 fn leave_if_removed(group: &mut RaftGroup, fx: &mut GroupEffects) {

@@ -23,7 +23,7 @@ pub use founding::{FoundReplica, FoundingError, found_cluster, join_cluster, res
 pub use node_work::{NodeWork, NodeWorkDue};
 pub use planned::{HeldDefinitions, PlanError, Planned};
 pub use replica::{ASK_TIMEOUT_MS, DefinitionsLinks, ReplicaParts};
-pub use replication::Replication;
+pub use replication::{Asking, Replication};
 pub use snapshot::{DEFINITIONS_FILE, awaits_cluster};
 
 use crate::churn::QueueChurn;

@@ -12,10 +12,11 @@ mod view;
 
 pub use churn::QueueChurn;
 pub use control_plane::{
-    ASK_TIMEOUT_MS, Changed, CommandLog, ControlParts, ControlPlane, DEFINITIONS_FILE, Definitions,
-    DefinitionsLinks, Effects, FoundReplica, FoundingError, HeldDefinitions, LeaderEffects, Made,
-    NodeEffect, NodeWork, NodeWorkDue, PlanError, Planned, ReplicaParts, Replication, Unbinding,
-    accept_stream_loss, awaits_cluster, found_cluster, join_cluster, resume_cluster, take_queue_id,
+    ASK_TIMEOUT_MS, Asking, Changed, CommandLog, ControlParts, ControlPlane, DEFINITIONS_FILE,
+    Definitions, DefinitionsLinks, Effects, FoundReplica, FoundingError, HeldDefinitions,
+    LeaderEffects, Made, NodeEffect, NodeWork, NodeWorkDue, PlanError, Planned, ReplicaParts,
+    Replication, Unbinding, accept_stream_loss, awaits_cluster, found_cluster, join_cluster,
+    resume_cluster, take_queue_id,
 };
 pub use gone::{Gone, encode_definitions, read_before_state};
 pub use queue_homes::QueueHomes;

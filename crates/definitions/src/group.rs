@@ -72,7 +72,7 @@ impl DefinitionsGroup {
         images: &ImageStore,
     ) -> segments::Result<Self> {
         let mut machine = ReplicatedState::first(definitions);
-        let group = RaftGroup::found(wal, DEFINITIONS_GROUP, me, machine.take_image(), images)?;
+        let group = cluster::found_group(wal, DEFINITIONS_GROUP, me, machine.take_image(), images)?;
         Ok(Self { group, machine, leadership: None, last_ticket: 0, stopped: None })
     }
 
@@ -125,7 +125,7 @@ impl DefinitionsGroup {
 
     /// Notes in the log that the definitions as they are now are committed: a start goes on from there.
     pub fn note_applied(&mut self, cx: Context<'_>) -> Option<Lsn> {
-        self.group.note_applied(cx.wal)
+        cluster::note_applied(&mut self.group, cx.wal)
     }
 
     /// Moves what the replica needs of a segment of the log to the log's end; an image may be taken for that.

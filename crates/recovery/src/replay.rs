@@ -19,7 +19,7 @@ use control::log_records::node::NodeEntry;
 use control::log_records::{self, Entry};
 use control::{CommandLog, DEFINITIONS_FILE, Definitions, Gone, QueueHomes};
 use definitions::FoundDefinitions;
-use groups::Groups;
+use groups::FoundGroups;
 use log::{
     Lsn, Owner, RefusedEntry, SegmentCounts, SegmentId, Stamp, Tail, Wal, WalFound, WalOptions,
 };
@@ -67,7 +67,7 @@ pub struct Replay {
     unused: HashMap<u64, u64>,
     /// Bytes at the end of the log that cannot be read, and are cut off.
     pub cut_off_bytes: u64,
-    groups: Groups,
+    groups: FoundGroups,
 }
 
 /// Data that was read and fits together. Reading has changed nothing.
@@ -170,7 +170,7 @@ impl Replay {
             cursors: None,
             unused: HashMap::new(),
             cut_off_bytes: 0,
-            groups: Groups::default(),
+            groups: FoundGroups::default(),
         };
         Ok((replay, stamp))
     }

@@ -272,11 +272,6 @@ impl Changes<'_> {
     /// cluster: to be called once the definitions have a leader.
     pub async fn complete(&self) {
         self.keep_delayed_queues(&NewlyDelaying::Any).await;
-        self.keep_shards().await;
-    }
-
-    /// Gives each sharded exchange the shards that a crash may have left out.
-    async fn keep_shards(&self) {
         self.reshard_all(self.0.control_plane.all_sharded()).await;
     }
 

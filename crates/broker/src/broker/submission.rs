@@ -18,7 +18,7 @@ impl<'b> Submission<'b> {
     pub(super) async fn submit<'c>(self, command: &'c Command) -> Result<Changed<'c>, MetaError> {
         match self.0.replication() {
             None => self.0.submit(command),
-            Some(replication) => replication.submit(command).await,
+            Some(replication) => replication.asking().submit(command).await,
         }
     }
 
@@ -30,7 +30,7 @@ impl<'b> Submission<'b> {
     ) -> Result<Changed<'static>, PlanError> {
         match self.0.replication() {
             None => self.0.submit_together(basis, planned),
-            Some(replication) => replication.submit_together(basis, planned).await,
+            Some(replication) => replication.asking().submit_together(basis, planned).await,
         }
     }
 
@@ -38,7 +38,7 @@ impl<'b> Submission<'b> {
     pub(super) async fn submit_first(self, commands: &[Command]) -> Result<Effects, MetaError> {
         match self.0.replication() {
             None => self.0.submit_first(commands),
-            Some(replication) => replication.submit_first(commands).await,
+            Some(replication) => replication.asking().submit_first(commands).await,
         }
     }
 
@@ -55,7 +55,7 @@ impl<'b> Submission<'b> {
     pub(super) async fn reshard(self, left: Vec<Resharding>) -> Changed<'static> {
         match self.0.replication() {
             None => self.0.reshard(left),
-            Some(replication) => replication.reshard(left).await,
+            Some(replication) => replication.asking().reshard(left).await,
         }
     }
 }

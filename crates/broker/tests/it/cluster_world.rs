@@ -32,7 +32,7 @@ enum Parcel {
     Applied(u64),
 }
 
-/// What a replica has asked of its host.
+/// The wishes of a replica to its host.
 #[derive(Debug, Default)]
 struct Asked {
     out: VecDeque<(Option<u16>, Parcel)>,
@@ -373,7 +373,7 @@ impl World {
         let Some(running) = &mut self.node(no).running else { return };
         running.steppers.log.step();
         let _is_done = running.steppers.streams.step();
-        let durable = running.broker.log().durable_upto();
+        let durable = running.replication().durable_upto();
         let is_durable = std::mem::replace(&mut running.durable, durable) < durable;
         let replication = running.replication();
         if is_durable {

@@ -1,7 +1,7 @@
 //! Changes that this node asks the leader of the definitions for.
 
 use super::effects::Effects;
-use super::replication::Replication;
+use super::replication::Asking;
 use super::{Changed, Made, PlanError, Planned, sharding};
 use crate::slices::SLICE;
 use definitions::{AskError, Decision, Refusal};
@@ -9,23 +9,24 @@ use log::Lsn;
 use meta::{Command, Done, MetaError, Outcome, Resharding, State};
 use std::borrow::Cow;
 
-impl Replication<'_> {
+impl Asking<'_> {
     /// Makes a change, as [`ControlPlane::submit`](super::ControlPlane::submit).
     ///
     /// # Errors
     /// The definitions refuse it, or nobody could decide in time.
     pub async fn submit<'c>(self, command: &'c Command) -> Result<Changed<'c>, MetaError> {
-        let view = self.plane.view();
+        let view = self.0.plane.view();
         let completed = self.complete(&view.meta, command)?;
         if let Some(done) = self.unchanged(&view.meta, &completed) {
             let made = vec![(Cow::Borrowed(command), outcome_of(done))];
-            let (gone, effects, upto) = (Vec::new(), Effects::default(), self.plane.logged_upto());
+            let (gone, effects, upto) =
+                (Vec::new(), Effects::default(), self.0.plane.logged_upto());
             return Ok(Changed { made, gone, effects, upto });
         }
         let sharded = sharding::sharded(&view.meta, command);
         let mut changed = self.ask(vec![completed], None).await.map_err(refused)?;
         changed.effects.leader.to_reshard =
-            sharding::resharded(&self.plane.view().meta, command, &sharded);
+            sharding::resharded(&self.0.plane.view().meta, command, &sharded);
         let Changed { made, gone, effects, upto } = changed;
         let made = made.into_iter().map(|(_, outcome)| (Cow::Borrowed(command), outcome));
         Ok(Changed { made: made.collect(), gone, effects, upto })
@@ -47,13 +48,13 @@ impl Replication<'_> {
     /// Makes changes as one.
     ///
     /// # Errors
-    /// As of [`Replication::submit_together`].
+    /// As of [`Asking::submit_together`].
     pub async fn submit_all(
         self,
         basis: Option<u64>,
         commands: &[Command],
     ) -> Result<Changed<'static>, PlanError> {
-        let view = self.plane.view();
+        let view = self.0.plane.view();
         let asked = commands.iter().map(|command| self.complete(&view.meta, command));
         let asked: Result<Vec<_>, _> = asked.collect();
         self.ask(asked.map_err(PlanError::Refused)?, basis).await
@@ -62,7 +63,7 @@ impl Replication<'_> {
     /// Makes the first definitions, as [`ControlPlane::submit_first`](super::ControlPlane::submit_first).
     ///
     /// # Errors
-    /// As of [`Replication::submit`].
+    /// As of [`Asking::submit`].
     pub async fn submit_first(self, commands: &[Command]) -> Result<Effects, MetaError> {
         self.submit_all(None, commands).await.map(|changed| changed.effects).map_err(refused)
     }
@@ -70,13 +71,13 @@ impl Replication<'_> {
     /// Gives the last of these exchanges their shards, a slice of work, as
     /// [`ControlPlane::reshard`](super::ControlPlane::reshard).
     pub async fn reshard(self, mut left: Vec<Resharding>) -> Changed<'static> {
-        let (view, mut commands) = (self.plane.view(), Vec::new());
+        let (view, mut commands) = (self.0.plane.view(), Vec::new());
         while commands.len() < SLICE
             && let Some(change) = left.pop()
         {
-            commands.extend(view.meta.reshard(&change, &self.plane.parts.node));
+            commands.extend(view.meta.reshard(&change, &self.0.plane.parts.node));
         }
-        let upto = self.plane.logged_upto();
+        let upto = self.0.plane.logged_upto();
         let nothing =
             Changed { made: Made::new(), gone: Vec::new(), effects: Effects::default(), upto };
         let mut changed = if commands.is_empty() {
@@ -95,12 +96,12 @@ impl Replication<'_> {
     /// Checks what the node that asks for a change knows best, its types, limits and space, and makes it the
     /// home of a new queue.
     fn complete(self, meta: &State, command: &Command) -> Result<Command, MetaError> {
-        let mut command = self.plane.parts.limits.types.complete(meta, command).into_owned();
+        let mut command = self.0.plane.parts.limits.types.complete(meta, command).into_owned();
         if let Command::DeclareQueue(declare) = &mut command {
-            declare.home = self.work.home;
+            declare.home = self.0.work.home;
         }
-        meta.check_room(&self.plane.parts.limits, &command)?;
-        self.plane.check_space(meta, &command)?;
+        meta.check_room(&self.0.plane.parts.limits, &command)?;
+        self.0.plane.check_space(meta, &command)?;
         Ok(command)
     }
 
@@ -109,7 +110,7 @@ impl Replication<'_> {
         if !matches!(command, Command::DeclareQueue(_) | Command::DeclareExchange(_)) {
             return None;
         }
-        let now = self.plane.storage().time.ticked();
+        let now = self.0.plane.storage().time.ticked();
         let outcome = meta.clone().apply(now, command).ok()?;
         outcome.facts.is_empty().then_some(outcome.done)
     }
@@ -122,15 +123,15 @@ impl Replication<'_> {
         let late = |_: AskError| {
             let first = commands.first();
             PlanError::Refused(MetaError::TimedOut(
-                first.map_or_else(String::new, |it| timed_out(it, &self.plane.parts.node)),
+                first.map_or_else(String::new, |it| timed_out(it, &self.0.plane.parts.node)),
             ))
         };
-        let receiver = self.begin_ask(commands.clone(), epoch).map_err(late)?;
+        let receiver = self.0.begin_ask(commands.clone(), epoch).map_err(late)?;
         let Ok(mut answered) = receiver.await else { return Err(late(AskError::TimedOut)) };
         let done = match answered.decision {
             Ok(Decision::Done(done)) => done,
             Ok(Decision::WasDone) => {
-                let meta = &self.plane.view().meta;
+                let meta = &self.0.plane.view().meta;
                 commands.iter().map(|command| done_before(meta, command)).collect()
             }
             Ok(Decision::Refused(Refusal::Moved)) => return Err(PlanError::Moved),

@@ -56,7 +56,7 @@ pub fn join_cluster(plane: &ControlPlane, parts: ReplicaParts) -> Result<(), Fou
     Ok(())
 }
 
-/// What a start has found of this node's replica, for [`resume_cluster`].
+/// This node's replica as a start has found it, for [`resume_cluster`].
 #[derive(Debug)]
 pub struct FoundReplica {
     /// The group.

@@ -14,12 +14,12 @@ use tokio::sync::Notify;
 pub struct NodeWork {
     /// The home of queues that are declared on this node.
     pub(super) home: QueueHome,
-    left: Mutex<Left>,
+    left: Mutex<WorkLeft>,
     comes: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Left {
+struct WorkLeft {
     gone: Vec<QueueRef>,
     upto: Lsn,
     review_versions: bool,

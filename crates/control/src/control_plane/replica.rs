@@ -85,7 +85,7 @@ pub(super) struct Replica {
     pending: BTreeMap<u64, PendingAnswer>,
     /// The index that other nodes were told last.
     told_index: u64,
-    /// What the node follows is durable here when the log is so up to there.
+    /// All that the node follows is durable here when the log is so up to there.
     pub(super) upto: Lsn,
     /// The epoch of index 0: views of the time before have lower ones.
     epoch_base: u64,

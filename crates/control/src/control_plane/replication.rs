@@ -27,6 +27,10 @@ pub struct Replication<'p> {
     pub(super) work: &'p Arc<NodeWork>,
 }
 
+/// Changes of definitions that this node asks their leader for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asking<'p>(pub(super) Replication<'p>);
+
 impl<'p> Replication<'p> {
     /// The replication of a control plane, if it has one.
     pub(super) fn of(plane: &'p ControlPlane) -> Option<Self> {
@@ -71,6 +75,11 @@ impl<'p> Replication<'p> {
             tracing::error!("cannot write an image of the definitions: {error}");
         }
         self.run(|replica, wal| replica.step(wal, |group, cx| group.image_written(written, cx)));
+    }
+
+    /// The last entry of the log that is durable.
+    pub fn durable_upto(self) -> Lsn {
+        self.plane.storage().wal.durable_upto()
     }
 
     /// Has a listener hear how far the log is durable.
@@ -126,6 +135,11 @@ impl<'p> Replication<'p> {
     /// The work that other nodes' changes leave for this one's connections and queues.
     pub const fn node_work(self) -> &'p Arc<NodeWork> {
         self.work
+    }
+
+    /// The changes that this node asks for.
+    pub const fn asking(self) -> Asking<'p> {
+        Asking(self)
     }
 
     /// Asks the leader for changes, all or none of them.
@@ -274,7 +288,7 @@ impl<'p> Replication<'p> {
     }
 }
 
-/// What follows from several changes.
+/// The effects of several changes.
 struct Followed {
     gone: Vec<QueueRef>,
     effects: Effects,

@@ -14,7 +14,7 @@ const NAME: &str = "the log's group of definitions";
 
 /// The groups that the log has.
 #[derive(Debug)]
-pub(super) struct Groups {
+pub(super) struct FoundGroups {
     pub(super) found: GroupRecovery,
     definitions: Option<FoundGroupZero>,
 }
@@ -27,13 +27,13 @@ struct FoundGroupZero {
     images: ImageStore,
 }
 
-impl Default for Groups {
+impl Default for FoundGroups {
     fn default() -> Self {
         Self { found: GroupRecovery::keeping(DEFINITIONS_GROUP), definitions: None }
     }
 }
 
-impl Groups {
+impl FoundGroups {
     pub(super) const fn has_definitions(&self) -> bool {
         self.definitions.is_some()
     }

@@ -278,7 +278,7 @@ fn random_faults(seed: u64) {
     let names = ["a", "b", "c", "d"];
     let mut all: Vec<Asked> = Vec::new();
     for _ in 0..40 {
-        let (node, other) = (1 + world.below(3) as u16, 1 + world.below(3) as u16);
+        let (node, other) = (world.any_node(), world.any_node());
         match world.below(10) {
             0 if world.is_running(node) => world.crash(node),
             1 | 2 if !world.is_running(node) => world.restart(node),

@@ -249,6 +249,11 @@ impl World {
         (0..n).for_each(|_| self.step());
     }
 
+    pub(crate) fn any_node(&mut self) -> u16 {
+        let nodes: Vec<u16> = (1..=self.n()).collect();
+        self.random.choose(&nodes).unwrap()
+    }
+
     /// Some number below `n`.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         self.random.below(n)

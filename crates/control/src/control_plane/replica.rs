@@ -1,4 +1,4 @@
-//! This node's replica of the definitions, under their lock: the group, and what its clients have asked of it.
+//! This node's replica of the definitions, under their lock: the group, and the asks of its clients.
 
 use super::node_work::OwnChange;
 use cluster::{

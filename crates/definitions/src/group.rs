@@ -111,7 +111,7 @@ impl DefinitionsGroup {
         fx
     }
 
-    /// Takes an image of the definitions as they are now; [`GroupRequest::Image`] asks for it. `local` is what
+    /// Takes an image of the definitions as they are now, when [`GroupRequest::Image`] asks for it, with what
     /// this node alone needs beside them.
     pub fn take_image(&mut self, local: Bytes, cx: Context<'_>) -> DefinitionsEffects {
         let mut fx = DefinitionsEffects::default();

@@ -5,7 +5,7 @@ use super::difference::Difference;
 use super::effects::{self, Before, Effects};
 use super::node_work::{NodeWork, OwnChange};
 use super::replica::{Answered, Replica, Waking};
-use super::{Agreed, ControlPlane, Definitions, make_way};
+use super::{Agreed, Cause, ControlPlane, Definitions, make_way};
 use bytes::Bytes;
 use cluster::{Change, GroupRequest, GroupStep, ImageWrite, Ticket};
 use definitions::{
@@ -266,6 +266,10 @@ impl<'p> Replication<'p> {
         }
         let mut delaying = Vec::new();
         let gone = self.plane.follow(definitions, followed.iter().copied(), None, &mut delaying);
+        if followed.iter().all(|change| change.facts.is_empty()) {
+            // Definitions of other kinds than queues are not among the facts of a difference.
+            self.plane.publish(definitions, Cause::Definitions);
+        }
         let mut left = Followed { gone, effects: Effects::default(), upto };
         left.effects.leader.delaying = delaying;
         if let Some(difference) = &difference {

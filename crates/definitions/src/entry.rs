@@ -18,7 +18,8 @@ const VERSION: u8 = 1;
 const DURABLE: u8 = 0;
 const TRANSIENT: u8 = 1;
 
-/// A change as the group's log has it.
+/// A change as the group's log has it. One without facts changes nothing and is not remembered: its commit
+/// shows that the leader led when it decided an ask that changes nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DefinitionsEntry {
     /// The ask it was made for.

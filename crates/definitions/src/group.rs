@@ -189,7 +189,7 @@ impl DefinitionsGroup {
             let Some(leadership) = &mut self.leadership else { continue };
             match outcome {
                 ProposalOutcome::Committed(index) => {
-                    leadership.committed(ticket, index, &mut fx.answers);
+                    leadership.committed(ticket, index, &self.machine, &mut fx.answers);
                 }
                 ProposalOutcome::Refused(_) => {
                     leadership.refused(ticket, &self.machine, &mut fx.answers);
@@ -223,10 +223,12 @@ impl DefinitionsGroup {
         // A replica alone, which has no entry of its own term at first, begins another one with company.
         let is_whole =
             progress.applied == progress.last || self.group.term_at(progress.applied) == Some(term);
-        match &mut self.leadership {
-            Some(leadership) => leadership.term = term,
-            None if is_whole => self.leadership = Some(Leadership::new(term, &self.machine)),
-            None => {}
+        if self.leadership.is_none() && is_whole {
+            self.leadership = Some(Leadership::new(term, &self.machine));
+        }
+        if let Some(leadership) = &mut self.leadership {
+            let has_rivals = self.group.members().voters.len() > 1;
+            (leadership.term, leadership.has_rivals) = (term, has_rivals);
         }
     }
 

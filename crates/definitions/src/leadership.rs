@@ -20,7 +20,7 @@ pub const OPEN_ASKS_MAX: usize = 8192;
 /// An ask that is decided and not answered.
 #[derive(Debug)]
 struct OpenAsk {
-    /// The proposal whose fate decides; none if the ask changes nothing.
+    /// The proposal whose fate decides; none if the ask changes nothing and no other replica votes.
     ticket: Option<Ticket>,
     request: RequestId,
     attempt: u64,
@@ -51,6 +51,8 @@ struct Plan {
 #[derive(Debug)]
 pub(crate) struct Leadership {
     pub(crate) term: u64,
+    /// Whether other replicas vote, so that one of them may lead without this one knowing it.
+    pub(crate) has_rivals: bool,
     /// The definitions with all that is proposed.
     ahead: State,
     open: VecDeque<OpenAsk>,
@@ -61,7 +63,8 @@ pub(crate) struct Leadership {
 impl Leadership {
     pub(crate) fn new(term: u64, machine: &ReplicatedState) -> Self {
         let ahead = of_term(term, machine.definitions.clone());
-        Self { term, ahead, open: VecDeque::new(), attempts: BTreeMap::new() }
+        let (open, attempts) = (VecDeque::new(), BTreeMap::new());
+        Self { term, has_rivals: true, ahead, open, attempts }
     }
 
     /// Decides an ask that was not decided before.
@@ -86,7 +89,7 @@ impl Leadership {
         }
         match machine.window.status(ask.request) {
             RequestStatus::Forgotten => return Verdict::Answer(AnswerBody::Declined),
-            RequestStatus::Done => return self.finish(ask, Decision::WasDone, machine),
+            RequestStatus::Done => return self.finish(ask, Decision::WasDone, ticket, machine),
             RequestStatus::New if self.open.len() >= OPEN_ASKS_MAX => {
                 return Verdict::Answer(AnswerBody::Declined);
             }
@@ -94,10 +97,10 @@ impl Leadership {
         }
         match self.plan(&ask.question, machine) {
             Ok(plan) if plan.facts.is_empty() => {
-                self.finish(ask, Decision::Done(plan.done), machine)
+                self.finish(ask, Decision::Done(plan.done), ticket, machine)
             }
             Ok(plan) => self.propose(ask, plan, ticket, machine),
-            Err(refusal) => self.finish(ask, Decision::Refused(refusal), machine),
+            Err(refusal) => self.finish(ask, Decision::Refused(refusal), ticket, machine),
         }
     }
 
@@ -106,7 +109,7 @@ impl Leadership {
             return Err(Refusal::TooLarge);
         }
         let has_moved =
-            |basis: u64| basis != machine.index || self.open.iter().any(|it| it.ticket.is_some());
+            |basis: u64| basis != machine.index || self.open.iter().any(OpenAsk::is_change);
         if question.basis.is_some_and(has_moved) {
             return Err(Refusal::Moved);
         }
@@ -127,18 +130,29 @@ impl Leadership {
         machine: &ReplicatedState,
     ) -> Verdict {
         let Plan { done, facts, after } = plan;
-        let (request, user) = (ask.request, ask.question.user.clone());
-        let entry = DefinitionsEntry { request, user, facts }.encode();
+        let entry = entry(ask, facts);
         if entry.len() > ENTRY_BYTES_MAX {
-            return self.finish(ask, Decision::Refused(Refusal::TooLarge), machine);
+            return self.finish(ask, Decision::Refused(Refusal::TooLarge), ticket, machine);
         }
         self.ahead = after;
         self.push(ask, Some(ticket), Decision::Done(done));
-        Verdict::Propose(entry.into())
+        Verdict::Propose(entry)
     }
 
-    /// Answers an ask that changes nothing, once all that was proposed before is committed.
-    fn finish(&mut self, ask: &Ask, decision: Decision, machine: &ReplicatedState) -> Verdict {
+    /// Answers an ask that changes nothing, once all that was proposed before is committed. If other replicas
+    /// vote, an entry without facts is to be committed too: a replica that leads no longer, and does not know
+    /// it, would answer from definitions that others have changed.
+    fn finish(
+        &mut self,
+        ask: &Ask,
+        decision: Decision,
+        ticket: Ticket,
+        machine: &ReplicatedState,
+    ) -> Verdict {
+        if self.has_rivals {
+            self.push(ask, Some(ticket), decision);
+            return Verdict::Propose(entry(ask, Vec::new()));
+        }
         if self.open.is_empty() {
             return Verdict::Answer(AnswerBody::Decided { index: machine.index, decision });
         }
@@ -153,7 +167,15 @@ impl Leadership {
 
     /// Answers the asks up to the one of a proposal that is committed, and those behind it that change
     /// nothing.
-    pub(crate) fn committed(&mut self, ticket: Ticket, index: u64, answers: &mut Vec<AskAnswer>) {
+    pub(crate) fn committed(
+        &mut self,
+        ticket: Ticket,
+        entry: u64,
+        machine: &ReplicatedState,
+        answers: &mut Vec<AskAnswer>,
+    ) {
+        // Entries without facts are no changes.
+        let index = entry.min(machine.index);
         let Some(at) = self.position(ticket) else { return };
         let unproposed = self.open.iter().skip(at + 1).take_while(|it| it.ticket.is_none());
         let n = at + 1 + unproposed.count();
@@ -182,6 +204,17 @@ impl Leadership {
     fn position(&self, ticket: Ticket) -> Option<usize> {
         self.open.iter().position(|open| open.ticket == Some(ticket))
     }
+}
+
+impl OpenAsk {
+    fn is_change(&self) -> bool {
+        matches!(&self.decision, Decision::Done(done) if done.iter().any(Done::is_change))
+    }
+}
+
+fn entry(ask: &Ask, facts: Vec<Fact>) -> Bytes {
+    let (request, user) = (ask.request, ask.question.user.clone());
+    DefinitionsEntry { request, user, facts }.encode().into()
 }
 
 /// Definitions whose next transient queues get ids that no earlier leader has given.

@@ -24,7 +24,7 @@ const VERSION: u8 = 1;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReplicatedState {
     pub(crate) definitions: State,
-    /// The index of the last entry that was applied; 0 before the first.
+    /// The index of the last entry that has changed something; 0 before the first.
     pub(crate) index: u64,
     term: u64,
     pub(crate) window: RequestWindow,
@@ -46,11 +46,16 @@ impl ReplicatedState {
         while !entries.is_empty() {
             let entry = DefinitionsEntry::read(&mut entries);
             let entry = entry.map_err(|error| StopReason::Entry { index, error })?;
-            let change = next.replay(index, entry);
-            changes.push(change.map_err(|misfit| StopReason::Misfit { index, misfit })?);
+            // Without facts it only shows that its leader led.
+            if !entry.facts.is_empty() {
+                let change = next.replay(index, entry);
+                changes.push(change.map_err(|misfit| StopReason::Misfit { index, misfit })?);
+            }
         }
         next.n_bytes += committed.commands.len();
-        (next.index, next.term) = (index, committed.term);
+        if !changes.is_empty() {
+            (next.index, next.term) = (index, committed.term);
+        }
         *self = next;
         Ok(changes)
     }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test's helpers may panic")]
 
 mod commands;
+mod scenes;
 mod simulation;
 mod wire;
 mod world;

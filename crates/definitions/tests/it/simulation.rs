@@ -38,6 +38,7 @@ fn add(total: &mut Counts, counts: Counts) {
     total.images += counts.images;
     total.files += counts.files;
     total.restored += counts.restored;
+    total.declined += counts.declined;
 }
 
 #[test]

@@ -10,8 +10,8 @@ use cluster::{
     LivingNodes, Members, Message, OutgoingMessage, PeerId, RaftGroup,
 };
 use definitions::{
-    Ask, AskAnswer, AskError, Asker, Decision, DefinitionsChange, DefinitionsEffects,
-    DefinitionsGroup, Question, Reply, RequestId, Surroundings,
+    AnswerBody, Ask, AskAnswer, AskError, Asker, Decision, DefinitionsChange, DefinitionsEffects,
+    DefinitionsGroup, Question, Reply, RequestId, StopReason, Surroundings,
 };
 use log::{ClusterId, CommitListener, Identities, Lsn, NodeId, Owner, Stepper, Wal, WalOptions};
 use meta::{Command, Done, Fact, Name, QueueId, SnapshotOf, State};
@@ -20,7 +20,8 @@ use testing::{CrashOutcome, Fault, MemoryDisk, Random};
 use crate::commands::{create_vhost, queue, random_command};
 
 const OWNER: Owner = Owner(0);
-const N: u16 = 3;
+/// The number of nodes.
+pub(crate) const N: u16 = 3;
 
 fn options() -> WalOptions {
     WalOptions {
@@ -47,10 +48,10 @@ enum Parcel {
 }
 
 /// The part of a node that a crash ends.
-struct Running {
+pub(crate) struct Running {
     wal: Wal,
     stepper: Stepper,
-    definitions: DefinitionsGroup,
+    pub(crate) definitions: DefinitionsGroup,
     asker: Asker,
     living: LivingNodes,
     cache: Arc<CacheBudget>,
@@ -71,9 +72,9 @@ struct Node {
 }
 
 /// A result that a client was given.
-struct Told {
+pub(crate) struct Told {
     request: RequestId,
-    result: Result<Reply, AskError>,
+    pub(crate) result: Result<Reply, AskError>,
 }
 
 pub(crate) struct World {
@@ -85,7 +86,13 @@ pub(crate) struct World {
     now_ms: u64,
     /// Changes as they were first applied, by index.
     history: BTreeMap<u64, Vec<(RequestId, Vec<Fact>)>>,
-    told: Vec<Told>,
+    pub(crate) told: Vec<Told>,
+    /// The highest index that any client was told when an ask was made: its answer may not be older.
+    floors: BTreeMap<RequestId, u64>,
+    told_index: u64,
+    /// Answers to nodes outside the world.
+    pub(crate) answers: Vec<AskAnswer>,
+    pub(crate) stopped: Vec<(u16, StopReason)>,
     pub(crate) counts: Counts,
 }
 
@@ -103,11 +110,17 @@ pub(crate) struct Counts {
     pub(crate) images: u64,
     pub(crate) files: u64,
     pub(crate) restored: u64,
+    pub(crate) declined: u64,
 }
 
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
-        let peers: Vec<_> = (1..=N).map(|node| PeerId(u64::from(node) << 48 | 1)).collect();
+        Self::with(seed, N, &[])
+    }
+
+    /// A world whose first nodes vote, others being no members, and whose last node has had an image.
+    pub(crate) fn with(seed: u64, n_voters: u16, last_image: &[u8]) -> Self {
+        let voters: Vec<_> = (1..=n_voters).map(peer).collect();
         let mut world = Self {
             random: Random::new(seed),
             nodes: Vec::new(),
@@ -116,15 +129,24 @@ impl World {
             now_ms: 0,
             history: BTreeMap::new(),
             told: Vec::new(),
+            floors: BTreeMap::new(),
+            told_index: 0,
+            answers: Vec::new(),
+            stopped: Vec::new(),
             counts: Counts::default(),
         };
-        for me in peers.iter().copied() {
+        for me in (1..=N).map(peer) {
             let disk = MemoryDisk::new();
             let (wal, stepper) =
                 Wal::open_stepped(Arc::new(disk.clone()), options(), &mut |_| Ok(())).unwrap();
-            let members = Members { voters: peers.clone(), ..Members::default() };
-            let group = RaftGroup::create(&wal, OWNER, me, members);
-            let definitions = DefinitionsGroup::new(group, &[]).unwrap();
+            let members = Members { voters: voters.clone(), ..Members::default() };
+            let group = if voters.contains(&me) {
+                RaftGroup::create(&wal, OWNER, me, members)
+            } else {
+                RaftGroup::join(OWNER, me)
+            };
+            let image = if me.node() == N { last_image } else { &[] };
+            let definitions = DefinitionsGroup::new(group, image).unwrap();
             let asker = Asker::new(me.node(), 1);
             let running = Running::new((wal, stepper), definitions, asker, images_of(&disk));
             world.nodes.push(Node { disk, running: Some(running), me, boot: 1 });
@@ -140,7 +162,7 @@ impl World {
         world
     }
 
-    fn running(&mut self, node: u16) -> Option<&mut Running> {
+    pub(crate) fn running(&mut self, node: u16) -> Option<&mut Running> {
         self.nodes[usize::from(node) - 1].running.as_mut()
     }
 
@@ -192,11 +214,13 @@ impl World {
         self.client_asks(node, commands, basis);
     }
 
-    fn client_asks(&mut self, node: u16, commands: Vec<Command>, basis: Option<u64>) {
+    pub(crate) fn client_asks(&mut self, node: u16, commands: Vec<Command>, basis: Option<u64>) {
         let deadline_ms = self.now_ms + 500 + self.random.below(10_000) as u64;
+        let (boot, floor) = (self.nodes[usize::from(node) - 1].boot, self.told_index);
         let Some(running) = self.running(node) else { return };
         let question = Question { commands, basis, user: Name::from("guest") };
-        running.asker.ask(question, deadline_ms).unwrap();
+        let n = running.asker.ask(question, deadline_ms).unwrap();
+        self.floors.insert(RequestId { node, boot, n }, floor);
         self.poll(node);
     }
 
@@ -233,6 +257,14 @@ impl World {
             Err(_) => &mut counts.timed_out,
         };
         *counter += 1;
+        if let Ok(Reply { index, .. }) = result {
+            let floor = self.floors[&request];
+            assert!(
+                index >= floor,
+                "{request:?} is told of {index}, others were of {floor} before"
+            );
+            self.told_index = self.told_index.max(index);
+        }
         self.told.push(Told { request, result });
     }
 
@@ -271,13 +303,13 @@ impl World {
         self.poll(to);
     }
 
-    fn ask(&mut self, node: u16, ask: &Ask) {
+    pub(crate) fn ask(&mut self, node: u16, ask: &Ask) {
         let Some(running) = self.running(node) else { return };
         let fx = running.with(|it, cx| it.ask(ask, cx));
         self.handle(node, fx);
     }
 
-    fn group(&mut self, node: u16, step: GroupStep) {
+    pub(crate) fn group(&mut self, node: u16, step: GroupStep) {
         let Some(running) = self.running(node) else { return };
         let fx = running.with(|it, cx| it.step(step, cx));
         self.handle(node, fx);
@@ -292,13 +324,16 @@ impl World {
 
     fn handle(&mut self, node: u16, fx: DefinitionsEffects) {
         let DefinitionsEffects { is_restored, changes, answers, stopped, group } = fx;
-        assert_eq!(stopped, None, "node {node} stops");
+        self.stopped.extend(stopped.map(|reason| (node, reason)));
         self.counts.restored += u64::from(is_restored);
         self.note(changes);
         let now_ms = self.now_ms;
         for answer in answers {
             let to = answer.request.node;
-            if to == node {
+            self.counts.declined += u64::from(answer.body == AnswerBody::Declined);
+            if to > N {
+                self.answers.push(answer);
+            } else if to == node {
                 self.running(node).unwrap().asker.receive(answer, now_ms);
             } else {
                 self.send(node, to, Parcel::Answer(answer.encode()));
@@ -354,13 +389,14 @@ impl World {
     }
 
     fn request(&mut self, node: u16, request: GroupRequest) {
-        let has_lost_power = self.nodes[usize::from(node) - 1].disk.has_lost_power();
+        let may_stop = self.nodes[usize::from(node) - 1].disk.has_lost_power()
+            || self.stopped.iter().any(|(stopped, _)| *stopped == node);
         let Some(running) = self.running(node) else { return };
         match request {
             GroupRequest::Image => self.take_image(node),
             GroupRequest::CampaignLater => running.wants_campaign = true,
             GroupRequest::TickLater => running.wants_tick = true,
-            GroupRequest::Stopped => assert!(has_lost_power, "node {node} has stopped"),
+            GroupRequest::Stopped => assert!(may_stop, "node {node} has stopped"),
             GroupRequest::Gone => {}
         }
     }
@@ -383,7 +419,7 @@ impl World {
         }
     }
 
-    fn commit(&mut self, node: u16) {
+    pub(crate) fn commit(&mut self, node: u16) {
         let Some(running) = self.running(node) else { return };
         running.wal.watch(Arc::new(Forever));
         running.stepper.step();
@@ -516,7 +552,7 @@ impl World {
             }
             None => {
                 // The node crashed before its first entry was durable.
-                let voters = (1..=N).map(|node| PeerId(u64::from(node) << 48 | 1)).collect();
+                let voters = (1..=N).map(peer).collect();
                 let members = Members { voters, ..Members::default() };
                 (RaftGroup::create(&wal, OWNER, this.me, members), Bytes::new())
             }
@@ -557,7 +593,28 @@ impl World {
         panic!("definitions do not recover: {}", self.describe());
     }
 
-    fn calm_round(&mut self) {
+    /// Makes node 1 lead, and lets its client have the answer to the first ask.
+    pub(crate) fn begin(&mut self) {
+        while !self.news.is_empty() {
+            self.hear_news();
+        }
+        self.group(1, GroupStep::Campaign);
+        self.calm_until_told(1);
+        assert_eq!(self.running(1).unwrap().definitions.leader().unwrap().node, 1);
+    }
+
+    /// Goes on without faults until so many results were given to clients.
+    pub(crate) fn calm_until_told(&mut self, n: usize) {
+        for _ in 0..2000 {
+            if self.told.len() >= n {
+                return;
+            }
+            self.calm_round();
+        }
+        panic!("not answered: {}", self.describe());
+    }
+
+    pub(crate) fn calm_round(&mut self) {
         self.now_ms += 5;
         for ends in self.links.keys().copied().collect::<Vec<_>>() {
             while self.links.get(&ends).is_some_and(|link| !link.is_empty()) {
@@ -573,17 +630,19 @@ impl World {
         }
     }
 
-    fn bytes(&self, node: &Node) -> (u64, Vec<u8>) {
+    /// The index and the bytes of a node's definitions.
+    pub(crate) fn definitions_of(&self, node: u16) -> (u64, Vec<u8>) {
+        let node = &self.nodes[usize::from(node) - 1];
         let definitions = &node.running.as_ref().unwrap().definitions;
         (definitions.index(), everything(definitions.definitions()))
     }
 
     fn are_equal(&self) -> bool {
-        let first = self.bytes(&self.nodes[0]);
-        self.nodes.iter().all(|node| self.bytes(node) == first)
+        (2..=N).all(|node| self.definitions_of(node) == self.definitions_of(1))
     }
 
-    fn check_end(&self) {
+    pub(crate) fn check_end(&self) {
+        assert_eq!(self.stopped, []);
         let mut replayed = State::new();
         let (mut done, mut ids) = (BTreeSet::new(), BTreeSet::new());
         for (request, facts) in self.history.values().flatten() {
@@ -595,7 +654,7 @@ impl World {
                 }
             }
         }
-        let (_, here) = self.bytes(&self.nodes[0]);
+        let (_, here) = self.definitions_of(1);
         assert_eq!(everything(&replayed), here, "the definitions are what their changes made");
         for Told { request, result } in &self.told {
             let is_done = done.contains(request);
@@ -637,7 +696,11 @@ fn check_told(decision: &Decision, is_done: bool, ids: &BTreeSet<QueueId>, reque
     }
 }
 
-fn everything(state: &State) -> Vec<u8> {
+pub(crate) fn peer(node: u16) -> PeerId {
+    PeerId(u64::from(node) << 48 | 1)
+}
+
+pub(crate) fn everything(state: &State) -> Vec<u8> {
     let mut out = Vec::new();
     state.snapshot(SnapshotOf::Everything, &mut out);
     out

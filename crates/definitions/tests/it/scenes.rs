@@ -149,3 +149,28 @@ fn what_was_decided_behind_a_refused_proposal_is_taken_back() {
     assert_eq!(told, ["as it was", "changed", "changed", "refused", "refused"]);
     world.check_end();
 }
+
+#[test]
+fn a_leader_that_is_cut_off_does_not_answer_from_old_definitions() {
+    let mut world = World::new(1);
+    world.begin();
+    world.client_asks(1, vec![declare("q")], None);
+    world.calm_until_told(2);
+    for other in [2, 3] {
+        world.cut(1, other);
+        world.tell((other, 1), false);
+    }
+    let deletion = Command::DeleteQueue { vhost: Name::from("/"), name: Name::from("q"), by: None };
+    world.client_asks(2, vec![deletion], None);
+    world.calm_until_told(3);
+    // The first leader does not know that it leads no longer.
+    assert_eq!(world.running(1).unwrap().definitions.leader().unwrap().node, 1);
+    world.client_asks(1, vec![declare("q")], None);
+    (0..20).for_each(|_| world.calm_round());
+    assert_eq!(decisions(&world), ["changed", "changed"]);
+    world.join(1, 2);
+    world.join(1, 3);
+    world.calm_until_told(4);
+    assert_eq!(decisions(&world), ["changed"; 3]);
+    world.check_end();
+}

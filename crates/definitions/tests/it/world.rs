@@ -457,14 +457,14 @@ impl World {
         }
     }
 
-    fn cut(&mut self, a: u16, b: u16) {
+    pub(crate) fn cut(&mut self, a: u16, b: u16) {
         for ends in [(a, b), (b, a)] {
             self.links.remove(&ends);
             self.news.insert(ends);
         }
     }
 
-    fn join(&mut self, a: u16, b: u16) {
+    pub(crate) fn join(&mut self, a: u16, b: u16) {
         for ends in [(a, b), (b, a)] {
             self.links.entry(ends).or_default();
             self.news.remove(&ends);
@@ -489,7 +489,7 @@ impl World {
         }
     }
 
-    fn tell(&mut self, (node, about): (u16, u16), is_up: bool) {
+    pub(crate) fn tell(&mut self, (node, about): (u16, u16), is_up: bool) {
         let Some(running) = self.running(node) else { return };
         running.living.set(about, is_up);
         self.group(node, GroupStep::Alive(about, is_up));

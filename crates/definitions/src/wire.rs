@@ -7,9 +7,9 @@
 //! body   = 0 | 1 index:u64 0 n:u32 effect* | 1 index:u64 1 | 1 index:u64 2 refusal
 //! refusal = 0 | 1 error | 2
 //! ```
-//! Bodies: declined; decided with the decisions done, was done, refused. Refusals: moved, a command's, too large.
-//! Effects have the definitions that they are about, not their ids: another change may have deleted these when
-//! the asker has applied the ask.
+//! Bodies: declined; decided, with the decisions done, was done, refused. Refusals: moved, a command's, too
+//! large. Effects have the definitions that they are about, not their ids: another change may have deleted
+//! these when the asker has applied the ask.
 
 use std::sync::Arc;
 

@@ -14,9 +14,6 @@ use stdx::record::{
     Reader, RecordError, put_bool, put_bytes, put_i64, put_str, put_u16, put_u32, put_u64,
 };
 
-use crate::queue_type::{ConnectionId, QueueKind};
-use crate::resource::{Permission, Resource, ResourceKind};
-
 pub(crate) type Read<T> = Result<T, RecordError>;
 
 /// A value as it lies in a record.
@@ -93,22 +90,14 @@ values! {
     u64: put_u64(|it| *it), u64(|number| Ok(number));
     i64: put_i64(|it| *it), i64(|number| Ok(number));
     QueueId: put_u64(|it| it.0), u64(|id| Ok(Self(id)));
-    ConnectionId: put_u64(|it| it.0), u64(|id| Ok(Self(id)));
     Name: put_str(|it| it), str(|text| Ok(Self::from(text)));
     String: put_str(|it| it), str(|text| Ok(text.to_owned()));
     ExchangeKind: put_str(|it| it.as_str()), str(|text| Self::of_name(text).ok_or(RecordError::Invalid));
     Table: put_bytes(|it| &it.to_bytes()), bytes(|bytes| {
         TableRef::parse(bytes).and_then(|table| table.to_owned()).or(Err(RecordError::Invalid))
     });
-    ResourceKind: put_str(|it| it.as_str()), str(|text| Self::of_name(text).ok_or(RecordError::Invalid));
-    QueueKind: put_str(|it| it.as_str()), str(|text| Self::of_name(text).ok_or(RecordError::Invalid));
-    Permission: put_str(|it| it.as_str()), str(|text| Self::of_name(text).ok_or(RecordError::Invalid));
     Cow<'static, str>: put_str(|it| it), str(|text| Ok(Self::Owned(text.to_owned())));
     usize: put_u64(|it| *it as u64), u64(|n| Self::try_from(n).or(Err(RecordError::Invalid)));
-}
-
-structs! {
-    Resource { kind, name, vhost }
 }
 
 impl<T: Field> Field for Arc<T> {

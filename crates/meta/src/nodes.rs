@@ -3,7 +3,6 @@
 use imbl::OrdMap;
 use routing::Name;
 
-use crate::command::QueueDeclare;
 use crate::error::MetaError;
 
 /// A node of the cluster.
@@ -135,20 +134,6 @@ impl ClusterNodes {
             return Err(MetaError::Invalid(text));
         }
         Ok(std::mem::replace(&mut self.level, level) != level)
-    }
-
-    /// Refuses a queue on a node that is not there, or in a start that is over.
-    pub(crate) fn check_home(&self, declare: &QueueDeclare) -> Result<(), MetaError> {
-        if self.is_empty() {
-            return Ok(());
-        }
-        let node = self.require(declare.home.node)?;
-        let (no, boot) = (node.no, declare.home.boot);
-        let ends_with_node = !declare.durable || declare.exclusive_owner.is_some();
-        if ends_with_node && boot < node.boot {
-            return Err(MetaError::NodeRestarted { no, boot });
-        }
-        Ok(())
     }
 
     fn get_mut(&mut self, no: u16) -> Result<&mut ClusterNode, MetaError> {

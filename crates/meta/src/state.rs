@@ -34,7 +34,7 @@ use crate::stream_settings::StreamSettings;
 use crate::user::User;
 use crate::users::Users;
 use crate::vhost::{BindingView, Vhost};
-use membership::change_nodes;
+use membership::{change_nodes, check_home};
 use resources::Resources;
 
 /// Everything that exists. A clone is O(1) and never changes; a command costs O(log n), plus the cost of
@@ -123,7 +123,7 @@ impl State {
             }
             Command::DeclareQueue(declare) => {
                 if mode == Mode::Apply {
-                    nodes.check_home(declare)?;
+                    check_home(nodes, declare)?;
                 }
                 resources.declare_queue(declare, mode)
             }

@@ -7,7 +7,7 @@
 //! a queue has two tags: one is for queues with the home that a lone node gives, which is not written.
 
 use routing::{Name, RoutingKey};
-use stdx::record::{Reader, RecordError, put_bool, put_bytes, put_str, put_u8};
+use stdx::record::{Reader, RecordError, put_bool, put_bytes, put_str, put_u8, put_u64};
 
 use super::{BindingSpec, Command, DestinationName, ExchangeDeclare, NamedBy, QueueDeclare};
 use crate::field::{Field, Read, structs, values};
@@ -16,6 +16,7 @@ use crate::parameter::Json;
 use crate::password::{HashAlgorithm, PasswordHash};
 use crate::policy::{ApplyTo, PolicyScope, PolicySpec};
 use crate::queue_home::QueueHome;
+use crate::queue_type::ConnectionId;
 use crate::user::UserLimits;
 use crate::vhost_metadata::{VhostLimits, VhostMetadata};
 
@@ -146,6 +147,7 @@ structs! {
 }
 
 values! {
+    ConnectionId: put_u64(|it| it.0), u64(|id| Ok(Self(id)));
     RoutingKey: put_bytes(|it| it), bytes(|bytes| Ok(Self::from(bytes)));
     ApplyTo: put_str(|it| it.as_str()), str(|text| Self::parse(text).or(Err(RecordError::Invalid)));
     Json: put_str(|it| it.as_str()), str(|text| Self::parse(text).or(Err(RecordError::Invalid)));

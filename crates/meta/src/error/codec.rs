@@ -1,10 +1,11 @@
 //! Errors as records, for the node that has asked for what was refused. A tag keeps its meaning forever.
 
 use routing::BindingError;
-use stdx::record::{Reader, RecordError};
+use stdx::record::{Reader, RecordError, put_str};
 
 use super::MetaError;
-use crate::field::{Field, Read, enums};
+use crate::field::{Field, Read, enums, structs, values};
+use crate::resource::{Permission, Resource, ResourceKind};
 
 enums! {
     MetaError {
@@ -63,6 +64,15 @@ enums! {
         8 Selector { 0: text, 1: reason };
         9 NotToExchanges {};
     }
+}
+
+values! {
+    ResourceKind: put_str(|it| it.as_str()), str(|text| Self::of_name(text).ok_or(RecordError::Invalid));
+    Permission: put_str(|it| it.as_str()), str(|text| Self::of_name(text).ok_or(RecordError::Invalid));
+}
+
+structs! {
+    Resource { kind, name, vhost }
 }
 
 impl MetaError {

@@ -1,11 +1,12 @@
 //! Effects of commands as records, for the node that has asked. A tag keeps its meaning forever.
 
-use stdx::record::{Reader, RecordError};
+use stdx::record::{Reader, RecordError, put_str};
 
 use super::Done;
 use crate::exchange::ExchangeDef;
-use crate::field::{Field, Read, enums, structs};
+use crate::field::{Field, Read, enums, structs, values};
 use crate::queue::QueueDef;
+use crate::queue_type::QueueKind;
 
 enums! {
     Done {
@@ -18,6 +19,10 @@ enums! {
         6 NodeJoined { 0: it };
         7 NodeExists { 0: it };
     }
+}
+
+values! {
+    QueueKind: put_str(|it| it.as_str()), str(|text| Self::of_name(text).ok_or(RecordError::Invalid));
 }
 
 structs! {

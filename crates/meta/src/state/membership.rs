@@ -2,7 +2,7 @@
 
 use super::Mode;
 use super::resources::Resources;
-use crate::command::Command;
+use crate::command::{Command, QueueDeclare};
 use crate::error::MetaError;
 use crate::nodes::{ClusterNode, ClusterNodes};
 use crate::outcome::{Done, Fact, Outcome};
@@ -45,6 +45,20 @@ pub(super) fn change_nodes(
             Ok(Outcome::nothing())
         }
     }
+}
+
+/// Refuses a queue on a node that is not in the cluster, or of a start that is over.
+pub(super) fn check_home(nodes: &ClusterNodes, declare: &QueueDeclare) -> Result<(), MetaError> {
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    let node = nodes.require(declare.home.node)?;
+    let (no, boot) = (node.no, declare.home.boot);
+    let ends_with_node = !declare.durable || declare.exclusive_owner.is_some();
+    if ends_with_node && boot < node.boot {
+        return Err(MetaError::NodeRestarted { no, boot });
+    }
+    Ok(())
 }
 
 fn join(

@@ -3,8 +3,8 @@
 //! ```text
 //! snapshot = version:u8 next_durable_queue:u64 next_transient_queue:u64 (len:u32 command)*
 //! ```
-//! The order is: nodes, if there are any; virtual hosts with their content, limits after it; then users; global
-//! parameters.
+//! The order is: nodes, if there are any; virtual hosts with their content, limits after it; then users;
+//! global parameters.
 
 use routing::{Binding, Destination, Name, QueueId};
 use stdx::record::{Reader, RecordError, put_bytes, put_u8, put_u64};

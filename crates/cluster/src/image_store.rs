@@ -57,6 +57,7 @@ impl ImageKey {
 pub struct ImageStore {
     disk: Arc<dyn Disk>,
     in_log_max: usize,
+    piece_bytes: usize,
     files: Mutex<ImageFiles>,
     sweeping: Mutex<()>,
 }
@@ -85,7 +86,14 @@ impl ImageStore {
         let names = list_if_there(disk.as_ref(), IMAGES_DIR)?.unwrap_or_default();
         let there = names.iter().filter_map(|name| ImageKey::parse(name)).collect();
         let files = Mutex::new(ImageFiles { there, replaced: Replaced::default() });
-        Ok(Self { disk, in_log_max, files, sweeping: Mutex::default() })
+        let (piece_bytes, sweeping) = (PIECE_BYTES, Mutex::default());
+        Ok(Self { disk, in_log_max, piece_bytes, files, sweeping })
+    }
+
+    /// The store with pieces of up to so many bytes, at most [`PIECE_BYTES`], on the way to followers.
+    #[must_use]
+    pub fn with_pieces_of(self, piece_bytes: usize) -> Self {
+        Self { piece_bytes: piece_bytes.clamp(1, PIECE_BYTES), ..self }
     }
 
     /// Removes the files that entries of the log have replaced which are synced, and has the log forget the
@@ -163,12 +171,18 @@ impl ImageStore {
     }
 
     /// Reads the piece of the machine's bytes at `offset`; none if there is none.
-    pub(crate) fn piece(&self, key: ImageKey, file: ImageFile, offset: u64) -> Option<Bytes> {
+    pub(crate) fn file_piece(&self, key: ImageKey, file: ImageFile, offset: u64) -> Option<Bytes> {
         let rest = file.machine_bytes.checked_sub(offset).filter(|rest| *rest > 0)?;
-        let n = usize::try_from(rest).map_or(PIECE_BYTES, |rest| rest.min(PIECE_BYTES));
+        let n = usize::try_from(rest).map_or(self.piece_bytes, |rest| rest.min(self.piece_bytes));
         let file = File::open(self.disk.as_ref(), &key.path()).ok()?;
         let piece = file.read(STAMPED_PAYLOAD_AT + offset, n).ok()?;
         (piece.len() == n).then(|| piece.into())
+    }
+
+    /// The piece of a machine's bytes at `offset`; none if there is none.
+    pub(crate) fn piece(&self, machine: &Bytes, offset: u64) -> Option<Bytes> {
+        let offset = usize::try_from(offset).ok().filter(|offset| *offset < machine.len())?;
+        Some(machine.slice(offset..machine.len().min(offset + self.piece_bytes)))
     }
 
     fn write(&self, write: &ImageWrite, wal: &Wal) -> Result<()> {

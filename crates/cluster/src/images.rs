@@ -79,9 +79,3 @@ impl IncomingImage {
         checksum == self.offer.checksum
     }
 }
-
-/// The piece of an image at `offset`; none if there is none.
-pub(crate) fn piece(machine: &Bytes, offset: u64) -> Option<Bytes> {
-    let offset = usize::try_from(offset).ok().filter(|offset| *offset < machine.len())?;
-    Some(machine.slice(offset..machine.len().min(offset + PIECE_BYTES)))
-}

@@ -5,7 +5,7 @@ use crate::effects::{GroupEffects, GroupRequest, Health};
 use crate::engine::{Engine, Role};
 use crate::group::{self, Context, Raft, RaftGroup};
 use crate::image_store::ImageWrite;
-use crate::images::{self, IncomingImage};
+use crate::images::IncomingImage;
 use crate::members::PeerId;
 use crate::message::{ImageOffer, Message, MessageBody};
 use crate::raft_log::{NewEntry, image_key};
@@ -177,8 +177,8 @@ fn give_piece(
         return fx.send(me, to, term, MessageBody::ImageOffer(offer));
     }
     let piece = match &log.image.file {
-        Some(file) => cx.images.piece(image_key(log, index), **file, offset),
-        None => group.outgoing.as_ref().and_then(|machine| images::piece(machine, offset)),
+        Some(file) => cx.images.file_piece(image_key(log, index), **file, offset),
+        None => group.outgoing.as_ref().and_then(|machine| cx.images.piece(machine, offset)),
     };
     if let Some(bytes) = piece {
         fx.send(me, to, term, MessageBody::ImagePiece { index, offset, bytes });

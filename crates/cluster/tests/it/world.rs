@@ -150,7 +150,8 @@ impl World {
     }
 
     fn images_of(&self, disk: &MemoryDisk) -> ImageStore {
-        ImageStore::open(Arc::new(disk.clone()), self.in_log_max).unwrap()
+        let images = ImageStore::open(Arc::new(disk.clone()), self.in_log_max).unwrap();
+        images.with_pieces_of(150)
     }
 
     fn n(&self) -> u16 {

@@ -17,6 +17,7 @@ use crate::payload_cache::CacheBudget;
 use crate::proposals::Proposals;
 use crate::raft_log::{self, NewEntry, NewState, RaftLog};
 use crate::recovery::FoundGroup;
+use crate::sparse::Sparse;
 
 /// The surroundings that a step may use.
 #[derive(Clone, Copy, Debug)]
@@ -53,17 +54,17 @@ pub(crate) struct UnsyncedRound {
 pub struct RaftGroup {
     pub(crate) raft: Raft,
     pub(crate) health: Health,
-    pub(crate) unsynced: VecDeque<UnsyncedRound>,
-    pub(crate) proposals: Proposals,
+    pub(crate) unsynced: Sparse<VecDeque<UnsyncedRound>>,
+    pub(crate) proposals: Sparse<Proposals>,
     /// Payloads of the entries that the step under way makes.
-    pub(crate) stash: Vec<NewEntry>,
+    pub(crate) stash: Sparse<Vec<NewEntry>>,
     pub(crate) incoming: Option<Box<IncomingImage>>,
     /// The machine's bytes of an image that is in the log, while followers may want it.
-    pub(crate) outgoing: Option<Bytes>,
+    pub(crate) outgoing: Option<Box<Bytes>>,
     /// Whether the host writes an image to a file.
     pub(crate) is_writing: bool,
     /// The change that a replica alone begins with when it is alone no longer.
-    pub(crate) leaving: Option<(Ticket, Change)>,
+    pub(crate) leaving: Option<Box<(Ticket, Change)>>,
     /// Whether the leader was asked if it leads, and has not answered.
     pub(crate) has_doubt: bool,
     /// The position of the last vote in the node's log.
@@ -77,9 +78,9 @@ impl RaftGroup {
         Self {
             raft,
             health,
-            unsynced: VecDeque::new(),
-            proposals: Proposals::default(),
-            stash: Vec::new(),
+            unsynced: Sparse::default(),
+            proposals: Sparse::default(),
+            stash: Sparse::default(),
             incoming: None,
             outgoing: None,
             is_writing: false,
@@ -244,9 +245,12 @@ impl RaftGroup {
     /// Tells the engine what has become durable.
     pub(crate) fn persist(&mut self, wal: &Wal, fx: &mut GroupEffects) {
         let durable = wal.durable_upto();
-        self.log_mut().cache.durable(durable);
+        if let Some(cache) = self.log_mut().cache.get_mut() {
+            cache.durable(durable);
+        }
         let mut last = None;
-        while let Some(round) = self.unsynced.pop_front_if(|round| round.lsn <= durable) {
+        let is_durable = |round: &mut UnsyncedRound| round.lsn <= durable;
+        while let Some(round) = self.unsynced.get_mut().and_then(|it| it.pop_front_if(is_durable)) {
             last = last.max(Some(round.number));
             if let Raft::Alone(log) = &self.raft {
                 self.proposals.committed(round.number, log.vote.term, fx);
@@ -479,7 +483,7 @@ fn fill(
     wal: &Wal,
     message: &mut Message,
     ids: &[EntryId],
-    outgoing: &mut Option<Bytes>,
+    outgoing: &mut Option<Box<Bytes>>,
 ) -> bool {
     if let MessageBody::Append { entries, .. } = &mut message.body {
         if ids.iter().any(|id| log.term(id.index) != Some(id.term)) {
@@ -499,13 +503,17 @@ fn fill(
 }
 
 /// The image as it is offered to followers; none if it cannot be read.
-pub(crate) fn offer(log: &RaftLog, wal: &Wal, outgoing: &mut Option<Bytes>) -> Option<ImageOffer> {
+pub(crate) fn offer(
+    log: &RaftLog,
+    wal: &Wal,
+    outgoing: &mut Option<Box<Bytes>>,
+) -> Option<ImageOffer> {
     let (index, term) = (log.image.index, log.image.term);
     let (machine_bytes, checksum) = if let Some(file) = &log.image.file {
         (file.machine_bytes, file.checksum)
     } else {
         if outgoing.is_none() {
-            *outgoing = log.read_image(wal).map(|image| image.machine);
+            *outgoing = log.read_image(wal).map(|image| Box::new(image.machine));
         }
         let machine = outgoing.as_ref()?;
         (machine.len() as u64, segments::crc32c(machine))

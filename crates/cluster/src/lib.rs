@@ -18,6 +18,7 @@ mod peers;
 mod proposals;
 mod raft_log;
 mod recovery;
+mod sparse;
 mod step;
 mod wire;
 

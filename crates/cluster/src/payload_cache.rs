@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use log::Lsn;
 
 use crate::entry::Payload;
+use crate::sparse::Empty;
 
 /// Bytes of payloads that a group keeps in memory though it could read them from the log.
 pub const CACHE_BYTES_MAX: usize = 1 << 20;
@@ -64,7 +65,22 @@ pub(crate) struct PayloadCache {
     share: Option<CacheShare>,
 }
 
+impl Empty for PayloadCache {
+    const EMPTY: &'static Self = &Self {
+        tail: VecDeque::new(),
+        tail_bytes: 0,
+        moved: BTreeMap::new(),
+        moved_upto: Lsn(0),
+        share: None,
+    };
+}
+
 impl PayloadCache {
+    /// Whether nothing is in memory.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tail.is_empty() && self.moved.is_empty()
+    }
+
     /// How many of the last entries are in memory.
     pub(crate) fn len(&self) -> usize {
         self.tail.len()

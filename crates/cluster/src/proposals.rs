@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::effects::{GroupEffects, ProposalOutcome, Ticket};
 use crate::members::PeerId;
+use crate::sparse::Empty;
 
 /// Most bytes of one proposal.
 pub const PROPOSAL_BYTES_MAX: usize = 512 << 20;
@@ -30,6 +31,15 @@ pub(crate) struct Proposals {
     tickets: Vec<Ticket>,
     flight: VecDeque<InFlight>,
     flight_bytes: usize,
+}
+
+impl Empty for Proposals {
+    const EMPTY: &'static Self = &Self {
+        gathered: Vec::new(),
+        tickets: Vec::new(),
+        flight: VecDeque::new(),
+        flight_bytes: 0,
+    };
 }
 
 impl Proposals {

@@ -13,6 +13,7 @@ use crate::entry::{
 use crate::image_store::{ImageKey, ImageStore};
 use crate::members::{Members, PeerId};
 use crate::payload_cache::{CacheBudget, PayloadCache};
+use crate::sparse::Sparse;
 
 /// An entry that is about to be appended.
 #[derive(Clone, Debug)]
@@ -62,8 +63,8 @@ pub(crate) struct RaftLog {
     terms: Vec<(u64, u64)>,
     places: VecDeque<EntryAddress>,
     /// The indexes of membership entries above the image.
-    changes: VecDeque<u64>,
-    pub(crate) cache: PayloadCache,
+    changes: Sparse<VecDeque<u64>>,
+    pub(crate) cache: Sparse<PayloadCache>,
 }
 
 impl RaftLog {
@@ -78,8 +79,8 @@ impl RaftLog {
             history: vec![Arc::default()],
             terms: Vec::new(),
             places: VecDeque::new(),
-            changes: VecDeque::new(),
-            cache: PayloadCache::default(),
+            changes: Sparse::default(),
+            cache: Sparse::default(),
         }
     }
 
@@ -108,7 +109,12 @@ impl RaftLog {
         self.history.shrink_to_fit();
         self.terms.shrink_to_fit();
         self.places.shrink_to_fit();
-        self.changes.shrink_to_fit();
+        if self.changes.is_empty() {
+            self.changes = Sparse::default();
+        }
+        if self.cache.is_empty() {
+            self.cache = Sparse::default();
+        }
     }
 
     /// The index up to which entries are committed without a word of a leader: changes of members that were
@@ -214,7 +220,9 @@ impl RaftLog {
         } else if let Some((first, _)) = self.terms.first_mut() {
             *first = index + 1;
         }
-        self.changes.retain(|change| *change > index);
+        if let Some(changes) = self.changes.get_mut() {
+            changes.retain(|change| *change > index);
+        }
     }
 
     /// Cuts off the entries from `index` on.
@@ -223,10 +231,13 @@ impl RaftLog {
             && let Some(at) = self.places.pop_back()
         {
             freed.add(at.segment);
-            self.cache.cut(self.last_index() + 1);
+            let index = self.last_index() + 1;
+            self.cache.cut(index);
         }
         self.terms.retain(|(first, _)| *first < index);
-        self.changes.retain(|change| *change < index);
+        if let Some(changes) = self.changes.get_mut() {
+            changes.retain(|change| *change < index);
+        }
     }
 
     /// Takes over an entry that is in the log, as the last one.
@@ -285,7 +296,10 @@ impl RaftLog {
         let cached_from = self.last_index() - self.cache.len() as u64;
         let n_upto =
             |upto: u64| usize::try_from(upto.saturating_sub(cached_from)).unwrap_or(usize::MAX);
-        self.cache.trim(n_upto(sent.min(index)), n_upto(index).min(self.cache.len()), budget);
+        let (n, n_max) = (n_upto(sent.min(index)), n_upto(index).min(self.cache.len()));
+        if let Some(cache) = self.cache.get_mut() {
+            cache.trim(n, n_max, budget);
+        }
     }
 
     /// The bytes that the entry at `index` takes in the log.

@@ -11,8 +11,9 @@ use crate::images::IMAGE_BYTES_MAX;
 use crate::members::{Change, PeerId};
 use crate::message::{Message, MessageBody};
 use crate::peers;
-use crate::proposals::{PROPOSAL_BYTES_MAX, Proposals};
+use crate::proposals::PROPOSAL_BYTES_MAX;
 use crate::raft_log::{NewEntry, NewState, RaftLog, image_key, replace_files};
+use crate::sparse::Sparse;
 
 /// Something for a replica.
 #[derive(Clone, Debug)]
@@ -93,7 +94,7 @@ impl RaftGroup {
         let bytes = machine.len() + local.len();
         if is_image_new(self, index) && bytes as u64 <= IMAGE_BYTES_MAX {
             if cx.images.is_for_log(bytes) {
-                self.outgoing = Some(machine.clone());
+                self.outgoing = Some(Box::new(machine.clone()));
                 append_image(self, Image { index, machine, local, ..Image::default() }, cx);
             } else if !std::mem::replace(&mut self.is_writing, true) {
                 fx.write = Some(ImageWrite { key: image_key(self.log(), index), machine, local });
@@ -196,9 +197,12 @@ fn finish(
     cx: Context<'_>,
     fx: &mut GroupEffects,
 ) {
-    group.stash.clear();
+    if let Some(stash) = group.stash.get_mut() {
+        stash.clear();
+    }
     if before.0 == Role::Leader && group.role() != Role::Leader {
-        group.proposals.end(group.leader(), fx);
+        let leader = group.leader();
+        group.proposals.end(leader, fx);
         if group.leader().is_none() {
             tell_leaderless(group, fx);
         }
@@ -225,9 +229,11 @@ fn finish(
             group.outgoing = None;
         }
     }
-    group.log_mut().cache.count(cx.cache);
+    if let Some(cache) = group.log_mut().cache.get_mut() {
+        cache.count(cx.cache);
+    }
     if group.unsynced.is_empty() {
-        group.unsynced = std::collections::VecDeque::new();
+        group.unsynced = Sparse::default();
     }
     fx.durable_at = group.unsynced.back().map(|round| round.lsn);
     // No word of a term leaves before the term is durable, nor that of a leader before its own vote.
@@ -394,7 +400,7 @@ fn change_members(
     let fits = group.members().after(change, 0).is_some();
     match &mut group.raft {
         Raft::Alone(_) if fits && group.leaving.is_none() => {
-            group.leaving = Some((ticket, change));
+            group.leaving = Some(Box::new((ticket, change)));
             durable(group, cx, fx);
         }
         Raft::Awake(engine) if fits && engine.standing().leads() => {
@@ -432,7 +438,7 @@ fn leave_alone(group: &mut RaftGroup, cx: Context<'_>, fx: &mut GroupEffects) {
     engine.campaign();
     group.raft = Raft::Awake(Box::new(engine));
     group.drain(cx, fx);
-    if let Some((ticket, change)) = group.leaving.take() {
+    if let Some((ticket, change)) = group.leaving.take().map(|leaving| *leaving) {
         change_members(group, ticket, change, cx, fx);
     }
     if group.proposals.has_gathered() {
@@ -462,7 +468,7 @@ fn tick(group: &mut RaftGroup, cx: Context<'_>, fx: &mut GroupEffects) {
     } else if group.unsynced.is_empty() && group.proposals.is_idle() && group.incoming.is_none() {
         engine.shrink();
         // Emptied vectors keep their memory otherwise.
-        (group.stash, group.proposals) = (Vec::new(), Proposals::default());
+        (group.stash, group.proposals) = (Sparse::default(), Sparse::default());
         fall_asleep(group);
     }
 }

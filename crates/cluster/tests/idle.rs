@@ -16,9 +16,9 @@ static ALLOCATOR: counting::Allocator = counting::Allocator;
 
 const N: u64 = 10_000;
 /// Most bytes of a follower that sleeps.
-const ASLEEP_BYTES_MAX: u64 = 750;
+const ASLEEP_BYTES_MAX: u64 = 480;
 /// Most bytes of a leader, which stays awake.
-const LEADER_BYTES_MAX: u64 = 2700;
+const LEADER_BYTES_MAX: u64 = 2550;
 
 const fn peer(node: u64) -> PeerId {
     PeerId(node << 48 | 1)

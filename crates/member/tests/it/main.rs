@@ -7,5 +7,6 @@ mod groups;
 mod ledger;
 mod named_faults;
 mod node;
+mod pair;
 mod simulation;
 mod sockets;

@@ -112,6 +112,10 @@ fn links_that_flap_for_43_ms_leave_nothing_behind() {
         let mut world = whole_world(seed);
         for _ in 0..=seed {
             run_with_clients(&mut world, 200);
+            for at in 0..3 {
+                ask(&mut world, at, vec![declare(&format!("under way from {at}"))]);
+            }
+            world.run_pieces(3);
             let now_ms = world.hosts.now_ms();
             for (from, to) in [(0, 1), (0, 2), (1, 2)] {
                 world.hosts.net.cut(Address(from), Address(to));
@@ -124,6 +128,8 @@ fn links_that_flap_for_43_ms_leave_nothing_behind() {
             world.hosts.heal();
         }
         world.run_ms(RECOVERY_MS);
+        let failed = world.scenario.ledger.borrow().counts.timed_out;
+        assert_eq!(failed, 0, "clients wait in vain, seed {seed}");
         assert_works(&mut world);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use cluster::{Committed, Message, MessageBody, PeerId, RaftGroup};
-use definitions::{Ask, AskAnswer, AskError, Decision, DefinitionsChange, Reply, RequestId};
+use definitions::{AskError, Decision, DefinitionsChange, Reply, RequestId};
 use log::{NodeNumber, Owner};
 use meta::{Command, Done, Fact, SnapshotOf, State};
 
@@ -66,10 +66,9 @@ pub(crate) struct Ledger {
     pub(crate) told: Vec<(RequestId, Result<Reply, AskError>)>,
     /// The newest life of each node.
     boots: BTreeMap<NodeNumber, u32>,
-    /// Asks and answers under way, by the numbers in their frames.
-    pub(crate) asks: BTreeMap<u64, Ask>,
-    pub(crate) answers: BTreeMap<u64, AskAnswer>,
-    pub(crate) next_number: u64,
+    /// The highest index that a client was told when an ask was made: its answer is not older.
+    floors: BTreeMap<RequestId, u64>,
+    told_index: u64,
     pub(crate) counts: Counts,
 }
 
@@ -82,9 +81,9 @@ impl Ledger {
         *boot
     }
 
-    pub(crate) fn number(&mut self) -> u64 {
-        self.next_number += 1;
-        self.next_number
+    /// A client has asked for a change.
+    pub(crate) fn asked(&mut self, request: RequestId) {
+        self.floors.insert(request, self.told_index);
     }
 
     /// A replica goes on after a start.
@@ -153,6 +152,10 @@ impl Ledger {
             Err(_) => &mut self.counts.timed_out,
         };
         *counter += 1;
+        if let Ok(Reply { index, .. }) = &result {
+            assert!(*index >= self.floors[&request], "{request:?} has an answer of an old state");
+            self.told_index = self.told_index.max(*index);
+        }
         self.told.push((request, result));
     }
 
@@ -182,7 +185,7 @@ impl Ledger {
             let is_done = done.contains(request);
             match result {
                 Ok(Reply { decision: Decision::Done(what), .. }) => {
-                    let is_change = !what.iter().all(is_nothing);
+                    let is_change = what.iter().any(Done::is_change);
                     assert_eq!(is_done, is_change, "{request:?} was told {what:?}");
                 }
                 Ok(Reply { decision: Decision::WasDone, .. }) => assert!(is_done, "{request:?}"),
@@ -204,10 +207,6 @@ impl Ledger {
             |fact: &&Fact| matches!(&fact.command, Command::DeclareQueue(it) if &*it.name == name);
         facts.filter(is_it).count()
     }
-}
-
-const fn is_nothing(done: &Done) -> bool {
-    matches!(done, Done::Nothing | Done::QueueExists(_) | Done::ExchangeExists(_))
 }
 
 pub(crate) fn everything(state: &State) -> Vec<u8> {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use cluster::{GroupStep, Members};
-use definitions::{Asker, AskerEffects, Question, RequestId, Surroundings};
+use definitions::{Ask, AskAnswer, Asker, AskerEffects, Question, RequestId, Surroundings};
 use log::{ClusterId, NodeIdentity, NodeNumber, Owner};
 use member::{
     GroupTimers, GroupWork, MemberEvent, Membership, MembershipOptions, PeerInput, PulseHealth,
@@ -119,11 +119,8 @@ impl MemberNode {
             if to == self.groups.node {
                 self.asker.receive(answer, now.get());
             } else {
-                let mut ledger = self.groups.ledger.borrow_mut();
-                let number = ledger.number();
-                ledger.answers.insert(number, answer);
-                drop(ledger);
-                self.send(to, &NodeMessage::Answer(number, Bytes::new()));
+                let (n, bytes) = (answer.request.n, answer.encode());
+                self.send(to, &NodeMessage::Answer(n, bytes.into()));
             }
         }
         if owner == DEFINITIONS {
@@ -159,8 +156,10 @@ impl MemberNode {
         let question = Question { commands, basis: None, user: Name::from("guest") };
         let n = self.asker.ask(question, now.plus(wait_ms).get()).unwrap();
         self.n_waiting += 1;
+        let request = RequestId { node: self.groups.node.0, boot: self.membership.me().boot, n };
+        self.groups.ledger.borrow_mut().asked(request);
         self.poll_asker(now);
-        RequestId { node: self.groups.node.0, boot: self.membership.me().boot, n }
+        request
     }
 
     fn poll_asker(&mut self, now: MonotonicMs) -> bool {
@@ -179,11 +178,8 @@ impl MemberNode {
                 let work = self.groups.ask(&ask, &living);
                 self.work_off(DEFINITIONS, work, now);
             } else {
-                let mut ledger = self.groups.ledger.borrow_mut();
-                let number = ledger.number();
-                ledger.asks.insert(number, ask);
-                drop(ledger);
-                self.send(NodeNumber(to), &NodeMessage::Ask(number, Bytes::new()));
+                let (n, bytes) = (ask.request.n, ask.encode().unwrap());
+                self.send(NodeNumber(to), &NodeMessage::Ask(n, bytes.into()));
             }
         }
         has_worked
@@ -195,13 +191,13 @@ impl MemberNode {
                 self.groups.ledger.borrow_mut().heard(owner, &message);
                 self.step_group(owner, GroupStep::Peer(message), now);
             }
-            PeerInput::Node(NodeMessage::Ask(number, _)) => {
-                let ask = self.groups.ledger.borrow().asks[&number].clone();
+            PeerInput::Node(NodeMessage::Ask(_, bytes)) => {
+                let ask = Ask::decode(&bytes).unwrap();
                 let work = self.groups.ask(&ask, &self.membership.living());
                 self.work_off(DEFINITIONS, work, now);
             }
-            PeerInput::Node(NodeMessage::Answer(number, _)) => {
-                let answer = self.groups.ledger.borrow().answers[&number].clone();
+            PeerInput::Node(NodeMessage::Answer(_, bytes)) => {
+                let answer = AskAnswer::decode(&bytes).unwrap();
                 self.asker.receive(answer, now.get());
                 self.poll_asker(now);
             }

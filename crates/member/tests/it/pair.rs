@@ -86,9 +86,9 @@ impl Side {
         while let Some(frame) = self.decoder.next(&mut bytes).unwrap() {
             self.membership.received(self.connection, frame, NOW, &mut inputs).unwrap();
         }
-        let body = |input| match input {
-            PeerInput::Group(GROUP, message) => message.body,
-            other => panic!("{other:?}"),
+        let body = |input| {
+            let PeerInput::Group(GROUP, message) = input else { panic!("{input:?}") };
+            message.body
         };
         inputs.into_iter().map(body).collect()
     }

@@ -43,4 +43,15 @@ fn nodes_agree_through_faults_of_processes_disks_and_networks() {
         total.add(run(seed));
     }
     println!("{total:?}");
+    if seeds() == SEEDS {
+        let (Counts { starts, elections, .. }, least) = (total, SEEDS.end);
+        assert!(
+            starts > 6 * least && elections > 5 * least && total.images > 10 * least,
+            "{total:?}"
+        );
+        assert!(total.links_made > 30 * least && total.suspected > least, "{total:?}");
+        assert!(total.acked > 20 * least && total.done > 20 * least, "{total:?}");
+        assert!(total.stuck > 2 && total.restored > 9 && total.was_done > 2, "{total:?}");
+        assert!(total.no_leader > least && total.timed_out > least, "{total:?}");
+    }
 }

@@ -1,4 +1,4 @@
-//! What the world has seen of all nodes, and what must hold of it after each step and at the end.
+//! The record of all nodes of a world: what they said and did, checked after each step and at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 

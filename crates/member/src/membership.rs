@@ -138,7 +138,7 @@ impl Membership {
         self.links.nodes()
     }
 
-    /// This side's hello of a connection; `nonce` is a new random number.
+    /// The hello of this side of a connection; `nonce` is a new random number.
     #[must_use]
     pub fn hello(&self, kind: ConnectionKind, nonce: u128) -> PeerHello {
         let MembershipOptions { me, levels, .. } = &self.options;

@@ -7,12 +7,13 @@ use std::rc::Rc;
 use amqp091::Table;
 use bytes::Bytes;
 use cluster::{GroupStep, Members, RaftGroup, Role, Ticket};
-use log::Owner;
+use log::{NodeNumber, Owner};
 use meta::{Command, Name, NamedBy, QueueDeclare, QueueHome, VhostMetadata};
 use testing::Random;
 use testing::cluster_world::{Hosts, Scenario, Seat};
+use testing::net::Address;
 
-use crate::groups::{PlainGroup, peer_id};
+use crate::groups::{PlainGroup, Plan, peer_id};
 use crate::ledger::{DEFINITIONS, Ledger, everything};
 use crate::node::{MemberNode, node_at};
 
@@ -24,7 +25,7 @@ const N_NAMES: usize = 6;
 /// A cluster and its clients.
 pub(crate) struct Cluster {
     n_nodes: usize,
-    plan: BTreeMap<Owner, Members>,
+    plan: Plan,
     pub(crate) ledger: Rc<RefCell<Ledger>>,
     next_proposal: u64,
     /// The number of checks there were: each looks at another group.
@@ -61,22 +62,24 @@ fn some_command(random: &mut Random) -> Command {
 impl Cluster {
     /// A cluster whose nodes are all members of the definitions' group, and of others by chance.
     pub(crate) fn new(seed: u64, n_nodes: usize) -> Self {
-        let (mut random, mut plan) = (Random::new(seed), BTreeMap::new());
-        let all: Vec<_> = (0..n_nodes).map(|place| peer_id(node_at(place))).collect();
-        plan.insert(DEFINITIONS, Members { voters: all.clone(), ..Members::default() });
+        let (mut random, mut groups) = (Random::new(seed), BTreeMap::new());
+        let numbers: Vec<_> = (0..n_nodes).map(node_at).collect();
+        let all: Vec<_> = numbers.iter().copied().map(peer_id).collect();
+        groups.insert(DEFINITIONS, Members { voters: all.clone(), ..Members::default() });
         for owner in 1..=N_PLAIN {
             let (mut voters, mut rest) = (Vec::new(), all.clone());
             let n = random.choose(&[1, 2, 3, 3, 3, n_nodes]).unwrap_or(3);
             while voters.len() < n {
                 voters.push(rest.remove(random.below(rest.len())));
             }
-            plan.insert(Owner(owner), Members { voters, ..Members::default() });
+            groups.insert(Owner(owner), Members { voters, ..Members::default() });
         }
+        let plan = Plan { numbers, groups };
         Self { n_nodes, plan, ledger: Rc::default(), next_proposal: 1, n_checks: 0 }
     }
 
     pub(crate) fn owners(&self) -> impl Iterator<Item = Owner> + use<> {
-        self.plan.keys().copied().collect::<Vec<_>>().into_iter()
+        self.plan.groups.keys().copied().collect::<Vec<_>>().into_iter()
     }
 
     fn some_plain(random: &mut Random) -> Owner {
@@ -94,6 +97,48 @@ impl Cluster {
             let step = GroupStep::Propose(Ticket(proposal), commands);
             node.step_group(owner, step, port.now.monotonic_ms);
         });
+    }
+
+    /// Has all nodes be members of all groups, from the start.
+    pub(crate) fn with_members_everywhere(mut self) -> Self {
+        let all: Vec<_> = self.plan.numbers.iter().copied().map(peer_id).collect();
+        self.plan.groups.values_mut().for_each(|members| members.voters.clone_from(&all));
+        self
+    }
+
+    /// A node loses its disk: it is forgotten, and joins under a number that nobody had.
+    pub(crate) fn lose_disk(&mut self, hosts: &mut Hosts<MemberNode>, place: usize) {
+        let new = node_at(self.n_nodes);
+        let old = std::mem::replace(&mut self.plan.numbers[place], new);
+        for members in self.plan.groups.values_mut() {
+            let voters = members.voters.iter_mut().filter(|voter| **voter == peer_id(old));
+            voters.for_each(|voter| *voter = peer_id(new));
+        }
+        hosts.lose_disk(Address(place));
+    }
+
+    /// Has nodes know who has taken whose place.
+    pub(crate) fn replace(hosts: &mut Hosts<MemberNode>, place: usize, numbers: [NodeNumber; 2]) {
+        let [old, new] = numbers;
+        for at in hosts.addresses().filter(|at| at.0 != place) {
+            hosts.with(at, |node, port| node.replace(old, new, place, port.now.monotonic_ms));
+        }
+    }
+
+    /// Has each group's leader take a step towards the members that it should have.
+    pub(crate) fn change_members(&self, hosts: &mut Hosts<MemberNode>) {
+        for owner in self.owners() {
+            let leader = hosts.nodes().find(|(_, node)| node.groups.leads(owner));
+            let next = leader.and_then(|(at, node)| {
+                let members = node.groups.group(owner)?.members();
+                Some((at, self.plan.next_change(owner, &members)?))
+            });
+            let Some((at, change)) = next else { continue };
+            hosts.with(at, |node, port| {
+                let step = GroupStep::Member(Ticket(0), change);
+                node.step_group(owner, step, port.now.monotonic_ms);
+            });
+        }
     }
 
     /// Compares the logs of a group's replicas.
@@ -131,7 +176,7 @@ impl Cluster {
         })
     }
 
-    fn check_end(&self, hosts: &Hosts<MemberNode>) {
+    pub(crate) fn check_end(&self, hosts: &Hosts<MemberNode>) {
         let ledger = self.ledger.borrow();
         let states: Vec<_> =
             hosts.nodes().map(|(_, node)| node.groups.definitions.definitions()).collect();
@@ -151,7 +196,7 @@ impl Scenario for Cluster {
     type Node = MemberNode;
 
     fn start(&mut self, seat: &Seat<'_>) -> Result<MemberNode, String> {
-        MemberNode::start(seat, self.n_nodes, &self.plan, &self.ledger)
+        MemberNode::start(seat, &self.plan, &self.ledger)
     }
 
     fn act(&mut self, hosts: &mut Hosts<MemberNode>) {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cluster::{
-    CacheBudget, Context, GroupEffects, GroupRecovery, GroupRequest, GroupStep, Health, ImageStore,
-    ImageWrite, LivingNodes, Members, OutgoingMessage, PeerId, ProposalOutcome, RaftGroup, Role,
-    Ticket,
+    CacheBudget, Change, Context, GroupEffects, GroupRecovery, GroupRequest, GroupStep, Health,
+    ImageStore, ImageWrite, LivingNodes, Members, OutgoingMessage, PeerId, ProposalOutcome,
+    RaftGroup, Role, Ticket,
 };
 use definitions::{AskAnswer, DefinitionsEffects, DefinitionsGroup};
 use log::{
@@ -47,6 +47,28 @@ pub(crate) struct Groups {
     pub(crate) ledger: Rc<RefCell<Ledger>>,
 }
 
+/// The nodes of the world and the members of its groups, as operators want them.
+pub(crate) struct Plan {
+    /// The number of the node at each place.
+    pub(crate) numbers: Vec<NodeNumber>,
+    pub(crate) groups: BTreeMap<Owner, Members>,
+}
+
+impl Plan {
+    /// Whether a node has come after the groups were made.
+    fn is_joiner(&self, node: NodeNumber) -> bool {
+        usize::from(node.0) > self.numbers.len()
+    }
+
+    /// The next change that makes a group's members those of the plan.
+    pub(crate) fn next_change(&self, owner: Owner, members: &Members) -> Option<Change> {
+        let wanted = self.groups.get(&owner)?;
+        let removed = members.all().find(|peer| !wanted.has(*peer)).map(Change::Remove);
+        let added = wanted.all().find(|peer| !members.has(*peer)).map(Change::AddLearner);
+        removed.or(added).or_else(|| members.learners.first().copied().map(Change::Promote))
+    }
+}
+
 /// The work that a step leaves to the node.
 #[derive(Default)]
 pub(crate) struct Work {
@@ -80,7 +102,7 @@ impl Groups {
     pub(crate) fn open(
         node: NodeNumber,
         disk: &MemoryDisk,
-        plan: &BTreeMap<Owner, Members>,
+        plan: &Plan,
         ledger: Rc<RefCell<Ledger>>,
     ) -> Result<Self, String> {
         let mut recovery = GroupRecovery::default();
@@ -100,11 +122,14 @@ impl Groups {
             found.insert(owner, (RaftGroup::recover(&wal, group), index, image));
         }
         let (mut plain, mut definitions) = (BTreeMap::new(), None);
-        let mine = plan.iter().filter(|(_, members)| members.has(peer_id(node)));
+        let mine = plan.groups.iter().filter(|(_, members)| members.has(peer_id(node)));
         for (owner, members) in mine {
             // A group of which nothing was durable has told nobody anything.
             let (group, applied, image) = found.remove(owner).unwrap_or_else(|| {
                 let me = peer_id(node);
+                if plan.is_joiner(node) {
+                    return (RaftGroup::join(*owner, me), 0, Bytes::new());
+                }
                 (RaftGroup::create(&wal, *owner, me, members.clone()), 1, Bytes::new())
             });
             assert_eq!(group.health(), Health::Sound, "{owner:?} at {node:?}");
@@ -125,7 +150,7 @@ impl Groups {
             plain,
             cache: Arc::default(),
             images,
-            durable_at: plan.keys().map(|owner| (*owner, Lsn(0))).collect(),
+            durable_at: plan.groups.keys().map(|owner| (*owner, Lsn(0))).collect(),
             is_awaited: true,
             seen: BTreeMap::new(),
             disk: disk.clone(),
@@ -259,7 +284,9 @@ impl Groups {
             }
         }
         for (Ticket(ticket), answer) in answers {
-            if let ProposalOutcome::Committed(_) = answer {
+            if let ProposalOutcome::Committed(_) = answer
+                && ticket > 0
+            {
                 ledger.acked(owner, ticket);
             }
         }

@@ -20,13 +20,17 @@ const SEEDS: u64 = 4;
 
 /// A world of nodes that have been connected for a while.
 fn whole_world(seed: u64) -> TestWorld {
+    whole_world_of(seed, Cluster::new(seed, 3))
+}
+
+fn whole_world_of(seed: u64, cluster: Cluster) -> TestWorld {
     let options = WorldOptions {
         start_faults_percent: 0,
         down_ms_max: 3_000,
         skew_ms_max: 100,
         ..WorldOptions::default()
     };
-    let mut world = World::new(seed, options, Cluster::new(seed, 3), Show::Kept);
+    let mut world = World::new(seed, options, cluster, Show::Kept);
     world.run_ms(5_000);
     assert_settled(&world);
     ask(&mut world, 0, vec![create_vhost()]);
@@ -218,4 +222,28 @@ fn a_change_is_done_once_or_not_at_all_when_the_leader_dies_amid_it() {
     }
     println!("done {n_done}, was done {n_was_done}, failed {n_failed}");
     assert!(n_done > 0 && n_was_done > 0, "done {n_done}, was done {n_was_done}");
+}
+
+#[test]
+fn a_node_whose_disk_is_lost_joins_anew_and_gets_all() {
+    for seed in 0..SEEDS {
+        let cluster = Cluster::new(seed, 3).with_members_everywhere();
+        let mut world = whole_world_of(seed, cluster);
+        run_with_clients(&mut world, 2_000);
+        let lost = usize::try_from(seed % 3).unwrap();
+        world.scenario.lose_disk(&mut world.hosts, lost);
+        world.run_ms(1_000);
+        Cluster::replace(&mut world.hosts, lost, [node_at(lost), node_at(3)]);
+        for _ in 0..20 {
+            world.run_ms(500);
+            world.scenario.change_members(&mut world.hosts);
+        }
+        assert_works(&mut world);
+        world.scenario.check_end(&world.hosts);
+        let joined = world.hosts.node(Address(lost)).unwrap();
+        for owner in world.scenario.owners() {
+            let group = joined.groups.group(owner).unwrap();
+            assert!(group.members().has_voter(group.me()), "seed {seed}, {owner:?}");
+        }
+    }
 }

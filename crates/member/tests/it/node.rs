@@ -1,11 +1,10 @@
 //! A node: its membership, sockets, groups and clients.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use cluster::{GroupStep, Members};
+use cluster::GroupStep;
 use definitions::{Ask, AskAnswer, Asker, AskerEffects, Question, RequestId, Surroundings};
 use log::{ClusterId, NodeIdentity, NodeNumber, Owner};
 use member::{
@@ -21,7 +20,7 @@ use testing::Random;
 use testing::cluster_world::{Port, Seat, SimulatedNode};
 use testing::net::{ConnectionNo, NetEvent};
 
-use crate::groups::{Groups, Work};
+use crate::groups::{Groups, Plan, Work};
 use crate::ledger::{DEFINITIONS, Ledger};
 use crate::sockets::{Around, Sockets};
 
@@ -54,21 +53,23 @@ fn options(node: NodeNumber, boot: u32) -> MembershipOptions {
     MembershipOptions { me, levels: SpokenRange { min: 0, max: 0 }, limits }
 }
 
+fn set_member(membership: &Membership, peer: NodeNumber, place: usize, now: MonotonicMs) {
+    let address = PeerAddress { host: "host".to_owned(), port: u16::try_from(place).unwrap() };
+    membership.set_member((peer, 0), &format!("rabbit@{}", peer.0), address, now);
+}
+
 impl MemberNode {
     pub(crate) fn start(
         seat: &Seat<'_>,
-        n_nodes: usize,
-        plan: &BTreeMap<Owner, Members>,
+        plan: &Plan,
         ledger: &Rc<RefCell<Ledger>>,
     ) -> Result<Self, String> {
-        let node = node_at(seat.node.0);
+        let node = plan.numbers[seat.node.0];
         let groups = Groups::open(node, seat.disk, plan, Rc::clone(ledger))?;
         let boot = ledger.borrow_mut().start(node);
         let (membership, now) = (Membership::new(options(node, boot)), seat.now.monotonic_ms);
-        for place in 0..n_nodes {
-            let (peer, port) = (node_at(place), u16::try_from(place).unwrap());
-            let address = PeerAddress { host: "host".to_owned(), port };
-            membership.set_member((peer, 0), &format!("rabbit@{}", peer.0), address, now);
+        for (place, peer) in plan.numbers.iter().enumerate() {
+            set_member(&membership, *peer, place, now);
         }
         let mut random = Random::new(seat.seed);
         let tick_at = now.plus(random.below(50) as u64);
@@ -94,6 +95,13 @@ impl MemberNode {
     ) -> T {
         let (membership, random) = (&self.membership, &mut self.random);
         work(&mut self.sockets, &mut Around { membership, random, port })
+    }
+
+    /// Another node takes the place of one that is forgotten.
+    pub(crate) fn replace(&self, old: NodeNumber, new: NodeNumber, place: usize, now: MonotonicMs) {
+        // The sockets end with their links.
+        drop(self.membership.forget(old));
+        set_member(&self.membership, new, place, now);
     }
 
     /// Steps a group, and works off what comes of it.

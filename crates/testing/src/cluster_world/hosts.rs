@@ -189,6 +189,12 @@ impl<N> Hosts<N> {
         self.note(format!("{at} crashes, {outcome:?}"));
     }
 
+    /// Ends a node's life, and all that its disk has.
+    pub fn lose_disk(&mut self, at: Address) {
+        self.crash(at, Death::Machine);
+        self.host_mut(at).disk = MemoryDisk::new();
+    }
+
     fn some_downtime_ms(&mut self) -> u64 {
         self.now_ms + self.random.below(self.options.down_ms_max + 1) as u64
     }

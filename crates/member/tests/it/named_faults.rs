@@ -81,6 +81,10 @@ fn assert_works(world: &mut TestWorld) {
     }
 }
 
+fn owners(world: &TestWorld, at: Address) -> Vec<(Address, Owner)> {
+    world.scenario.owners().map(|owner| (at, owner)).collect()
+}
+
 fn terms(world: &TestWorld) -> Vec<u64> {
     let nodes = world.hosts.nodes();
     let groups = nodes
@@ -230,6 +234,12 @@ fn a_node_whose_disk_is_lost_joins_anew_and_gets_all() {
         let cluster = Cluster::new(seed, 3).with_members_everywhere();
         let mut world = whole_world_of(seed, cluster);
         run_with_clients(&mut world, 2_000);
+        // What was done so far comes as an image, the rest as entries.
+        let all: Vec<_> = world.hosts.addresses().flat_map(|at| owners(&world, at)).collect();
+        for (at, owner) in all {
+            world.hosts.with(at, |node, port| node.take_image(owner, port.now.monotonic_ms));
+        }
+        run_with_clients(&mut world, 1_000);
         let lost = usize::try_from(seed % 3).unwrap();
         world.scenario.lose_disk(&mut world.hosts, lost);
         world.run_ms(1_000);

@@ -7,10 +7,10 @@ use crate::config::option::{ConfigOption, options};
 pub(in crate::config) const OPTIONS: &[ConfigOption] = options! {
     "distribution.listener.port_range.min" =>
         Integer(1..=65_535, "", |d, v| d.config.listeners.distribution.port = Some(fits(v))),
-        "Port that other nodes connect to; 25672 when unset. The node listens if a key of this section, \
-         `RABBITMQ_ERLANG_COOKIE` or the file `.erlang.cookie` in the data directory is there, which \
-         otherwise is made with the first connection's need of it. It does not start if a port that is \
-         set is in use.";
+        "Port that other nodes connect to; 25672 when unset. The node listens there if a key of this \
+         section or `RABBITMQ_ERLANG_COOKIE` is set, or the file `.erlang.cookie` is in the data directory; \
+         this file is created when the cookie is needed and not set. It must be accessible by the node's \
+         user only.";
     "distribution.listener.interface" =>
         Text(|d, v| d.config.listeners.distribution.interface = Some(v.to_owned())),
         "IP address of this port; all when unset.";

@@ -185,7 +185,6 @@ mod tests {
         lines::keep();
         let mut one = PeerNode::new(1, "rabbit@twin1", |_, _| {});
         let mut two = PeerNode::new(2, "rabbit@twin2", |_, _| {});
-        let three = PeerNode::new(3, "rabbit@twin2", |_, _| {});
         // The first one looks for the second one where its twin is.
         let mut twin = PeerNode::new(3, "rabbit@twin2", |_, _| {});
         one.knows(&two, twin.address);
@@ -200,7 +199,6 @@ mod tests {
             &["no connection with the node at", "by the name or number of rabbit@twin2"],
         )
         .await;
-        drop(three);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -13,7 +13,7 @@
 
 use crate::position::{ClusterId, NodeNumber};
 use segments::{
-    Disk, File, FileError, Result, read_file, replace_file, seal_record, unseal_record,
+    Disk, File, FileError, Result, read_file, replace_file, seal_record, sync_name, unseal_record,
 };
 use stdx::record::{Reader, RecordError, put_str, put_u16, put_u32, put_u64};
 
@@ -71,6 +71,10 @@ impl NodeIdentity {
             let first = Self { cluster, epoch: 0, number: NodeNumber(1), boot: 1, name };
             return first.create(disk).map(|()| first);
         };
+        if last.boot == 1 {
+            // A process that was killed may have renamed the file without having synced its directory.
+            sync_name(disk, NODE_FILE)?;
+        }
         let file = File::open(disk, NODE_FILE)?;
         // A process that was killed may have left the slot that counts written and not synced: the
         // other one is not overwritten before it would outlive a loss of power.
@@ -203,6 +207,22 @@ mod tests {
             drop(begin(&disk));
             let left = NodeIdentity::read(&disk.survive(CrashOutcome::Torn(seed)));
             assert!(left.unwrap().unwrap().boot >= 3, "seed {seed}");
+        }
+    }
+
+    /// The first start is killed at each of its operations, and the second one is followed by a loss of power:
+    /// who has been the first node of a cluster stays so.
+    #[test]
+    fn a_cluster_that_a_start_has_found_is_never_another_one() {
+        for operation in 0..8 {
+            let disk = MemoryDisk::new();
+            disk.inject(operation, Fault::PowerLoss);
+            drop(begin(&disk));
+            let disk = disk.survive(CrashOutcome::Everything);
+            let second = NodeIdentity::begin(&disk, ClusterId(8), NAME).unwrap();
+            let disk = disk.survive(CrashOutcome::OnlySynced);
+            let third = NodeIdentity::begin(&disk, ClusterId(9), NAME).unwrap();
+            assert_eq!(third.cluster, second.cluster, "operation {operation}");
         }
     }
 

@@ -116,9 +116,10 @@ impl World {
         }
         let disk = self.nodes[at].disk.clone();
         let state = match NodeIdentity::read(&disk).unwrap() {
-            Some(found) => {
-                self.check(found.cluster);
-                State::Member(found.cluster)
+            Some(_) => {
+                let begun = NodeIdentity::begin(&disk, ClusterId(0), &self.all[at]).unwrap();
+                self.check(begun.cluster);
+                State::Member(begun.cluster)
             }
             None => State::Fresh(Box::new(self.fresh(at, &disk))),
         };

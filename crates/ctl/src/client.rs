@@ -17,6 +17,8 @@ const HEAD_BYTES_MAX: u64 = 64 * 1024;
 
 /// Route that tells whether the node has started; also asked to see whether it answers at all.
 pub(crate) const STATE: &str = "GET /leveret/state";
+/// Route that tells how many nodes the cluster has, is to have, and can find.
+pub(crate) const FORMATION: &str = "GET /leveret/cluster/formation";
 /// Field of a request that becomes the whole body.
 pub(crate) const DOCUMENT: &str = "document";
 

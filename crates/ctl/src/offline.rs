@@ -1,9 +1,9 @@
 //! Verbs that send the node no request, or more than one.
 
-use crate::client::{self, Client, Question, STATE, Unanswered, is_timeout, timed_out};
+use crate::client::{self, Client, FORMATION, Question, STATE, Unanswered, is_timeout, timed_out};
 use crate::control_socket::socket_path;
 use crate::failure::{Failure, Invalid, code};
-use crate::fields::text;
+use crate::fields::{number, text};
 use crate::output::{Answer, Form, Format, Rows};
 use crate::verb::Invocation;
 use crate::{render, run, usage};
@@ -96,11 +96,15 @@ pub(crate) fn ping(invocation: &Invocation) -> Result<Answer, Failure> {
 
 /// Whether the node has started. `Err` when it cannot be reached at all.
 pub(crate) fn is_running(invocation: &Invocation) -> Result<bool, Unanswered> {
-    // A node may have started since the tool did, so the address is looked up again.
+    let state = ask_anew(invocation, STATE)?;
+    Ok(state.get("running").and_then(Value::as_bool).unwrap_or_default())
+}
+
+/// Asks a node that may have started since the tool did: its address is looked up again.
+fn ask_anew(invocation: &Invocation, route: &'static str) -> Result<Value, Unanswered> {
     let address = client::found(invocation.address.clone());
     let client = Client::connect(&address, invocation.timeout).map_err(Unanswered::Io)?;
-    let state = client.ask(&Question::new(STATE, Map::new(), invocation))?;
-    Ok(state.get("running").and_then(Value::as_bool).unwrap_or_default())
+    client.ask(&Question::new(route, Map::new(), invocation))
 }
 
 /// Has the node join a cluster, and waits until it has started there.
@@ -141,12 +145,26 @@ pub(crate) fn await_startup(invocation: &Invocation) -> Result<Answer, Failure> 
     }
 }
 
-/// Waits for the start of the node, which is a cluster of one.
+/// Waits until as many members of the cluster run.
 pub(crate) fn await_online_nodes(invocation: &Invocation) -> Result<Answer, Failure> {
-    if invocation.param("count") != "1" {
-        return Err(Failure::error(code::SOFTWARE, "this node is not in a cluster"));
+    let n_wanted = invocation.param("count").parse().unwrap_or(u64::MAX);
+    let started = Instant::now();
+    loop {
+        if running_members(invocation).is_ok_and(|n| n >= n_wanted) {
+            return Ok(Answer::Done);
+        }
+        if invocation.timeout.is_some_and(|timeout| started.elapsed() >= timeout) {
+            return Err(timed_out(invocation));
+        }
+        std::thread::sleep(POLL);
     }
-    await_startup(invocation)
+}
+
+/// The number of members of the cluster that run, as far as the node knows; 0 while the node starts.
+fn running_members(invocation: &Invocation) -> Result<u64, Unanswered> {
+    let formation = ask_anew(invocation, FORMATION)?;
+    let is_running = formation.get("running").and_then(Value::as_bool).unwrap_or_default();
+    Ok(if is_running { number(&formation, "n_running") } else { 0 })
 }
 
 /// Waits for a pid file or takes the given process, then waits for the node while it is alive.

@@ -1,10 +1,12 @@
 //! Turns what the node said into what is shown.
 
+mod formation;
 mod health;
 mod refused;
 mod status;
 mod tls;
 
+pub(crate) use formation::{check_target_cluster_size, discovered_peers};
 pub(crate) use health::{
     alarm_lines, alarms, check_alarms, check_deprecated_features, check_local_alarms,
     check_port_listener, check_protocol_listener, check_running, check_virtual_hosts, failed,

@@ -332,8 +332,34 @@ fn waiting_for_a_process() {
     assert_eq!((ran.code, ran.error.as_str()), (70, "Error:\nError: process is not running."));
     assert_eq!(alone(&["wait", "/no/such/file", "-t", "0"]).code, 75);
     assert_eq!(alone(&["wait"]).code, 64);
-    assert_eq!(told(&["-q", "await_online_nodes", "1"], &up).code, 0);
-    assert_eq!(alone(&["await_online_nodes", "2"]).code, 70);
+    let two = json!({"ok": {"running": true, "n_running": 2}});
+    assert_eq!(told(&["-q", "await_online_nodes", "2"], &two).code, 0);
+    assert_eq!(told(&["-q", "await_online_nodes", "3", "-t", "0"], &two).code, 75);
+    assert_eq!(alone(&["await_online_nodes", "2", "-t", "0"]).code, 75);
+}
+
+#[test]
+fn cluster_formation() {
+    let formation = |n_running: u64, peers: Value| {
+        json!({"ok": {
+            "n_running": n_running, "target_size": 3, "has_reached_target_size": n_running >= 3,
+            "discovered_peers": peers,
+        }})
+    };
+    let [whole, part] = [formation(3, json!(["rabbit@a", "rabbit@b"])), formation(2, json!([]))];
+    assert_eq!(told(&["-q", "discover_peers"], &whole).output, "rabbit@a\nrabbit@b\n");
+    assert_eq!(told(&["-q", "discover_peers"], &part).output, "No peers discovered\n");
+    let ran = told(&["-q", "has_reached_target_cluster_size"], &whole);
+    assert_eq!(
+        (ran.code, ran.output.as_str()),
+        (0, "Target cluster size has been reached on node rabbit@box\n")
+    );
+    let ran = told(&["-q", "has_reached_target_cluster_size"], &part);
+    let text =
+        "Target cluster size on node rabbit@box has not been reached: 2 of 3 nodes are online";
+    assert_eq!((ran.code, ran.error.as_str()), (69, text));
+    let refused = alone(&["rename_cluster_node", "a", "b"]);
+    assert!(refused.code == 69 && refused.error.contains("keeps its name"), "{}", refused.error);
 }
 
 #[test]

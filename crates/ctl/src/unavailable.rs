@@ -6,10 +6,16 @@ use crate::failure::{Failure, code};
 /// The reason, and the commands.
 const GROUPS: &[(&str, &str)] = &[
     (
-        "each node is a cluster of its own",
-        "discover_peers force_boot force_standalone_khepri_boot has_reached_target_cluster_size \
-         rename_cluster_node update_cluster_nodes",
+        "a node does not go on with a part of its cluster yet",
+        "force_boot force_standalone_khepri_boot",
     ),
+    // COMPAT: RabbitMQ since 4.0 does nothing of these either, and says so.
+    (
+        "a node keeps its name for life: remove it with forget_cluster_node, reset it, and join it again under \
+         its new name",
+        "rename_cluster_node",
+    ),
+    ("a member finds the others by itself, by the names that it knows", "update_cluster_nodes"),
     (
         "Leveret does not run on Erlang",
         "erlang_cookie_hash erlang_cookie_sources erlang_version eval_file exec maybe_stuck \

@@ -503,6 +503,8 @@ routes! {
     GET "/leveret/state" Administrator ask node::state, "Whether the node has started";
     GET "/leveret/status" Administrator ask node::status, "Status of the node";
     GET "/leveret/cluster" Administrator ask node::cluster_status, "Status of the cluster";
+    GET "/leveret/cluster/members" Administrator ask node::members, "Members of the cluster";
+    GET "/leveret/cluster/formation" Administrator ask node::formation, "Size of the cluster and discovered peers";
     GET "/leveret/environment" Administrator ask node::environment, "Effective configuration";
     GET "/leveret/os-env" Administrator ask node::os_env, "The node's environment variables";
     GET "/leveret/metadata-store" Administrator ask node::metadata_store, "Status of the metadata store";

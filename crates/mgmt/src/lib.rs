@@ -5,6 +5,7 @@
 mod api_error;
 mod certificates;
 mod changes;
+mod cluster_view;
 mod course;
 pub mod definitions_io;
 mod limits;
@@ -20,6 +21,7 @@ mod socket;
 pub use api_error::ApiError;
 pub use certificates::{CertificateInUse, reload_certificates};
 pub use changes::foretell;
+pub use cluster_view::{ClusterMember, ClusterView};
 pub use course::{Course, Waiting};
 pub use definitions_io::{ImportOptions, Imported, check_definitions, import_definitions};
 pub use limits::{FileDescriptors, ResourceLimits, Resources, Threshold};

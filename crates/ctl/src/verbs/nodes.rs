@@ -1,7 +1,7 @@
 //! The node as a whole, and help.
 
 use super::{choice, table};
-use crate::client::STATE;
+use crate::client::{FORMATION, STATE};
 use crate::eval;
 use crate::failure::Invalid;
 use crate::feature_flags;
@@ -164,6 +164,14 @@ pub(super) const VERBS: &[Verb] = verbs! {
         section: Section::Cluster, timeout_ms: Some(60_000),
         banner: Lines("Cluster status of node {node} ..."),
         action: Action::Tell("GET /leveret/cluster", render::cluster_status);
+    VERB "list_members", "Lists the members of the cluster":
+        section: Section::Cluster, banner: Lines("Listing members of the cluster of {node} ..."),
+        action: table(
+            "GET /leveret/cluster/members", "name, running, membership, maintenance, version", Form::Pretty,
+        );
+    VERB "discover_peers", "Lists the nodes that peer discovery finds":
+        section: Section::Cluster, banner: Lines("Discovering peers nodes ..."),
+        action: Action::Ask(FORMATION, render::discovered_peers);
     VERB "list_feature_flags [<column> ...]", "Lists feature flags":
         section: Section::FeatureFlags, banner: Lines("Listing feature flags ..."),
         action: choice(

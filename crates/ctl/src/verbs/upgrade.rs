@@ -1,6 +1,6 @@
 //! Verbs for the time before and after an upgrade.
 
-use crate::client::STATE;
+use crate::client::{FORMATION, STATE};
 use crate::output::Answer;
 use crate::render;
 use crate::verb::Banner::{Lines, Made};
@@ -44,6 +44,10 @@ pub(super) const VERBS: &[Verb] = verbs! {
             )
         });
     OF_CLUSTERS "await_online_synchronized_mirror", "No-op: mirrored queues do not exist";
+    UPGRADE "has_reached_target_cluster_size",
+        "Fails while fewer nodes run than cluster_formation.target_cluster_size_hint":
+        banner: Lines("Checking if target cluster size has been reached on node {node} ..."),
+        action: Action::Ask(FORMATION, render::check_target_cluster_size);
     UPGRADE "check_if_node_is_quorum_critical", "Always passes: no queue has other replicas":
         banner: Lines("Checking if node {node} is critical for quorum of any queues/streams ..."),
         action: Action::Ask(STATE, |invocation, _| {

@@ -3,7 +3,7 @@
 use super::{Reply, sole_member};
 use crate::request::Request;
 use broker::{Alarm, HEAVIEST_NAMED, HeavyConnection, HeavyQueue};
-use mgmt::{ListenerInfo, Management, memory_used_bytes};
+use mgmt::{ClusterMember, ListenerInfo, Management, memory_used_bytes};
 use segments::FileTraffic;
 use serde_json::{Map, Value, json};
 use std::sync::atomic::Ordering;
@@ -168,30 +168,59 @@ fn is_in_maintenance(management: &Management) -> bool {
     management.broker.connections.in_maintenance.load(Ordering::Relaxed)
 }
 
-/// The status of the cluster, which is this node alone.
+/// The status of the cluster.
 pub(crate) fn cluster_status(management: &Management, _: &Request) -> Reply {
-    let maintenance = if is_in_maintenance(management) {
-        "marked for maintenance"
-    } else {
-        "not under maintenance"
+    let view = management.cluster_view();
+    let node = management.node_info.name.as_str();
+    let definitions = management.broker.view();
+    let name = definitions.meta.global_parameters().cluster_name();
+    let of_members = |value: fn(&ClusterMember) -> Option<Value>| -> Map<String, Value> {
+        let members = view.members.iter();
+        members.filter_map(|member| Some((member.name.clone(), value(member)?))).collect()
     };
-    let node_info = &management.node_info;
-    let node = node_info.name.as_str();
-    let view = management.broker.view();
-    let name = view.meta.global_parameters().cluster_name();
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let version =
+        |it: &ClusterMember| Some(json!({"name": "Leveret", "version": it.version.as_ref()?}));
     Ok(json!({
         "cluster_name": name.unwrap_or_else(|| node.to_owned()),
         "cluster_tags": {},
-        "disk_nodes": [node],
-        "running_nodes": [node],
-        "versions": {node: {"name": "Leveret", "version": node_info.version}},
-        "cpu_cores": {node: cores},
-        "maintenance_status": {node: maintenance},
+        "disk_nodes": view.members.iter().map(|member| &member.name).collect::<Vec<_>>(),
+        "running_nodes": view.running().collect::<Vec<_>>(),
+        "versions": of_members(version),
+        "cpu_cores": of_members(|member| member.cpu_cores.map(|cores| json!(cores))),
+        "maintenance_status": of_members(|member| Some(json!(maintenance_status(member)))),
         "alarms": alarms(management),
         "partitions": {},
         "listeners": {node: open_listeners(management)},
         "feature_flags": feature_flags(),
+    }))
+}
+
+/// COMPAT: RabbitMQ's words for a member's maintenance.
+const fn maintenance_status(member: &ClusterMember) -> &'static str {
+    if member.is_in_maintenance { "marked for maintenance" } else { "not under maintenance" }
+}
+
+/// The members, and their part in the definitions' group.
+pub(crate) fn members(management: &Management, _: &Request) -> Reply {
+    let object = |member: &ClusterMember| {
+        json!({
+            "name": member.name, "running": member.is_running,
+            "membership": if member.is_voter { "voter" } else { "learner" },
+            "maintenance": maintenance_status(member), "version": member.version,
+        })
+    };
+    Ok(management.cluster_view().members.iter().map(object).collect())
+}
+
+/// The size that the cluster has and is to have, and what peer discovery finds.
+pub(crate) fn formation(management: &Management, _: &Request) -> Reply {
+    let view = management.cluster_view();
+    Ok(json!({
+        "running": management.running.load(Ordering::Relaxed),
+        "n_running": view.running().count(),
+        "target_size": view.target_size,
+        "has_reached_target_size": view.has_reached_target_size(),
+        "discovered_peers": view.discovered_peers,
     }))
 }
 

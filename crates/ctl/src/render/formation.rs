@@ -1,0 +1,33 @@
+//! What peer discovery finds, and whether the cluster is complete.
+
+use super::{failed, passed};
+use crate::failure::Failure;
+use crate::fields::{number, texts};
+use crate::output::Answer;
+use crate::verb::Invocation;
+use serde_json::{Value, json};
+
+#[expect(clippy::unnecessary_wraps, reason = "one of many functions of this type")]
+pub(crate) fn discovered_peers(_: &Invocation, formation: Value) -> Result<Answer, Failure> {
+    let peers: Vec<&str> = texts(&formation, "discovered_peers").collect();
+    let text = if peers.is_empty() { "No peers discovered".to_owned() } else { peers.join("\n") };
+    Ok(Answer::Text(text))
+}
+
+/// COMPAT: RabbitMQ's texts.
+pub(crate) fn check_target_cluster_size(
+    invocation: &Invocation,
+    formation: Value,
+) -> Result<Answer, Failure> {
+    let node = invocation.node();
+    if formation.get("has_reached_target_size").and_then(Value::as_bool) == Some(true) {
+        let text = format!("Target cluster size has been reached on node {node}");
+        return passed(invocation, json!({"result": "ok"}), text);
+    }
+    let [online, target] = ["n_running", "target_size"].map(|field| number(&formation, field));
+    let message = format!(
+        "Target cluster size on node {node} has not been reached: {online} of {target} nodes are online"
+    );
+    let object = json!({"result": "error", "message": message, "online": online, "target": target});
+    failed(invocation, &object, Failure::check(message))
+}

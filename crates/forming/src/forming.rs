@@ -11,7 +11,7 @@
 //! promise to that attempt, however late that promise comes. A maker ends its attempt for a smaller name that
 //! can make the cluster, or when a node that has found such a name wants its promise back. So a promise is
 //! never counted by two makers, and two majorities of the same names share a node: there is no second
-//! cluster, whichever nodes are killed. The price: a node that has promised itself to a maker that never comes
+//! cluster, whichever nodes are killed. In return a node whose maker never comes
 //! back waits for it for ever, since that maker may have made the cluster. Its report says so; the operator
 //! who knows better resets the node.
 //!
@@ -73,7 +73,7 @@ pub enum FormingStep {
     GiveUp(FormingWait),
 }
 
-/// Whom a node waits for.
+/// The nodes that a fresh node waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormingWait {
     /// The names that it does not hear.
@@ -111,7 +111,7 @@ struct HeardNode {
 
 /// The way of a node out of being fresh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+enum FormingOutcome {
     Open,
     Makes,
     Joins,
@@ -128,7 +128,7 @@ pub struct Forming {
     /// Whether the promise has ended: its maker, perhaps this node, does not want it any more.
     is_over: bool,
     heard: BTreeMap<String, HeardNode>,
-    outcome: Outcome,
+    outcome: FormingOutcome,
     n_attempts: u64,
     /// The base of the numbers of attempts.
     random: u64,
@@ -155,7 +155,7 @@ impl Forming {
             writing: None,
             is_over: false,
             heard: BTreeMap::new(),
-            outcome: Outcome::Open,
+            outcome: FormingOutcome::Open,
             n_attempts: 0,
             random,
             n_asks: 0,
@@ -168,15 +168,15 @@ impl Forming {
     #[must_use]
     pub fn due(&self) -> MonotonicMs {
         match self.outcome {
-            Outcome::Open => self.next_ask.min(self.next_report),
-            Outcome::Makes | Outcome::Joins => MonotonicMs::NEVER,
+            FormingOutcome::Open => self.next_ask.min(self.next_report),
+            FormingOutcome::Makes | FormingOutcome::Joins => MonotonicMs::NEVER,
         }
     }
 
     /// Does what is due at `now`.
     pub fn tick(&mut self, now: MonotonicMs, steps: &mut Vec<FormingStep>) {
         self.decide(now, steps);
-        if self.outcome != Outcome::Open {
+        if self.outcome != FormingOutcome::Open {
             return;
         }
         if self.next_ask <= now {
@@ -220,8 +220,8 @@ impl Forming {
     ) {
         match answer {
             FormingAnswer::Member { name, cluster } => {
-                if self.outcome == Outcome::Open {
-                    self.outcome = Outcome::Joins;
+                if self.outcome == FormingOutcome::Open {
+                    self.outcome = FormingOutcome::Joins;
                     steps.push(FormingStep::Join { via: name, cluster });
                 }
             }
@@ -239,14 +239,15 @@ impl Forming {
         let Some(written) = self.writing.take() else { return };
         (self.promise, self.is_over) = (written, false);
         self.decide(now, steps);
-        if self.outcome == Outcome::Open {
+        if self.outcome == FormingOutcome::Open {
             self.ask_all(now, steps);
         }
     }
 
     /// Goes on after the cluster that was to be joined could not be.
     pub fn resume(&mut self, now: MonotonicMs) {
-        (self.outcome, self.next_ask) = (Outcome::Open, now.plus(self.settings.retry_interval_ms));
+        (self.outcome, self.next_ask) =
+            (FormingOutcome::Open, now.plus(self.settings.retry_interval_ms));
     }
 
     /// Whether the promise is or may be on this node's disk.
@@ -272,12 +273,12 @@ impl Forming {
         1 + self.living(now).count() > self.settings.names.len() / 2
     }
 
-    /// This node as others are told. A promise that is being replaced is not told.
+    /// The node as others are told of it. A promise that is being replaced is not told.
     fn as_told(&self, now: MonotonicMs) -> FreshNode {
         let promise = self.promise.clone().filter(|_| self.writing.is_none());
         FreshNode {
             name: self.settings.me.clone(),
-            hears_majority: self.outcome != Outcome::Joins && self.hears_majority(now),
+            hears_majority: self.outcome != FormingOutcome::Joins && self.hears_majority(now),
             promise,
             names: self.settings.names.clone(),
         }
@@ -296,11 +297,11 @@ impl Forming {
 
     /// Goes as far as it is possible now.
     fn decide(&mut self, now: MonotonicMs, steps: &mut Vec<FormingStep>) {
-        if self.outcome != Outcome::Open || self.writing.is_some() {
+        if self.outcome != FormingOutcome::Open || self.writing.is_some() {
             return;
         }
         if self.may_make() {
-            self.outcome = Outcome::Makes;
+            self.outcome = FormingOutcome::Makes;
             steps.push(FormingStep::Make);
             return;
         }

@@ -1,18 +1,19 @@
 //! A node joins a cluster, or leaves the one that it belongs to.
 //!
-//! What a node had is replaced. The note [`NodeNote::Joining`](log::NodeNote) beside the node's identity says
+//! The data that a node had is replaced. The note [`NodeNote::Joining`](log::NodeNote) beside the node's identity says
 //! how far it is, so that the node or the same command goes on after a kill at any moment:
 //!
-//! | note | on disk besides | a start |
-//! |---|---|---|
-//! | none | the node's data, or nothing | goes on as what the node is |
-//! | asks | the same; a member may have added the node, known by the note's token | goes on as what the node is; the same command asks again with this token and gets the same number |
-//! | wipes | data that is condemned, a part of it gone; perhaps the new identity | removes the rest; then writes the identity, or is a fresh node |
-//! | learns | the new identity, no data or the cluster's | connects to the members that the note names, until it has definitions of its own |
+//! - No note: the node's data is whole, or there is none. A start goes on as what the node is.
+//! - *Asks*: the same; a member may have added the node, known by the note's token. A start goes on as what the
+//!   node is. The same command asks again with this token, and gets the same number.
+//! - *Wipes*: the data is condemned, and a part of it gone; the new identity may be there. A start removes the
+//!   rest, then writes the identity, or is a fresh node.
+//! - *Learns*: the new identity is there, and no data but the cluster's. The node connects to the members that
+//!   the note names until it has definitions of its own.
 //!
 //! ```text
-//! join:    count messages, write "asks", ask a member, write "wipes", wipe, write the identity, write "learns",
-//!          start as a learner; once the definitions are applied and durable, remove the note
+//! join:    count messages, write "asks", ask a member, write "wipes", wipe, write the identity,
+//!          write "learns", start as a learner; once the definitions are applied and durable, remove the note
 //! reset:   ask a member to forget this node, write "wipes", wipe, remove the note
 //! forced:  write "wipes", wipe, remove the note
 //! ```
@@ -48,15 +49,15 @@ pub enum JoiningStep {
     WriteIdentity(NodeIdentity),
     /// Remove the note durably.
     RemoveNote,
-    /// Nothing: the node is a learner of the cluster. The note goes once its definitions are durable here.
+    /// Done: the node is a learner of the cluster. The note goes once its definitions are durable here.
     Learn(JoinedCluster),
-    /// Nothing: the node is fresh.
+    /// Done: the node is fresh.
     BeFresh,
-    /// Nothing: the node is what it was, for this reason.
+    /// Ended: the node is what it was, for this reason.
     Refuse(String),
 }
 
-/// Where a node is on its way.
+/// The step that a node is at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum JoiningPhase {
     Counts(JoinAsk),

@@ -15,7 +15,7 @@ const WIPES: u8 = 1;
 const WIPES_TO_JOIN: u8 = 2;
 const LEARNS: u8 = 3;
 
-/// How far a node is, as it is written down durably.
+/// A node's progress in joining or leaving a cluster, as it is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JoiningNote {
     /// The node asks to be added.

@@ -1,5 +1,4 @@
-//! How nodes become a cluster, as values: fresh nodes agree on the one that makes it, others join, members
-//! leave.
+//! The forming of a cluster, as values: fresh nodes agree on the one that makes it, others join, members leave.
 //! Knows names, promises and times that are given. Never sockets, clocks, threads, files, Raft groups.
 //! Start reading at [`Forming`] and [`Joining`].
 

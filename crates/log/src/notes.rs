@@ -11,7 +11,7 @@ use segments::{
 pub enum NodeNote {
     /// The node that this one lets make the cluster.
     Promise,
-    /// How far the node is in joining or leaving a cluster.
+    /// The node's progress in joining or leaving a cluster.
     Joining,
 }
 
@@ -51,7 +51,7 @@ impl NodeNote {
 }
 
 /// Removes these files and directories, with all that is in them, from the root of a data directory, durably.
-/// What is not there is passed over: after a crash the same call goes on.
+/// Names that are not there are passed over: after a crash the same call goes on.
 ///
 /// # Errors
 /// The disk's.

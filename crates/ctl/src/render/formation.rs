@@ -1,4 +1,4 @@
-//! What peer discovery finds, and whether the cluster is complete.
+//! Peers that discovery finds, and whether the cluster is complete.
 
 use super::{failed, passed};
 use crate::failure::Failure;

@@ -146,7 +146,7 @@ proptest! {
         drop(JoiningNote::decode(&body));
     }
 
-    /// What random bytes are read as is written as the same value.
+    /// A value that random bytes are read as is written, and read as the same one.
     #[test]
     fn random_bytes_are_refused_or_read_alike(start in 0..3_u8, rest in vec(any::<u8>(), 0..300)) {
         let body = [&[start][..], &rest].concat();

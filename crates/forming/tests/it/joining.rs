@@ -91,7 +91,7 @@ fn old_node() -> MemoryDisk {
     disk
 }
 
-/// What is on disk at a start is one node's: the old one's, whole, or what the note says.
+/// The disk at a start is one node's: the old one's, whole, or as the note says.
 fn check(disk: &MemoryDisk) {
     let is_whole = read_snapshot(disk, DATA).unwrap().is_some()
         && NodeIdentity::read(disk).unwrap().is_some_and(|it| it.cluster == ClusterId(5));

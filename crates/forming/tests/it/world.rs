@@ -33,7 +33,7 @@ pub(crate) enum Seen {
     Made,
 }
 
-/// What a node does at a time of its own.
+/// Work of a node that takes its time.
 #[derive(Debug)]
 enum Work {
     WritePromise(Option<MakerPromise>),

@@ -1,8 +1,7 @@
 //! The steps from the members that a group has to those that it is to have, one at a time.
 //!
 //! Each step follows from the members and what is wanted alone: a new leader goes on where the last one was.
-//! Nodes that are gone leave before others get a vote, so that a majority never counts on them for longer than
-//! it must.
+//! Nodes that are gone leave before others get a vote: no majority counts on them for longer than it must.
 
 use std::collections::BTreeSet;
 

@@ -11,9 +11,9 @@
 //! promise to that attempt, however late that promise comes. A maker ends its attempt for a smaller name that
 //! can make the cluster, or when a node that has found such a name wants its promise back. So a promise is
 //! never counted by two makers, and two majorities of the same names share a node: there is no second
-//! cluster, whichever nodes are killed. In return a node whose maker never comes
-//! back waits for it for ever, since that maker may have made the cluster. Its report says so; the operator
-//! who knows better resets the node.
+//! cluster, whichever nodes are killed. In return a node whose maker never comes back waits for it for ever,
+//! since that maker may have made the cluster. Its report says so; the operator who knows better resets the
+//! node.
 //!
 //! Nodes may have different names configured. A promise counts together with those of a majority of the names
 //! of the node that gave it: two makers need lists of which two majorities share no node, such as lists that

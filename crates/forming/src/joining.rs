@@ -1,15 +1,15 @@
 //! A node joins a cluster, or leaves the one that it belongs to.
 //!
-//! The data that a node had is replaced. The note [`NodeNote::Joining`](log::NodeNote) beside the node's identity says
-//! how far it is, so that the node or the same command goes on after a kill at any moment:
+//! The data that a node had is replaced. The note [`NodeNote::Joining`](log::NodeNote) beside the node's
+//! identity says how far it is, so that the node or the same command goes on after a kill at any moment:
 //!
 //! - No note: the node's data is whole, or there is none. A start goes on as what the node is.
-//! - *Asks*: the same; a member may have added the node, known by the note's token. A start goes on as what the
-//!   node is. The same command asks again with this token, and gets the same number.
-//! - *Wipes*: the data is condemned, and a part of it gone; the new identity may be there. A start removes the
-//!   rest, then writes the identity, or is a fresh node.
-//! - *Learns*: the new identity is there, and no data but the cluster's. The node connects to the members that
-//!   the note names until it has definitions of its own.
+//! - *Asks*: the same; a member may have added the node, known by the note's token. A start goes on as what
+//!   the node is. The same command asks again with this token, and gets the same number.
+//! - *Wipes*: the data is condemned, and a part of it gone; the new identity may be there. A start removes
+//!   the rest, then writes the identity, or is a fresh node.
+//! - *Learns*: the new identity is there, and no data but the cluster's. The node connects to the members
+//!   that the note names until it has definitions of its own.
 //!
 //! ```text
 //! join:    count messages, write "asks", ask a member, write "wipes", wipe, write the identity,

@@ -1,4 +1,4 @@
-//! The forming of a cluster, as values: fresh nodes agree on the one that makes it, others join, members leave.
+//! The forming of a cluster, as values: fresh nodes agree on the one that makes it; nodes join and leave.
 //! Knows names, promises and times that are given. Never sockets, clocks, threads, files, Raft groups.
 //! Start reading at [`Forming`] and [`Joining`].
 

@@ -210,8 +210,8 @@ mod tests {
         }
     }
 
-    /// The first start is killed at each of its operations, and the second one is followed by a loss of power:
-    /// who has been the first node of a cluster stays so.
+    /// The first start is killed at each of its operations, and power is lost after the second one: who has
+    /// been the first node of a cluster stays so.
     #[test]
     fn a_cluster_that_a_start_has_found_is_never_another_one() {
         for operation in 0..8 {

@@ -22,6 +22,7 @@ use broker::{Broker, FILE_KINDS};
 use ctl::environment;
 use log::DataDir;
 use mgmt::{ListenerInfo, NodeEnd, Resources as _};
+use net::peer::PeerService;
 use net::{Clock, Listener, Protocol, Server, ServerSettings, Service, Timers};
 use segments::{RealDisk, ReservedDisk};
 use session::ClientTotals;
@@ -176,24 +177,16 @@ async fn serve(
     let of_peers = peer_port.as_ref().and_then(|port| port.tls.clone());
     let tls: Vec<_> = tls.into_iter().chain(http.own_tls.clone()).chain(of_peers).collect();
     let server = server(config, &broker, Admission::new(descriptors), clock, timers.clone());
-    let means = PeerMeans {
-        settings: config.listeners.distribution.clone(),
-        data_dir: args.data_dir.clone(),
-        disk: data_dir.disk(),
-        timers: timers.clone(),
-    };
+    let means = PeerMeans::of(config, args, data_dir.disk(), &timers);
     let cluster =
         peer_port.map(|port| ClusterRun::start(port, joined.as_ref(), &broker, &server, &means));
     let (cluster, peers) = cluster.transpose()?.unzip();
-    match &cluster {
-        Some(cluster) if cluster.is_member() => tokio::select! {
-            () = cluster.ready() => {}
-            signal = stop_signals.received() => {
-                tracing::info!("{signal} received - not started");
-                return Ok(NodeEnd::Stop);
-            }
-        },
-        Some(_) | None => define(&broker, config).await?,
+    tokio::select! {
+        defined = define(&broker, cluster.as_deref(), config) => defined?,
+        signal = stop_signals.received() => {
+            tracing::info!("{signal} received - not started");
+            return broker.stop().context("cannot stop in good order").map(|()| NodeEnd::Stop);
+        }
     }
     components::tell_events(config, &broker).await?;
     let log_exchange = components::publish_log(config, &log, &broker).await?;
@@ -237,10 +230,7 @@ async fn serve(
     }
     http_ending.notify_waiters();
     control.end().await;
-    server.stop(GOODBYE_TIMEOUT).await;
-    if let Some(peers) = peers {
-        peers.stop().await;
-    }
+    stop_serving(&server, peers).await;
     log.end_exchange(log_exchange);
     disk.end_waiting();
     if let Some(failure) = failure {
@@ -251,6 +241,14 @@ async fn serve(
     Ok(end)
 }
 
+/// Ends the connections of clients, then those with other nodes.
+async fn stop_serving(server: &Server, peers: Option<PeerService>) {
+    server.stop(GOODBYE_TIMEOUT).await;
+    if let Some(peers) = peers {
+        peers.stop().await;
+    }
+}
+
 /// Begins to accept clients.
 fn accept(server: &Arc<Server>, listeners: Vec<Listener>, suspended: &watch::Sender<bool>) {
     for listener in listeners {
@@ -258,8 +256,16 @@ fn accept(server: &Arc<Server>, listeners: Vec<Listener>, suspended: &watch::Sen
     }
 }
 
-/// Makes the definitions that the configuration asks for.
-async fn define(broker: &Broker, config: &Config) -> anyhow::Result<()> {
+/// Makes the definitions that the configuration asks for; a member of a cluster waits for those that there are.
+async fn define(
+    broker: &Broker,
+    cluster: Option<&ClusterRun>,
+    config: &Config,
+) -> anyhow::Result<()> {
+    if let Some(cluster) = cluster.filter(|cluster| cluster.is_member()) {
+        cluster.ready().await;
+        return Ok(());
+    }
     match &config.definitions.imported {
         Some(source) => definitions::load(broker, source, config.access.hashing).await?,
         None => components::create_defaults(broker, config).await?,

@@ -210,7 +210,7 @@ impl Groups {
         let cx = Context { wal, living, cache, images };
         self.ledger.borrow_mut().counts.images += 1;
         if owner == DEFINITIONS {
-            let fx = self.definitions.take_image(cx);
+            let fx = self.definitions.take_image(Bytes::new(), cx);
             return self.defined(fx, living);
         }
         let Some(plain) = self.plain.get_mut(&owner) else { return Work::default() };

@@ -164,7 +164,7 @@ impl PeerNode {
         let now = self.transport.clock.now().monotonic_ms;
         let node = (NodeNumber(other.number), 0);
         self.membership.set_member(node, &other.name, address, now);
-        self.service.iter().for_each(PeerService::members_changed);
+        self.service.iter().for_each(|it| it.members_changed().notify_one());
     }
 
     pub(crate) fn start(&mut self) {

@@ -3,7 +3,8 @@
 use super::cluster::{ClusterRun, LEVELS};
 use super::peers;
 use super::seat::NodeSeat;
-use crate::config::Distribution;
+use crate::cli::ServerArgs;
+use crate::config::{Config, Distribution};
 use anyhow::{Context as _, bail};
 use broker::Broker;
 use forming::{
@@ -56,6 +57,18 @@ pub(super) struct PeerMeans {
     pub(super) data_dir: PathBuf,
     pub(super) disk: Arc<dyn Disk>,
     pub(super) timers: Timers,
+}
+
+impl PeerMeans {
+    pub(super) fn of(
+        config: &Config,
+        args: &ServerArgs,
+        disk: Arc<dyn Disk>,
+        timers: &Timers,
+    ) -> Self {
+        let settings = config.listeners.distribution.clone();
+        Self { settings, data_dir: args.data_dir.clone(), disk, timers: timers.clone() }
+    }
 }
 
 /// The address of the node of a name, whose host follows the `@`; a port may follow that.

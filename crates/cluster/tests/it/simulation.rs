@@ -35,6 +35,7 @@ fn replicas_agree_through_crashes_and_cuts() {
                 total.elections += counts.elections;
                 total.crashes += counts.crashes;
                 total.images += counts.images;
+                total.cut_off += counts.cut_off;
                 total.files.iter_mut().zip(counts.files).for_each(|(all, n)| *all += n);
                 total.found.iter_mut().zip(counts.found).for_each(|(all, n)| *all += n);
                 total.changes += counts.changes;

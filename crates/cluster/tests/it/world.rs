@@ -15,6 +15,8 @@ use cluster::{
 use log::{ClusterId, CommitListener, Identities, Lsn, NodeId, Owner, Stepper, Wal, WalOptions};
 use testing::{CrashOutcome, Fault, MemoryDisk, Random};
 
+mod large;
+
 const OWNER: Owner = Owner(7);
 
 fn options() -> WalOptions {
@@ -54,6 +56,10 @@ struct Running {
     wants_campaign: bool,
     /// Term and commit index, as they were last seen.
     seen: (u64, u64),
+    /// The index of the last entry, as it was last seen.
+    last: u64,
+    /// Whether the node crashes once it has committed.
+    ails: bool,
 }
 
 struct Node {
@@ -96,6 +102,8 @@ pub(crate) struct Counts {
     pub(crate) images: u64,
     /// Images that were written to files, that could not be, and that were installed from files.
     pub(crate) files: [u64; 3],
+    /// Images that were installed over entries above them.
+    pub(crate) cut_off: u64,
     /// Starts with an image in a file, and files that a start found besides.
     pub(crate) found: [u64; 2],
     pub(crate) changes: u64,
@@ -184,7 +192,8 @@ impl World {
             890..905 => self.ask(node, GroupStep::Tick),
             905..920 => self.take_image(node),
             920..928 => self.reclaim(node),
-            928..935 => self.sweep(node),
+            928..932 => self.sweep_and_crash(node),
+            932..935 => self.strand_leader(),
             935..940 => {
                 let to = self.any_node();
                 let to = self.node(to).me;
@@ -249,6 +258,8 @@ impl World {
         running.durable_at = running.durable_at.max(durable_at.unwrap_or_default());
         if let Some(image) = restored {
             self.counts.files[2] += u64::from(image.file.is_some());
+            self.counts.cut_off += u64::from(image.index < running.last);
+            running.ails |= image.index < running.last;
             running.machine = image.machine.chunks(8).map(number).collect();
             running.applied = image.index;
         }
@@ -336,10 +347,11 @@ impl World {
 
     /// Commits a node's log.
     fn commit(&mut self, node: u16) {
-        let Some(running) = &mut self.node(node).running else { return };
+        let Some(running) = &mut self.nodes[usize::from(node) - 1].running else { return };
         running.wal.watch(Arc::new(Forever));
         running.stepper.step();
-        if self.node(node).disk.has_lost_power() {
+        let ails = std::mem::take(&mut running.ails) && self.random.percent(50);
+        if ails || self.node(node).disk.has_lost_power() {
             return self.crash(node);
         }
         self.ask(node, GroupStep::Durable);
@@ -365,44 +377,6 @@ impl World {
         let fx = running.with(|group, cx| group.take_image(index, machine.into(), local, cx));
         self.counts.images += 1;
         self.handle(node, fx);
-    }
-
-    /// Writes an image that is to be written, while the group goes on.
-    fn write_image(&mut self, node: u16) {
-        let is_full = self.random.percent(10);
-        let nth = self.random.below(6) as u64;
-        let this = &mut self.nodes[usize::from(node) - 1];
-        let Some(running) = &mut this.running else { return };
-        let Some(write) = running.writes.0.pop_front() else { return };
-        if is_full && running.images.sweep(&running.wal).is_ok() {
-            this.disk.inject(this.disk.operations() + nth, Fault::NoSpace);
-        }
-        let written = write.write(&running.images, &running.wal);
-        self.counts.files[usize::from(written.outcome.is_err())] += 1;
-        running.writes.1.push_back(written);
-        self.crash_if_dead(node);
-    }
-
-    fn crash_if_dead(&mut self, node: u16) {
-        if self.node(node).disk.has_lost_power() {
-            self.crash(node);
-        }
-    }
-
-    /// Tells the group of an image that was written.
-    fn hear_of_image(&mut self, node: u16) {
-        let Some(running) = &mut self.node(node).running else { return };
-        let Some(written) = running.writes.1.pop_front() else { return };
-        let fx = running.with(|group, cx| group.image_written(written, cx));
-        self.handle(node, fx);
-    }
-
-    /// Removes the files that have been replaced.
-    fn sweep(&mut self, node: u16) {
-        let Some(running) = &mut self.node(node).running else { return };
-        let swept = running.images.sweep(&running.wal);
-        assert!(swept.is_ok() || self.node(node).disk.has_lost_power(), "{swept:?}");
-        self.crash_if_dead(node);
     }
 
     /// Empties the oldest segment of a node's log.
@@ -451,11 +425,11 @@ impl World {
     /// Makes a replica anew whose removal somebody has applied and will not forget.
     fn replace_if_removed(&mut self, node: u16) {
         let me = self.node(node).me;
-        let voted: Vec<_> = self.nodes.iter().filter_map(|node| node.running.as_ref()).collect();
-        let is_durable = |it: &&&Running| it.durable_at <= it.wal.durable_upto();
-        let voted = voted.iter().filter(is_durable);
-        let newest = voted.map(|it| it.group.members()).max_by_key(|members| members.since);
-        let is_removed = newest.is_some_and(|members| members.since > 1 && !members.has(me));
+        let running = self.nodes.iter().filter_map(|node| node.running.as_ref());
+        let newest = running.max_by_key(|it| it.group.members().since);
+        let newest = newest.filter(|it| it.durable_at <= it.wal.durable_upto());
+        let members = newest.map(|it| it.group.members());
+        let is_removed = members.is_some_and(|members| members.since > 1 && !members.has(me));
         let was_member =
             self.node(node).running.as_ref().is_some_and(|it| it.group.members().has(me));
         if !is_removed || !was_member {
@@ -619,6 +593,7 @@ impl World {
             assert!(now.0 >= running.seen.0, "the term of {:?} falls", node.me);
             assert!(now.1 >= running.seen.1, "the commit index of {:?} falls", node.me);
             running.seen = now;
+            running.last = progress.last;
         }
         self.check_logs();
     }
@@ -722,21 +697,6 @@ impl World {
         assert!(lost.is_empty(), "proposals {lost:?} were answered as committed and are not there");
     }
 
-    /// Checks that files are gone which images have replaced, and that those that are left are of the group.
-    fn check_files(&mut self) {
-        for node in 1..=self.n() {
-            self.commit(node);
-            self.sweep(node);
-            let this = self.node(node);
-            let Some(running) = &this.running else { continue };
-            let image = format!("{:016x}-{:016x}", this.me.0, running.group.progress().image);
-            let old = format!("{IMAGES_DIR}/{:016x}-{image}.image", OWNER.0);
-            let is_old = |file: &String| file.trim_end_matches(".tmp") < old.as_str();
-            let left: Vec<_> = files_of(&this.disk).into_iter().filter(is_old).collect();
-            assert!(left.is_empty(), "{left:?} are older than {old}");
-        }
-    }
-
     fn describe(&self) -> String {
         let mut text = format!("members {:?}\n", self.members());
         for node in &self.nodes {
@@ -772,6 +732,8 @@ impl Running {
             wants_tick: false,
             wants_campaign: false,
             seen: (0, 0),
+            last: 0,
+            ails: false,
         }
     }
 

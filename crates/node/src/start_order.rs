@@ -149,6 +149,26 @@ fn open_data_dir(path: &Path) -> anyhow::Result<OpenDirectory> {
     Ok(OpenDirectory { data_dir: DataDir::open(Arc::new(disk.clone()))?, disk })
 }
 
+/// The sockets of a node, before anybody is accepted.
+struct Sockets {
+    listeners: Vec<Listener>,
+    http: http::Listeners,
+    peer_port: Option<peers::DistributionPort>,
+    /// The certificates of all of them.
+    tls: Vec<Arc<tls::Context>>,
+}
+
+impl Sockets {
+    fn bind(config: &Config, args: &ServerArgs, totals: &ClientTotals) -> anyhow::Result<Self> {
+        let (listeners, tls) = listeners::listen(config, totals)?;
+        let http = http::Listeners::bind(config, tls.as_ref())?;
+        let peer_port = peers::listen(config, &args.data_dir)?;
+        let of_peers = peer_port.as_ref().and_then(|port| port.tls.clone());
+        let tls = tls.into_iter().chain(http.own_tls.clone()).chain(of_peers).collect();
+        Ok(Self { listeners, http, peer_port, tls })
+    }
+}
+
 async fn serve(
     config: &Config,
     args: &ServerArgs,
@@ -161,21 +181,16 @@ async fn serve(
     signals::handle_others(Arc::clone(&log), Arc::clone(&manager))?;
     let descriptors = Arc::new(Descriptors::new(descriptors::raise_limit()));
     let client_totals = ClientTotals::default();
-    let (listeners, tls) = listeners::listen(config, &client_totals)?;
-    let http = http::Listeners::bind(config, tls.as_ref())?;
-    let peer_port = peers::listen(config, &args.data_dir)?;
+    let Sockets { listeners, http, peer_port, tls } = Sockets::bind(config, args, &client_totals)?;
     let (failed, mut failures) = mpsc::unbounded_channel();
     let monitor =
         Arc::new(ResourceMonitor::new(&config.resources, disk.clone(), Arc::clone(&descriptors)));
-    let name = environment::node_name(&environment::of_process);
-    let joined = joining::resume(data_dir.disk().as_ref(), &name)?;
+    let joined = joining::resume(data_dir.disk().as_ref())?;
     let (broker, node) = components::open_broker(config, data_dir, disk, &monitor, failed)?;
     monitor.watch_disk(&broker);
     let clock = components::clock();
     let timers = Timers::start().context("cannot start threads")?;
     let suspended = watch::Sender::new(false);
-    let of_peers = peer_port.as_ref().and_then(|port| port.tls.clone());
-    let tls: Vec<_> = tls.into_iter().chain(http.own_tls.clone()).chain(of_peers).collect();
     let server = server(config, &broker, Admission::new(descriptors), clock, timers.clone());
     let means = PeerMeans::of(config, args, data_dir.disk(), &timers);
     let cluster =
@@ -206,24 +221,15 @@ async fn serve(
     let facts = NodeFacts { config, args, id: node, listeners: &infos, started };
     let control = Control::start(facts, &broker, handles)?;
     let _registration = register(&args.data_dir, infos.first().map(|info| info.address));
-    let told = Arc::clone(&manager);
-    tokio::spawn(keep_time(Arc::clone(&broker), clock, timers.clone(), monitor, told));
-    let first = broker.is_new().then_some(config);
-    let ready = announce(&listeners, &http, &args.data_dir, started, first)?;
-    // The control socket reports the node as started before clients can connect.
+    tokio::spawn(keep_time(Arc::clone(&broker), clock, timers, monitor, Arc::clone(&manager)));
+    let ready =
+        announce(&listeners, &http, &args.data_dir, started, broker.is_new().then_some(config))?;
     control.started();
     accept(&server, listeners, &suspended);
     let http_ending = http.start(control.api(), &server);
     manager.ready(&ready);
     let _pid_file = PidFile::write();
-    let (end, failure) = tokio::select! {
-        signal = stop_signals.received() => {
-            tracing::info!("{signal} received - shutting down");
-            (NodeEnd::Stop, None)
-        }
-        end = seat.end_wanted() => (end, None),
-        failure = failures.recv() => (NodeEnd::Stop, failure),
-    };
+    let (end, failure) = wait_for_end(&mut stop_signals, &seat, &mut failures).await;
     tracing::info!("stopping");
     if end == NodeEnd::Stop {
         manager.stopping();
@@ -241,6 +247,22 @@ async fn serve(
     Ok(end)
 }
 
+/// Waits until the node is to stop or to start again, or its log has failed; returns why it has.
+async fn wait_for_end(
+    stop_signals: &mut StopSignals,
+    seat: &NodeSeat,
+    failures: &mut mpsc::UnboundedReceiver<String>,
+) -> (NodeEnd, Option<String>) {
+    tokio::select! {
+        signal = stop_signals.received() => {
+            tracing::info!("{signal} received - shutting down");
+            (NodeEnd::Stop, None)
+        }
+        end = seat.end_wanted() => (end, None),
+        failure = failures.recv() => (NodeEnd::Stop, failure),
+    }
+}
+
 /// Ends the connections of clients, then those with other nodes.
 async fn stop_serving(server: &Server, peers: Option<PeerService>) {
     server.stop(GOODBYE_TIMEOUT).await;
@@ -249,7 +271,7 @@ async fn stop_serving(server: &Server, peers: Option<PeerService>) {
     }
 }
 
-/// Begins to accept clients.
+/// Begins to accept clients. The control socket has reported the node as started before they can connect.
 fn accept(server: &Arc<Server>, listeners: Vec<Listener>, suspended: &watch::Sender<bool>) {
     for listener in listeners {
         tokio::spawn(Arc::clone(server).accept(listener, suspended.subscribe()));

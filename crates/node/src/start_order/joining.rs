@@ -7,6 +7,7 @@ use crate::cli::ServerArgs;
 use crate::config::{Config, Distribution};
 use anyhow::{Context as _, bail};
 use broker::Broker;
+use ctl::environment;
 use forming::{
     JOINING_ROWS, JoinAnswer, JoinAsk, JoinedCluster, JoinedMember, Joining, JoiningNote,
     JoiningStep, LeaveAsk,
@@ -303,8 +304,9 @@ fn joined(broker: &Broker, no: u16) -> JoinedCluster {
 
 /// Goes on at a start with what an earlier run has begun, before anything else is read. Returns the cluster
 /// whose definitions the node is to learn, if it is on its way into one.
-pub(crate) fn resume(disk: &dyn Disk, name: &str) -> anyhow::Result<Option<JoinedCluster>> {
-    let Some(mut joining) = Joining::resume(name, read_note(disk)?) else { return Ok(None) };
+pub(crate) fn resume(disk: &dyn Disk) -> anyhow::Result<Option<JoinedCluster>> {
+    let name = environment::node_name(&environment::of_process);
+    let Some(mut joining) = Joining::resume(&name, read_note(disk)?) else { return Ok(None) };
     loop {
         match joining.step() {
             JoiningStep::Wipe => {

@@ -231,9 +231,7 @@ async fn serve(
     let _pid_file = PidFile::write();
     let (end, failure) = wait_for_end(&mut stop_signals, &seat, &mut failures).await;
     tracing::info!("stopping");
-    if end == NodeEnd::Stop {
-        manager.stopping();
-    }
+    (end == NodeEnd::Stop).then(|| manager.stopping());
     http_ending.notify_waiters();
     control.end().await;
     stop_serving(&server, peers).await;

@@ -186,7 +186,8 @@ impl Figures<'_> {
             let Some((def, sum)) = run else { return };
             totals.entry((def.vhost.to_string(), def.kind)).or_default().add(&sum);
         };
-        let is_own = |queue: &&QueueRef| !queue.def().is_internal() && queue.home().is_none();
+        let is_own =
+            |queue: &&QueueRef| !queue.def().is_internal() && Diagnosis(queue).home().is_none();
         for queue in view.queues().filter(is_own) {
             let def = &**queue.def();
             let is_alike = |of: &QueueDef| of.kind == def.kind && of.vhost == def.vhost;

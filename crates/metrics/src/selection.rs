@@ -1,7 +1,7 @@
 //! The wishes of a scrape of objects.
 
 use meta::{QueueDef, QueueId};
-use queues::QueueRef;
+use queues::{Diagnosis, QueueRef};
 use std::collections::HashSet;
 
 /// The families and objects that are wanted.
@@ -23,7 +23,7 @@ impl Selection<'_> {
 
     /// Whether the figures of a queue are wanted; those of another node's queue that node has.
     pub(crate) fn wants_own(&self, queue: &QueueRef) -> bool {
-        queue.home().is_none() && self.wants_queue(queue.def())
+        Diagnosis(queue).home().is_none() && self.wants_queue(queue.def())
     }
 
     pub(crate) fn wants_queue(&self, def: &QueueDef) -> bool {

@@ -65,14 +65,6 @@ impl QueueRef {
         each!(self, queue => queue.def(), remote => remote.def())
     }
 
-    /// The name of the other node that has the queue's messages; `None` if this node has them.
-    pub fn home(&self) -> Option<&Name> {
-        match self {
-            Self::Remote(remote) => Some(remote.home()),
-            Self::Classic(_) | Self::Quorum(_) | Self::Stream(_) => None,
-        }
-    }
-
     /// The queue's id.
     #[must_use]
     pub fn id(&self) -> QueueId {
@@ -225,19 +217,13 @@ impl QueueRef {
 
     /// The queue's figures as a client or an operator is told of them who asks for something of this queue.
     pub async fn stat(&self) -> Result<QueueStat, QueueRefused> {
-        self.check_home()?;
-        Ok(self.local_stat())
+        each!(self, queue => Ok(queue.stat()), remote => Err(remote.refuse()))
     }
 
     /// The queue's consumers, for an operation on them.
     pub async fn consumers(&self) -> Result<Vec<ConsumerView>, QueueRefused> {
-        self.check_home()?;
-        Ok(self.local_consumers())
-    }
-
-    fn check_home(&self) -> Result<(), QueueRefused> {
         match self {
-            Self::Classic(_) | Self::Quorum(_) | Self::Stream(_) => Ok(()),
+            Self::Classic(_) | Self::Quorum(_) | Self::Stream(_) => Ok(self.local_consumers()),
             Self::Remote(remote) => Err(remote.refuse()),
         }
     }
@@ -540,7 +526,16 @@ impl ReleaseRef {
 #[derive(Clone, Copy, Debug)]
 pub struct Diagnosis<'q>(pub &'q QueueRef);
 
-impl Diagnosis<'_> {
+impl<'q> Diagnosis<'q> {
+    /// The name of the other node that has the queue's messages; `None` if this node has them.
+    #[must_use]
+    pub fn home(self) -> Option<&'q Name> {
+        match self.0 {
+            QueueRef::Remote(remote) => Some(remote.home()),
+            QueueRef::Classic(_) | QueueRef::Quorum(_) | QueueRef::Stream(_) => None,
+        }
+    }
+
     /// Notes for how long each channel has held its oldest message, at least; nothing of streams.
     pub fn note_held_ms(self, now: Now, held_ms: &mut BTreeMap<Owner, u64>) {
         match self.0 {

@@ -4,6 +4,7 @@
 use super::batch::{Batch, PendingPublish, Placed, Source};
 use confirm::{AnsweringQueues, DurabilityToken, Run};
 use log::Wal;
+use message::Refusal;
 use session::{Confirmation, Sink};
 
 /// The event that a producer's answer to a publish waits for.
@@ -100,6 +101,11 @@ impl<'b> Answers<'b> {
             let answer = || AnswerRun { item: first_item, run: of_channel, after: after(first) };
             (first.sequence != 0).then(answer)
         })
+    }
+
+    /// Whether a queue was not available for one of the publishes.
+    pub(crate) fn is_any_unavailable(self) -> bool {
+        self.0.refusals().any_for(Refusal::Unavailable)
     }
 
     /// Tells the answers that wait for nothing; `after` tells what each waits for.

@@ -368,11 +368,6 @@ impl Batch {
         Refusals { groups: &self.groups, by_item }
     }
 
-    /// Whether a queue was not available for a message, whatever others did.
-    pub(crate) fn is_any_unavailable(&self) -> bool {
-        self.not_taken.iter().any(|it| it.why == Refusal::Unavailable)
-    }
-
     /// Shows each message with the names of its queues, in order.
     pub(crate) fn each_routed<S: Source>(
         &self,
@@ -466,6 +461,11 @@ pub(super) struct Refusals<'b> {
 }
 
 impl Refusals<'_> {
+    /// Whether a queue refused a publish for that reason.
+    pub(super) fn any_for(&self, why: Refusal) -> bool {
+        self.by_item.iter().any(|it| it.why == why)
+    }
+
     /// The first queue that refused the publish of that index, with its reason.
     pub(super) fn of(&self, item: usize) -> Option<RefusedBy<'_>> {
         let first = self.by_item.partition_point(|it| (it.item as usize) < item);

@@ -85,7 +85,7 @@ impl Publishing {
 
     /// Whether a queue was not available for a publish of the batch.
     pub(super) fn is_any_unavailable(&self) -> bool {
-        self.batch.is_any_unavailable()
+        Answers(&self.batch).is_any_unavailable()
     }
 
     /// Whether no queue is to have the last publish of the batch.

@@ -1,7 +1,7 @@
 //! Queues whose home is another node, which is down.
 
 use crate::client::{Client, Kind, at, block_on, short, start_set, text, wait_until};
-use broker::{Broker, BrokerOptions, Browser, DeleteConditions, LookFrom, QueueHomes};
+use broker::{Broker, BrokerOptions, Browser, DeleteConditions, Diagnosis, LookFrom, QueueHomes};
 use meta::Name;
 use queue_type::QueueRefused;
 use session::{Flag, LinkOp, Op, Outcome, StreamOp};
@@ -176,9 +176,9 @@ fn a_queue_elsewhere_survives_a_restart_and_has_no_figures_here() {
         let disk = Arc::new(disk.survive(CrashOutcome::OnlySynced));
         let broker = start(&disk);
         let queue = broker.queue("/", "far").unwrap();
-        assert_eq!(queue.home().map(|home| home.as_str()), Some("rabbit@b"));
+        assert_eq!(Diagnosis(&queue).home().map(|home| home.as_str()), Some("rabbit@b"));
         assert_eq!(queue.def().kind.as_str(), kind);
-        assert_eq!(broker.queue("/", "near").unwrap().home(), None);
+        assert_eq!(Diagnosis(&broker.queue("/", "near").unwrap()).home(), None);
         let n: u64 = broker.figures().totals().values().map(|totals| totals.n).sum();
         assert_eq!(n, 1, "the other node counts its queue");
         assert_eq!(Client::connect(&broker).get("far"), refused(), "{kind}");

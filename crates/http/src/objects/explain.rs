@@ -18,7 +18,7 @@ use meta::{
     PolicyScope, QueueDef, Resource, ResourceKind, RouteOutcome, SettingSource, Standing, Trace,
     TraceStep, Vhost, policy_effects, policy_standings, setting_sources,
 };
-use queues::QueueRef;
+use queues::{Diagnosis, QueueRef};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -270,7 +270,7 @@ fn fate(vhost: &Vhost, queue: &QueueRef) -> Value {
     let is_full = length.messages_max.is_some_and(|most| stat.n_ready >= most)
         || length.bytes_max.is_some_and(|most| super::queue_columns::ready_bytes(&stat) >= most);
     let fate = match length.overflow {
-        _ if queue.home().is_some() => "refused: the queue's node is down",
+        _ if Diagnosis(queue).home().is_some() => "refused: the queue's node is down",
         _ if !is_full => "stored",
         Overflow::DropHead => "stored, and the oldest message is dropped: the queue is full",
         Overflow::RejectPublish => "rejected: the queue is full",

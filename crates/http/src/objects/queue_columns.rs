@@ -118,7 +118,7 @@ const COLUMNS: &[Column<Read>] = columns! { QueueColumn:
     node [LIST PLAIN NOT_OF_TOOL] |it| some(it.node());
     oldest_message_age_seconds [LIST] |it| some(it.unless_stream()?.api().history.ages.seconds_of(it.queue.id(), it.now()));
     oldest_unconfirmed_ms [ALONE] |it| some(Diagnosis(it.queue).pending_confirms().oldest_ms.unwrap_or_default());
-    online [LIST PLAIN] |it| it.member().map(|member| it.if_here().map(|_| member).into_iter().collect());
+    online [LIST PLAIN] |it| it.member().map(|member| is_here(it).then_some(member).into_iter().collect());
     operator_policy [LIST PLAIN] |it| it.policy_or_null(PolicyScope::Operator),
         tool |it| some(it.policy(PolicyScope::Operator)?);
     owner_pid [NOT_OF_STREAMS] |it| some(it.def().exclusive_owner.map(|owner| connection_pid(it.node(), owner)));
@@ -151,7 +151,7 @@ impl Row for QueueRow<'_> {
             return None;
         }
         // COMPAT: a queue on a node that is down has the columns of its definition.
-        if column.marks & PLAIN == 0 && self.if_here().is_none() {
+        if column.marks & PLAIN == 0 && !is_here(self) {
             return None;
         }
         column.reader(self.context.is_typed)?(self)
@@ -165,7 +165,7 @@ impl QueueRow<'_> {
 
     /// The name of the node that has the queue.
     fn node(&self) -> &str {
-        self.queue.home().map_or(&self.api().management.node_info.name, Name::as_str)
+        Diagnosis(self.queue).home().map_or(&self.api().management.node_info.name, Name::as_str)
     }
 
     fn now(&self) -> Now {
@@ -191,10 +191,6 @@ impl QueueRow<'_> {
 
     fn unless_stream(&self) -> Option<&Self> {
         (self.def().kind != QueueKind::Stream).then_some(self)
-    }
-
-    fn if_here(&self) -> Option<&Self> {
-        self.queue.home().is_none().then_some(self)
     }
 
     fn if_classic(&self) -> Option<&Self> {
@@ -244,7 +240,7 @@ impl QueueRow<'_> {
 
     fn state(&self) -> &'static str {
         match () {
-            () if self.if_here().is_none() => "down",
+            () if !is_here(self) => "down",
             () if self.damage().is_some() => "damaged",
             () if self.queue.is_loading() => "loading",
             () => "running",
@@ -292,6 +288,11 @@ impl QueueRow<'_> {
         let found = self.queue.local_consumers().into_iter().find(which);
         found.map(|one| one.consumer_tag.to_text().into_owned())
     }
+}
+
+/// Whether this node has the queue.
+fn is_here(row: &QueueRow<'_>) -> bool {
+    Diagnosis(row.queue).home().is_none()
 }
 
 fn delivery_limit(row: &QueueRow<'_>) -> Option<Value> {

@@ -21,7 +21,7 @@ use axum::http::StatusCode;
 use control::View;
 use meta::{Name, Vhost};
 use queue_type::DeleteConditions;
-use queues::QueueRef;
+use queues::{Diagnosis, QueueRef};
 use serde_json::{Value, json};
 use session::{Flag, Op, QueueDeclaration};
 use std::sync::{Arc, OnceLock};
@@ -74,7 +74,7 @@ fn reachable(call: &Call, queues: Arc<[QueueRef]>) -> Arc<[QueueRef]> {
     if online == offline {
         return queues;
     }
-    queues.iter().filter(|queue| queue.home().is_none() == online).cloned().collect()
+    queues.iter().filter(|queue| Diagnosis(queue).home().is_none() == online).cloned().collect()
 }
 
 impl Asked {

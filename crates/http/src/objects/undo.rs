@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use meta::{Permission, Vhost};
 use mgmt::Course;
 use queue_type::DeleteConditions;
-use queues::QueueRef;
+use queues::{Diagnosis, QueueRef};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -145,7 +145,7 @@ pub(super) async fn take(
     let Ok(queue) = permitted::queue(call, name, permission) else { return Ok(None) };
     let is_never = stream_of(call, &queue, how).is_some_and(|stream| stream.is_none())
         || queue.def().exclusive_owner.is_some()
-        || queue.home().is_some();
+        || Diagnosis(&queue).home().is_some();
     let view = call.view();
     let is_sharded = |vhost: &Vhost| vhost.policies.sharded().contains_key(&queue.def().name);
     if is_never

@@ -154,7 +154,7 @@ fn waiting_publishers(call: &Call, queue: QueueId) -> Value {
 }
 
 fn reasons(queue: &QueueRef, stat: &QueueStat, consumers: &Consumers) -> Vec<&'static str> {
-    if queue.home().is_some() {
+    if Diagnosis(queue).home().is_some() {
         return vec!["the queue's node is down"];
     }
     let (mut reasons, states) = (Vec::new(), consumers.states());

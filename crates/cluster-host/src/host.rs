@@ -2,7 +2,9 @@
 
 use crate::members::FollowedMembers;
 use crate::ways::DefinitionsWays;
-use cluster::{GroupStep, ImageWrite, MemberStep, PeerId, RaftGroup, Role, next_member_step};
+use cluster::{
+    GroupStep, ImageWrite, MemberStep, PeerId, RaftGroup, Role, lag_of, next_member_step,
+};
 use control::{ASK_TIMEOUT_MS, ControlPlane, DefinitionsLinks, ReplicaParts, Replication};
 use definitions::{Ask, AskAnswer, DEFINITIONS_GROUP};
 use log::{CommitListener, Lsn, NodeNumber, Owner};
@@ -159,7 +161,7 @@ impl ClusterHost {
         }
         let wanted: BTreeSet<PeerId> = nodes.iter().map(|node| replica_of(node.no)).collect();
         let next = |group: &RaftGroup| {
-            let lag = |peer| group.lag(peer).unwrap_or(u64::MAX);
+            let lag = |peer| lag_of(group, peer).unwrap_or(u64::MAX);
             next_member_step(&group.members(), &wanted, group.me(), lag)
         };
         let leads = |group: &RaftGroup| group.role() == Role::Leader;

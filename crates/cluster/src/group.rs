@@ -216,14 +216,6 @@ impl RaftGroup {
         GroupProgress { image: log.image.index, applied, committed, last }
     }
 
-    /// The number of entries that a member lacks, as far as the leader knows; none on other replicas.
-    #[must_use]
-    pub fn lag(&self, peer: PeerId) -> Option<u64> {
-        let Raft::Awake(engine) = &self.raft else { return None };
-        let standing = engine.standing();
-        standing.leads().then(|| standing.last.saturating_sub(engine.matched(peer)))
-    }
-
     /// The term of the entry at `index`, if the log goes from below to above it.
     #[must_use]
     pub fn term_at(&self, index: u64) -> Option<u64> {
@@ -369,6 +361,14 @@ pub fn found_group(
         image.file = Some(write.write(images, wal).outcome?);
     }
     Ok(begin(wal, owner, me, image))
+}
+
+/// The number of entries that a member lacks, as far as the leader knows; none on other replicas.
+#[must_use]
+pub fn lag_of(group: &RaftGroup, peer: PeerId) -> Option<u64> {
+    let Raft::Awake(engine) = &group.raft else { return None };
+    let standing = engine.standing();
+    standing.leads().then(|| standing.last.saturating_sub(engine.matched(peer)))
 }
 
 /// Notes in the log, ahead of what the host appends from now on, that all that is applied is committed: a

@@ -30,7 +30,7 @@ pub use entry::{
     EntryType, Image, ImageFile, KIND_ENTRY, KIND_GONE, KIND_IMAGE, KIND_VOTE, LogRecord,
     NUMBER_MAX, Payload, Vote, is_of_group,
 };
-pub use group::{Context, GroupProgress, RaftGroup, found_group, note_applied};
+pub use group::{Context, GroupProgress, RaftGroup, found_group, lag_of, note_applied};
 pub use image_store::{IMAGE_IN_LOG_BYTES_MAX, IMAGES_DIR, ImageStore, ImageWrite, ImageWritten};
 pub use images::{IMAGE_BYTES_MAX, PIECE_BYTES};
 pub use member_steps::{LEARNER_LAG_MAX, MemberStep, VOTERS_MAX, next_member_step};

@@ -87,7 +87,7 @@ pub use routing::{
 pub use setting::argument::{MILLISECONDS_MAX, age_ms};
 pub use sharding::{Sharded, Sharding, shard_name};
 pub use state::{
-    Resharding, RestoreError, SnapshotOf, State, begin_term, pass_queue_ids, shards,
+    Resharding, RestoreError, SnapshotOf, State, begin_term, pass_queue_ids, settle_homes, shards,
     stream_settings, take_queue_id,
 };
 pub use stream_settings::{StreamSettings, stream_arguments};

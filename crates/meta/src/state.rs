@@ -34,6 +34,7 @@ use crate::stream_settings::StreamSettings;
 use crate::user::User;
 use crate::users::Users;
 use crate::vhost::{BindingView, Vhost};
+pub use membership::settle_homes;
 use membership::{change_nodes, check_home};
 use resources::Resources;
 

@@ -206,6 +206,11 @@ impl Vhost {
         self.queues.insert(queue.name.clone(), queue);
     }
 
+    /// Replaces the definition of a queue of the same name.
+    pub(crate) fn set_queue(&mut self, queue: Arc<QueueDef>) {
+        self.queues.insert(queue.name.clone(), queue);
+    }
+
     /// Removes a queue and returns its bindings.
     pub(crate) fn take_queue(&mut self, name: &Name) -> Vec<Arc<Binding>> {
         self.queues.remove(name);

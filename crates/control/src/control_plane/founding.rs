@@ -37,6 +37,8 @@ pub enum FoundingError {
 pub fn found_cluster(plane: &ControlPlane, parts: ReplicaParts) -> Result<(), FoundingError> {
     let mut definitions = alone(plane)?;
     let (images, wal) = (image_store(plane)?, &plane.storage().wal);
+    let home = QueueHome { node: parts.me.node(), boot: parts.boot };
+    meta::settle_homes(&mut definitions.meta, home);
     let group = DefinitionsGroup::found(parts.me, definitions.meta.clone(), wal, &images)?;
     definitions.log.found(wal.stats().appended_upto);
     begin(plane, &mut definitions, Replica::new(group, images, parts, plane.view().epoch));

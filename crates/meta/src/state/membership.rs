@@ -1,12 +1,14 @@
 //! Changes of the cluster's nodes, and the queues that go with them.
 
-use super::Mode;
 use super::resources::Resources;
+use super::{Mode, State};
 use crate::command::{Command, QueueDeclare};
 use crate::error::MetaError;
 use crate::nodes::{ClusterNode, ClusterNodes};
 use crate::outcome::{Done, Fact, Outcome};
 use crate::queue::QueueDef;
+use crate::queue_home::QueueHome;
+use std::sync::Arc;
 
 /// Carries out a command about nodes.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the others change no nodes")]
@@ -73,6 +75,24 @@ fn join(
     let no = nodes.add(no, node)?;
     let fact = Fact::durable(Command::NodeJoined { no: Some(no), name, address, token });
     Ok(Outcome { facts: vec![fact], ..Outcome::of(Done::NodeJoined(no)) })
+}
+
+/// Gives all queues of a node that is in no cluster their home: the node begins one. Queues that end with the
+/// node end with this start of it.
+pub fn settle_homes(state: &mut State, home: QueueHome) {
+    let resources = &mut state.resources;
+    let queues: Vec<_> = resources.queues.iter().cloned().collect();
+    for queue in queues {
+        let boot = if queue.durable { 0 } else { home.boot };
+        let settled = QueueHome { boot, ..home };
+        if queue.home != settled {
+            let queue = Arc::new(QueueDef { home: settled, ..(*queue).clone() });
+            resources.queues.insert(Arc::clone(&queue));
+            if let Ok(vhost) = resources.vhost_mut(&queue.vhost) {
+                vhost.set_queue(queue);
+            }
+        }
+    }
 }
 
 impl Resources {

@@ -37,6 +37,24 @@ fn a_queue_stays_where_it_was_declared_first() {
 }
 
 #[test]
+fn queues_of_a_node_that_begins_a_cluster_stay_through_its_first_word() {
+    let s = &mut state();
+    for declare_it in [exclusive("mine", 1), queue("durable")] {
+        declare(s, declare_it);
+    }
+    settle_homes(s, QueueHome { node: 1, boot: 7 });
+    assert_eq!(home_of(s, "mine"), QueueHome { node: 1, boot: 7 });
+    assert_eq!(home_of(s, "durable"), QueueHome { node: 1, boot: 0 });
+    let address = ClusterAddress { host: Name::from("a"), port: 1 };
+    let name = Name::from("rabbit@a");
+    apply(s, Command::NodeJoined { no: Some(1), name, address, token: 0 }).unwrap();
+    let removed = apply(s, Command::NodeBooted { no: 1, boot: 7 }).unwrap().removed;
+    assert!(removed.is_empty(), "{removed:?}");
+    let removed = apply(s, Command::NodeBooted { no: 1, boot: 8 }).unwrap().removed;
+    assert!(matches!(&*removed, [Removed::Queue(def)] if def.name == *"mine"), "{removed:?}");
+}
+
+#[test]
 fn the_home_of_a_lone_node_is_not_written() {
     let plain = encoded(queue("q"));
     assert_eq!(plain[..2], [1, 22], "as versions wrote it that knew no homes");

@@ -58,7 +58,8 @@ pub struct Broker {
     pub(crate) classic: ClassicService,
     pub(crate) timers: Arc<QueueTimers>,
     pub(crate) start: Start,
-    pub(crate) control_plane: Arc<ControlPlane>,
+    /// The definitions, and what follows from them here.
+    pub control_plane: Arc<ControlPlane>,
     pub(crate) exchanges: Arc<Exchanges>,
     /// The node's connections.
     pub connections: Connections,
@@ -150,11 +151,6 @@ impl Broker {
     /// Changes of definitions.
     pub const fn changes(&self) -> Changes<'_> {
         Changes(self)
-    }
-
-    /// The control plane, for whoever brings it what other nodes send.
-    pub const fn control_plane(&self) -> &Arc<ControlPlane> {
-        &self.control_plane
     }
 
     /// Everything as of now.

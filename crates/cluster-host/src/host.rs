@@ -1,5 +1,6 @@
 //! The host of a node's replicas, between them and the links to the peers.
 
+use crate::clock::HostClock;
 use crate::members::FollowedMembers;
 use crate::ways::DefinitionsWays;
 use cluster::{
@@ -14,16 +15,6 @@ use peer::{ConnectionKind, NodeMessage};
 use std::collections::BTreeSet;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
-use stdx::Now;
-
-/// The time and the chance that a host has.
-#[derive(Clone, Copy, Debug)]
-pub struct HostClock {
-    /// Returns the time.
-    pub now: fn() -> Now,
-    /// Returns a random number.
-    pub random: fn() -> u64,
-}
 
 /// The outcome of a tick, for the one that ticks.
 #[derive(Debug, Default)]

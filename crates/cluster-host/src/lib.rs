@@ -3,8 +3,10 @@
 //! Knows no sockets, threads, files; the clock is given.
 //! Start reading at [`ClusterHost`].
 
+mod clock;
 mod host;
 mod members;
 mod ways;
 
-pub use host::{ClusterHost, HostClock, HostTick};
+pub use clock::HostClock;
+pub use host::{ClusterHost, HostTick};

@@ -1,6 +1,6 @@
 //! The ways out of this node's replica of the definitions.
 
-use crate::host::HostClock;
+use crate::clock::HostClock;
 use cluster::{GroupRequest, ImageWrite, OutgoingMessage};
 use control::DefinitionsLinks;
 use definitions::{Ask, AskAnswer, DEFINITIONS_GROUP};

@@ -7,8 +7,11 @@ mod http;
 mod joining;
 mod listeners;
 mod management;
+mod means;
+mod peer_host;
 mod peers;
 mod seat;
+mod tunnel;
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -39,8 +42,8 @@ use crate::resources::ResourceMonitor;
 use crate::signals::{self, StopSignals};
 use crate::welcome;
 use cluster::ClusterRun;
-use joining::PeerMeans;
 use management::{Control, NodeFacts, RuntimeHandles};
+use means::PeerMeans;
 use seat::NodeSeat;
 
 /// Interval at which memory and disk are looked at: until then publishers may use as much as comes in.
@@ -194,7 +197,7 @@ async fn serve(
     let server = server(config, &broker, Admission::new(descriptors), clock, timers.clone());
     let means = PeerMeans::of(config, args, data_dir.disk(), &timers);
     let cluster =
-        peer_port.map(|port| ClusterRun::start(port, joined.as_ref(), &broker, &server, &means));
+        peer_port.map(|port| peer_host::start(port, joined.as_ref(), &broker, &server, &means));
     let (cluster, peers) = cluster.transpose()?.unzip();
     tokio::select! {
         defined = define(&broker, cluster.as_deref(), config) => defined?,

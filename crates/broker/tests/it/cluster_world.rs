@@ -88,7 +88,7 @@ struct Running {
 
 impl Running {
     fn replication(&self) -> Replication<'_> {
-        self.broker.control_plane().replication().unwrap()
+        self.broker.control_plane.replication().unwrap()
     }
 }
 
@@ -208,7 +208,7 @@ impl World {
         let links = Arc::new(Links(Arc::clone(&asked)));
         let (me, boot, timeout_ms) = (peer(no), node.boot, TIMEOUT_MS);
         let parts = ReplicaParts { me, boot, links, timeout_ms };
-        let plane = broker.control_plane();
+        let plane = &broker.control_plane;
         match no {
             _ if awaits_cluster(plane) => resume_cluster(plane, parts).unwrap(),
             1 => found_cluster(plane, parts).unwrap(),

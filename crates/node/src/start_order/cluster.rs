@@ -1,35 +1,20 @@
 //! A node's part in a cluster from start to stop: the host of its replicas, its connections, its time.
 
-use super::components;
-use super::joining::{self, PeerMeans};
-use super::peers::DistributionPort;
-use anyhow::Context as _;
-use broker::{
-    Alarm, Broker, ControlPlane, awaits_cluster, follow_definitions, found_cluster, join_cluster,
-    resume_cluster,
-};
-use cluster_host::{ClusterHost, HostClock, HostTick};
-use forming::JoinedCluster;
+use super::joining;
+use super::means::PeerMeans;
+use broker::{Broker, follow_definitions, found_cluster};
+use cluster_host::ClusterHost;
 use log::NodeNumber;
-use member::{MemberEvent, Membership, MembershipOptions, PeerConnection, PeerInput, PulseHealth};
 use meta::{ClusterAddress, Command, Name};
-use net::peer::{PeerHandler, PeerService, PeerServiceOptions, PeerTunnel};
-use net::{Server, Timers};
-use peer::{LinkLimits, PeerAddress, PeerHello, PulseAlarms, SpokenRange};
+use net::Timers;
+use peer::PeerAddress;
 use segments::Disk;
-use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
 
-/// The levels of a cluster's commands and formats that this version supports.
-pub(super) const LEVELS: SpokenRange = SpokenRange { min: 0, max: 0 };
-/// The limits of a link to another node.
-const LINK_LIMITS: LinkLimits = LinkLimits { room_bytes: 8 << 20, bytes_max: 256 << 20 };
 /// Interval at which what is due is looked for.
-const TICK: Duration = Duration::from_millis(50);
+pub(super) const TICK: Duration = Duration::from_millis(50);
 /// Interval at which a start tells what it waits for.
 const TELL: Duration = Duration::from_secs(5);
 
@@ -47,60 +32,24 @@ pub(crate) struct ClusterRun {
 }
 
 impl ClusterRun {
-    /// Begins to serve other nodes. A node that is a member takes its seat again; one that was added to a
-    /// cluster, which `joined` tells, learns the definitions.
-    pub(super) fn start(
-        port: DistributionPort,
-        joined: Option<&JoinedCluster>,
+    pub(super) fn new(
         broker: &Arc<Broker>,
-        server: &Server,
+        host: ClusterHost,
+        address: PeerAddress,
         means: &PeerMeans,
-    ) -> anyhow::Result<(Arc<Self>, PeerService)> {
-        let (listener, transport) = port.into_parts(&means.timers);
-        let me = broker.figures().identity().clone();
-        let listens_on = listener.local_addr().context("cannot tell the distribution port")?;
-        tracing::info!("listening for other nodes on {listens_on}");
-        let address = joining::address_of(&me.name, listens_on.port());
-        let membership = Arc::new(Membership::new(MembershipOptions {
-            me,
-            levels: LEVELS,
-            limits: LINK_LIMITS,
-        }));
-        let (images, to_write) = mpsc::channel();
-        let clock = HostClock {
-            now: || components::clock().now(),
-            random: || RandomState::new().hash_one(()),
-        };
-        let plane = Arc::clone(broker.control_plane());
-        let host = ClusterHost::new(Arc::clone(&membership), plane, clock, images);
-        let run = Arc::new(Self {
+    ) -> Self {
+        Self {
             broker: Arc::clone(broker),
             host: Arc::new(host),
             address,
             tells_boot: AtomicBool::new(false),
             timers: means.timers.clone(),
             disk: Arc::clone(&means.disk),
-        });
-        write_images(Arc::clone(broker.control_plane()), to_write)?;
-        if awaits_cluster(broker.control_plane()) {
-            resume_cluster(broker.control_plane(), run.host.replica_parts())?;
-            run.follow();
-        } else if let Some(joined) = joined {
-            for member in &joined.members {
-                let peer = (member.number, 0);
-                let now = components::clock().now().monotonic_ms;
-                membership.set_member(peer, &member.name, member.address.clone(), now);
-            }
-            join_cluster(broker.control_plane(), run.host.replica_parts())?;
-            run.follow();
         }
-        let admission = server.admission();
-        let options = PeerServiceOptions { listener: Some(listener), transport, admission };
-        let handler = Arc::new(PeerHost(Arc::clone(&run)));
-        let service =
-            PeerService::start(options, membership, handler).context("cannot start threads")?;
-        tokio::spawn(keep_time(Arc::clone(&run), service.members_changed()));
-        Ok((run, service))
+    }
+
+    pub(super) const fn host(&self) -> &Arc<ClusterHost> {
+        &self.host
     }
 
     pub(super) const fn broker(&self) -> &Arc<Broker> {
@@ -118,12 +67,12 @@ impl ClusterRun {
 
     /// Whether the node is a member of a cluster, or on its way into one.
     pub(super) fn is_member(&self) -> bool {
-        self.broker.control_plane().replication().is_some()
+        self.broker.control_plane.replication().is_some()
     }
 
     /// Has this node be the first one of a cluster, unless it is a member of one.
     pub(super) async fn found(&self) -> Result<(), String> {
-        let plane = self.broker.control_plane();
+        let plane = &self.broker.control_plane;
         if plane.replication().is_none() {
             let parts = self.host.replica_parts();
             found_cluster(plane, parts).map_err(|error| error.to_string())?;
@@ -159,7 +108,7 @@ impl ClusterRun {
     fn is_ready(&self) -> bool {
         let me = self.broker.figures().identity();
         let view = self.broker.view();
-        let is_alone = self.broker.control_plane().replication().is_none();
+        let is_alone = self.broker.control_plane.replication().is_none();
         is_alone || view.meta.nodes().get(me.number.0).is_some_and(|known| known.boot == me.boot)
     }
 
@@ -174,14 +123,14 @@ impl ClusterRun {
     }
 
     /// Carries out what the replica of the definitions leaves to do, from now on.
-    fn follow(&self) {
+    pub(super) fn follow(&self) {
         self.host.begin();
         let broker = Arc::clone(&self.broker);
         tokio::spawn(async move { follow_definitions(&broker).await });
     }
 
     /// Tells the cluster of this start of the node, unless that is under way.
-    fn tell_boot(self: &Arc<Self>, command: Command) {
+    pub(super) fn tell_boot(self: &Arc<Self>, command: Command) {
         if !self.tells_boot.swap(true, Ordering::AcqRel) {
             let run = Arc::clone(self);
             tokio::spawn(async move {
@@ -192,64 +141,5 @@ impl ClusterRun {
                 run.tells_boot.store(false, Ordering::Release);
             });
         }
-    }
-}
-
-/// Does what is due, over and over.
-async fn keep_time(run: Arc<ClusterRun>, members_changed: Arc<Notify>) {
-    let mut ticks = run.timers.interval(TICK);
-    loop {
-        ticks.tick().await;
-        let HostTick { has_new_members, command } = run.host.tick();
-        if has_new_members {
-            members_changed.notify_one();
-        }
-        if let Some(command) = command {
-            run.tell_boot(command);
-        }
-    }
-}
-
-/// Writes images of the definitions, on a thread that may wait for the disk.
-fn write_images(
-    plane: Arc<ControlPlane>,
-    to_write: mpsc::Receiver<cluster::ImageWrite>,
-) -> anyhow::Result<()> {
-    let write = move || {
-        for write in to_write {
-            if let Some(replication) = plane.replication() {
-                replication.write_image(write);
-            }
-        }
-    };
-    let spawned = std::thread::Builder::new().name("images".to_owned()).spawn(write);
-    spawned.map(drop).context("cannot start threads")
-}
-
-/// The host of connections with other nodes.
-#[derive(Debug)]
-struct PeerHost(Arc<ClusterRun>);
-
-impl PeerHandler for PeerHost {
-    fn receive(&self, connection: PeerConnection, inputs: &mut Vec<PeerInput>) {
-        self.0.host.receive(connection, inputs);
-    }
-
-    fn poll_room(&self, _connection: PeerConnection, _cx: &mut Context<'_>) -> Poll<()> {
-        Poll::Ready(())
-    }
-
-    fn events(&self, events: Vec<MemberEvent>) {
-        self.0.host.events(&events);
-    }
-
-    fn health(&self) -> PulseHealth {
-        let alarms = &self.0.broker.alarms;
-        let [memory, disk] = [Alarm::Memory, Alarm::Disk].map(|alarm| alarms.is_on(alarm));
-        PulseHealth { alarms: PulseAlarms { memory, disk }, ..PulseHealth::default() }
-    }
-
-    fn tunnel(&self, peer: PeerHello, tunnel: PeerTunnel) {
-        tokio::spawn(joining::serve(Arc::clone(&self.0), peer, tunnel));
     }
 }

@@ -1,7 +1,8 @@
 //! The node's seat in a cluster while it runs: what an operator does to it, and the parts it is made of.
 
 use super::cluster::ClusterRun;
-use super::joining::{self, PeerMeans};
+use super::joining::Move;
+use super::means::PeerMeans;
 use api::ErrorCode;
 use broker::Broker;
 use mgmt::{ApiError, NodeChange, NodeControl, NodeEnd};
@@ -11,10 +12,10 @@ use tokio::sync::watch;
 /// The seat of a running node.
 #[derive(Debug)]
 pub(crate) struct NodeSeat {
-    pub(super) broker: Arc<Broker>,
-    pub(super) means: PeerMeans,
+    broker: Arc<Broker>,
+    means: PeerMeans,
     /// The node's part in a cluster; none if it listens for no other nodes.
-    pub(super) cluster: Option<Arc<ClusterRun>>,
+    cluster: Option<Arc<ClusterRun>>,
     end: watch::Sender<Option<NodeEnd>>,
 }
 
@@ -34,8 +35,12 @@ impl NodeSeat {
         wanted.unwrap_or(NodeEnd::Stop)
     }
 
+    fn moved(&self) -> Move<'_> {
+        Move { broker: &self.broker, means: &self.means }
+    }
+
     fn is_member(&self) -> bool {
-        self.broker.control_plane().replication().is_some()
+        self.broker.control_plane.replication().is_some()
     }
 }
 
@@ -49,7 +54,7 @@ impl NodeControl for NodeSeat {
             if self.is_member() {
                 return Err(refused("the node is already a member of a cluster: reset it first"));
             }
-            joining::join(self, node, is_forced).await.map_err(refused)?;
+            self.moved().join(node, is_forced).await.map_err(refused)?;
             self.end(NodeEnd::Restart);
             Ok(())
         })
@@ -57,7 +62,7 @@ impl NodeControl for NodeSeat {
 
     fn reset(&self, is_forced: bool) -> NodeChange<'_> {
         Box::pin(async move {
-            joining::reset(self, is_forced || !self.is_member()).await.map_err(refused)?;
+            self.moved().reset(is_forced || !self.is_member()).await.map_err(refused)?;
             self.end(NodeEnd::Restart);
             Ok(())
         })

@@ -1,0 +1,123 @@
+//! The beginning of a node's part in a cluster: its seat, its connections with other nodes, their host.
+
+use super::cluster::{ClusterRun, TICK};
+use super::components;
+use super::means::{LEVELS, PeerMeans, address_of, random};
+use super::peers::DistributionPort;
+use super::tunnel;
+use anyhow::Context as _;
+use broker::{Alarm, Broker, ControlPlane, awaits_cluster, join_cluster, resume_cluster};
+use cluster_host::{ClusterHost, HostClock, HostTick};
+use forming::JoinedCluster;
+use member::{MemberEvent, Membership, MembershipOptions, PeerConnection, PeerInput, PulseHealth};
+use net::Server;
+use net::peer::{PeerHandler, PeerService, PeerServiceOptions, PeerTunnel};
+use peer::{LinkLimits, PeerHello, PulseAlarms};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll};
+use tokio::sync::Notify;
+
+/// The limits of a link to another node.
+const LINK_LIMITS: LinkLimits = LinkLimits { room_bytes: 8 << 20, bytes_max: 256 << 20 };
+
+/// Begins to serve other nodes. A node that is a member takes its seat again; one that was added to a cluster,
+/// which `joined` tells, learns the definitions.
+pub(super) fn start(
+    port: DistributionPort,
+    joined: Option<&JoinedCluster>,
+    broker: &Arc<Broker>,
+    server: &Server,
+    means: &PeerMeans,
+) -> anyhow::Result<(Arc<ClusterRun>, PeerService)> {
+    let (listener, transport) = port.into_parts(&means.timers);
+    let me = broker.figures().identity().clone();
+    let listens_on = listener.local_addr().context("cannot tell the distribution port")?;
+    tracing::info!("listening for other nodes on {listens_on}");
+    let address = address_of(&me.name, listens_on.port());
+    let membership =
+        Arc::new(Membership::new(MembershipOptions { me, levels: LEVELS, limits: LINK_LIMITS }));
+    let (images, to_write) = mpsc::channel();
+    let clock = HostClock { now: || components::clock().now(), random };
+    let plane = Arc::clone(&broker.control_plane);
+    let host = ClusterHost::new(Arc::clone(&membership), plane, clock, images);
+    let run = Arc::new(ClusterRun::new(broker, host, address, means));
+    write_images(Arc::clone(&broker.control_plane), to_write)?;
+    if awaits_cluster(&broker.control_plane) {
+        resume_cluster(&broker.control_plane, run.host().replica_parts())?;
+        run.follow();
+    } else if let Some(joined) = joined {
+        for member in &joined.members {
+            let peer = (member.number, 0);
+            let now = components::clock().now().monotonic_ms;
+            membership.set_member(peer, &member.name, member.address.clone(), now);
+        }
+        join_cluster(&broker.control_plane, run.host().replica_parts())?;
+        run.follow();
+    }
+    let admission = server.admission();
+    let options = PeerServiceOptions { listener: Some(listener), transport, admission };
+    let handler = Arc::new(PeerHost(Arc::clone(&run)));
+    let service =
+        PeerService::start(options, membership, handler).context("cannot start threads")?;
+    tokio::spawn(keep_time(Arc::clone(&run), service.members_changed()));
+    Ok((run, service))
+}
+
+/// Does what is due, over and over.
+async fn keep_time(run: Arc<ClusterRun>, members_changed: Arc<Notify>) {
+    let mut ticks = run.timers().interval(TICK);
+    loop {
+        ticks.tick().await;
+        let HostTick { has_new_members, command } = run.host().tick();
+        if has_new_members {
+            members_changed.notify_one();
+        }
+        if let Some(command) = command {
+            run.tell_boot(command);
+        }
+    }
+}
+
+/// Writes images of the definitions, on a thread that may wait for the disk.
+fn write_images(
+    plane: Arc<ControlPlane>,
+    to_write: mpsc::Receiver<cluster::ImageWrite>,
+) -> anyhow::Result<()> {
+    let write = move || {
+        for write in to_write {
+            if let Some(replication) = plane.replication() {
+                replication.write_image(write);
+            }
+        }
+    };
+    let spawned = std::thread::Builder::new().name("images".to_owned()).spawn(write);
+    spawned.map(drop).context("cannot start threads")
+}
+
+/// The host of connections with other nodes.
+#[derive(Debug)]
+struct PeerHost(Arc<ClusterRun>);
+
+impl PeerHandler for PeerHost {
+    fn receive(&self, connection: PeerConnection, inputs: &mut Vec<PeerInput>) {
+        self.0.host().receive(connection, inputs);
+    }
+
+    fn poll_room(&self, _connection: PeerConnection, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+
+    fn events(&self, events: Vec<MemberEvent>) {
+        self.0.host().events(&events);
+    }
+
+    fn health(&self) -> PulseHealth {
+        let alarms = &self.0.broker().alarms;
+        let [memory, disk] = [Alarm::Memory, Alarm::Disk].map(|alarm| alarms.is_on(alarm));
+        PulseHealth { alarms: PulseAlarms { memory, disk }, ..PulseHealth::default() }
+    }
+
+    fn tunnel(&self, peer: PeerHello, tunnel: PeerTunnel) {
+        tokio::spawn(tunnel::serve(Arc::clone(&self.0), peer, tunnel));
+    }
+}

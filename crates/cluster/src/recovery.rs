@@ -169,14 +169,14 @@ impl GroupRecovery {
         let mut found: Vec<_> =
             self.groups.into_iter().map(|(it, group)| group.finish(it)).collect();
         found.sort_by_key(FoundGroup::owner);
-        // What was found is synced.
+        // The log syncs what was found before it starts.
         for (owner, me) in self.gone {
             images.replace(ImageKey { owner, me, index: u64::MAX }, false, Lsn(0));
         }
         for group in found.iter().filter(|group| group.log.image.index > 0) {
             raft_log::replace_files(&group.log, images, Lsn(0));
         }
-        // What is left is removed another time.
+        // Files that are left are removed another time.
         let _later = images.sweep(wal).is_err();
         found
     }

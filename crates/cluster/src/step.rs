@@ -149,7 +149,7 @@ fn take_written(
     let is_new = is_image_new(group, index);
     match (&written.outcome, &mut group.incoming) {
         (Err(_), None) => {}
-        // What is whole is written again after a while.
+        // An image that is whole is written again after a while.
         (Err(_), Some(_)) => return fx.ask(GroupRequest::TickLater),
         (Ok(file), Some(incoming)) if incoming.is_of(index, file) => incoming.file = Some(*file),
         (Ok(file), _) if is_new => {

@@ -66,9 +66,9 @@ pub struct Definitions {
     pub(crate) n_unbinding: usize,
     /// Deletions that files may still have to follow.
     pub gone: Gone,
-    /// This node's replica, if others have the definitions too.
+    /// The node's replica, if others have the definitions too.
     replica: Option<Box<Replica>>,
-    /// This node's replica, as a start has found it and until it goes on.
+    /// The node's replica, as a start has found it and until it goes on.
     pub found: Option<Box<FoundReplica>>,
     /// The definitions that replicas have agreed on; none of a lone node.
     agreed: Option<Agreed>,
@@ -294,7 +294,7 @@ impl ControlPlane {
         let delaying = &mut effects.leader.delaying;
         let gone = self.follow(definitions, changes.clone(), appended, delaying);
         changes.for_each(|change| effects::of_change(before, definitions, change, &mut effects));
-        // These are gone again already.
+        // Queues that are gone again already.
         let unused = std::mem::take(&mut definitions.new_streams);
         unused.values().for_each(|stream| self.parts.streams.unmake(stream));
         Changed { made, gone, effects, upto: definitions.log.upto() }

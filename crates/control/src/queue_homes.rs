@@ -29,7 +29,7 @@ impl QueueHomes {
         Self { rule, ..Self::default() }
     }
 
-    /// The same homes, as the node of that number sees them.
+    /// Returns the homes as the node of that number sees them.
     #[must_use]
     pub const fn seen_by(self, me: NodeNumber) -> Self {
         Self { me, ..self }

@@ -132,7 +132,7 @@ impl DefinitionsGroup {
     pub fn relocate(&mut self, segment: SegmentId, cx: Context<'_>) -> DefinitionsEffects {
         let (mut fx, mut group) = (DefinitionsEffects::default(), GroupEffects::default());
         if self.stopped.is_none() {
-            // What cannot be read yet is moved another time.
+            // Entries that cannot be read yet are moved another time.
             let _is_moved = self.group.relocate(cx.wal, segment, &mut group);
             self.absorb(group, &mut fx);
         }

@@ -276,7 +276,7 @@ impl Membership {
             }
             Hold::Waits => None,
             Hold::Full => {
-                // Whoever misses the message is asked again once the link is made anew.
+                // The receiver is asked again once the link is made anew.
                 self.links.end(node, ConnectionKind::Raft);
                 None
             }

@@ -26,8 +26,8 @@ pub trait NodeControl: Debug + Send + Sync {
     /// lost; messages in durable queues forbid it unless it is forced.
     fn join<'n>(&'n self, node: &'n str, is_forced: bool) -> NodeChange<'n>;
 
-    /// Has the node leave its cluster, lose what it has, and start again; if it is forced, without telling the
-    /// others.
+    /// Has the node leave its cluster, lose what it has, and start again; if it is forced, without telling
+    /// the others.
     fn reset(&self, is_forced: bool) -> NodeChange<'_>;
 
     /// Removes another node from the cluster.

@@ -279,7 +279,8 @@ fn accept(server: &Arc<Server>, listeners: Vec<Listener>, suspended: &watch::Sen
     }
 }
 
-/// Makes the definitions that the configuration asks for; a member of a cluster waits for those that there are.
+/// Makes the definitions that the configuration asks for; a member of a cluster waits for those that there
+/// are.
 async fn define(
     broker: &Broker,
     cluster: Option<&ClusterRun>,

@@ -209,7 +209,7 @@ impl Replay {
                 let facts = change.facts.iter().map(|fact| &fact.command);
                 self.gone.note(facts, &change.removed);
             }
-            // Nothing that led to the former ones is needed.
+            // The definitions of the group replace those that commands led to.
             self.commands.clear();
         }
         Ok(())

@@ -13,7 +13,7 @@ use std::sync::Arc;
 const RECORD_OVERHEAD_BYTES: usize = 64;
 const RECORD_BYTES: usize = 16 * 1024;
 
-/// One side of a session.
+/// A side of a session.
 pub struct Session {
     tls: Side,
     /// The peer has said that nothing follows.
@@ -30,7 +30,7 @@ enum Side {
     Client(UnbufferedClientConnection),
 }
 
-/// The same expression for either side, whose connections are of two types.
+/// Applies an expression to either side, whose connections are of two types.
 macro_rules! of_side {
     ($side:expr, $tls:ident => $body:expr) => {
         match $side {

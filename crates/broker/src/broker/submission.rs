@@ -1,5 +1,5 @@
-//! The way of every change to the definitions: awaited. On a lone node they answer at once; where replicas have
-//! to agree on them, their leader is asked.
+//! The way of every change to the definitions: awaited. On a lone node they answer at once; where replicas
+//! have to agree on them, their leader is asked.
 //!
 //! A caller holds no lock meanwhile, and other changes may come before its own. What a client or an operator
 //! asks for goes through here, and so does what follows from it: shards, delayed queues, defaults.

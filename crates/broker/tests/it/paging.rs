@@ -288,6 +288,7 @@ fn page_images_of_a_queue_that_a_repair_does_not_know_stay_until_its_deletion_is
     deep(&broker, 500, Kind::Persistent);
     let def = Arc::clone(queue(&broker).def());
     write_definitions_without(&disk, &def, &broker, false);
+    wait_until("pages to be written", || n_images(&broker) > 10);
     disk = disk.survive(CrashOutcome::Everything);
     drop(broker);
     repair(&disk);

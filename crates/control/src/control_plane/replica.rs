@@ -1,4 +1,4 @@
-//! This node's replica of the definitions, under their lock: the group, and the asks of its clients.
+//! A node's replica of the definitions, under their lock: the group, and the asks of its clients.
 
 use super::node_work::OwnChange;
 use cluster::{
@@ -72,7 +72,7 @@ pub(super) struct Answered {
 /// An answer on its way to its task, which is woken when no lock is held.
 pub(super) type Waking = (oneshot::Sender<Answered>, Answered);
 
-/// This node's replica of the definitions.
+/// A node's replica of the definitions.
 #[derive(Debug)]
 pub(super) struct Replica {
     pub(super) group: DefinitionsGroup,

@@ -145,7 +145,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
     VERB "join_cluster [--force] <existing_cluster_member>",
         "Joins the node to a cluster; what the node has is deleted":
         section: Section::Cluster, params: &["member"],
-        switches: &[flag("force", None), flag("disc", None)], timeout_ms: Some(120_000),
+        switches: &[flag("force", None)], timeout_ms: Some(120_000),
         banner: Lines("Clustering node {node} with {member}"),
         action: Action::Offline(offline::join_cluster);
     VERB "reset", "Takes the node out of its cluster and deletes all its data":

@@ -99,8 +99,8 @@ pub(crate) fn stop(management: &Management, _: &Request) -> Reply {
     Ok(json!({"pid": std::process::id()}))
 }
 
-/// Has the node join the cluster of another one. Its clients go first: no message comes after those that it has
-/// are counted.
+/// Has the node join the cluster of another one. Its clients go first: no message comes after those that it
+/// has are counted.
 pub(crate) async fn join_cluster(management: &Management, request: &Request) -> Reply {
     let (node, is_forced) = (request.text("member")?.to_owned(), request.flag("force"));
     without_clients(management, management.control.join(&node, is_forced)).await

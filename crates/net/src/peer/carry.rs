@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Bytes that are read at once, at most.
 const READ_BYTES_MAX: usize = 256 * 1024;
-/// The same of a connection with pulses, of which each has less than a hundred.
+/// Bytes read at once of a connection with pulses, of which each has less than a hundred.
 const READ_PULSES_BYTES_MAX: usize = 4 * 1024;
 /// Parts of a batch that are written at once.
 const SLICES_MAX: usize = 64;

@@ -12,10 +12,10 @@ pub enum PeerConnectError {
     /// The address cannot be resolved, or the socket fails.
     #[error("{0}")]
     Socket(#[from] io::Error),
-    /// One side does not accept what the other one offers or shows.
+    /// A side does not accept what the other one offers or shows.
     #[error("TLS handshake failed: {0}")]
     Encryption(String),
-    /// One side refuses, or the other one is no node.
+    /// A side refuses, or the other one is no node.
     #[error("{0}")]
     Handshake(#[from] HandshakeError),
     /// The attempt has taken too long.

@@ -20,8 +20,8 @@ use tokio::sync::Notify;
 /// The limits of a link to another node.
 const LINK_LIMITS: LinkLimits = LinkLimits { room_bytes: 8 << 20, bytes_max: 256 << 20 };
 
-/// Begins to serve other nodes. A node that is a member takes its seat again; one that was added to a cluster,
-/// which `joined` tells, learns the definitions.
+/// Begins to serve other nodes. A node that is a member takes its seat again; one that was added to a
+/// cluster, which `joined` tells, learns the definitions.
 pub(super) fn start(
     port: DistributionPort,
     joined: Option<&JoinedCluster>,

@@ -287,14 +287,18 @@ fn page_images_of_a_queue_that_a_repair_does_not_know_stay_until_its_deletion_is
     let broker = node(&disk);
     deep(&broker, 500, Kind::Persistent);
     let def = Arc::clone(queue(&broker).def());
-    write_definitions_without(&disk, &def, &broker, false);
     wait_until("pages to be written", || n_images(&broker) > 10);
+    // A commit: the log knows of the first of them at least.
+    let metadata = meta::VhostMetadata::default();
+    let made = Command::CreateVhost { vhost: "other".into(), metadata };
+    block_on(broker.apply_definition(made)).unwrap();
+    write_definitions_without(&disk, &def, &broker, false);
     disk = disk.survive(CrashOutcome::Everything);
     drop(broker);
     repair(&disk);
     let dir = format!("queues/{}", def.id.0);
     let n_before = content::read_left_pages(&disk, def.id.0).unwrap().len() as u64;
-    assert!(n_before > 10);
+    assert!(n_before > 0);
     for is_deleted in [false, true] {
         let broker = node(&disk);
         assert_eq!(

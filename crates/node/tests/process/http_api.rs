@@ -150,6 +150,7 @@ fn every_route_answers() {
             if [
                 "/reset",
                 "/leveret/stop",
+                "/leveret/cluster",
                 "/leveret/users/guest/password",
                 "/leveret/users/guest/tags",
                 "/users/guest",

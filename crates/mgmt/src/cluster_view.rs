@@ -1,6 +1,7 @@
 //! The cluster as a node sees it, for the verbs and pages that show it.
 
 use crate::Management;
+use meta::ClusterNode;
 use std::sync::atomic::Ordering;
 
 /// The state of a member.
@@ -12,12 +13,33 @@ pub struct ClusterMember {
     pub is_running: bool,
     /// Whether the member votes on definitions; others only follow.
     pub is_voter: bool,
+    /// Whether the member makes the changes of definitions, as far as this node knows.
+    pub is_leader: bool,
     /// Whether an operator has put the member into maintenance.
     pub is_in_maintenance: bool,
     /// The member's version; none while it is not known.
     pub version: Option<String>,
     /// The processor cores that the member may use; none while they are not known.
     pub cpu_cores: Option<usize>,
+}
+
+/// The part of this node in the Raft group of the cluster's definitions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DefinitionsStanding {
+    /// The term.
+    pub term: u64,
+    /// The index of the image.
+    pub image: u64,
+    /// The index up to which entries are applied.
+    pub applied: u64,
+    /// The index up to which entries are known to be committed.
+    pub committed: u64,
+    /// The index of the last entry.
+    pub last: u64,
+    /// The number of the node that leads; none while this node knows none.
+    leader: Option<u16>,
+    /// The numbers of the nodes that vote.
+    voters: Vec<u16>,
 }
 
 /// The cluster as a node sees it.
@@ -45,18 +67,69 @@ impl ClusterView {
 }
 
 impl Management {
-    /// The cluster as this node sees it: the node alone.
+    /// The cluster as this node sees it; a node in no cluster is alone.
     #[must_use]
     pub fn cluster_view(&self) -> ClusterView {
+        let view = self.broker.view();
+        let standing = self.definitions_standing().unwrap_or_default();
+        let running = self.control.running_nodes();
+        let me = self.this_member();
+        let member = |node: &ClusterNode| {
+            let member =
+                if *node.name == *me.name { me.clone() } else { other_member(node, &running) };
+            let (is_voter, is_leader) =
+                (standing.voters.contains(&node.no), standing.leader == Some(node.no));
+            ClusterMember { is_voter, is_leader, ..member }
+        };
+        let mut members: Vec<ClusterMember> = view.meta.nodes().iter().map(member).collect();
+        if members.is_empty() {
+            members.push(me);
+        }
+        members.sort_by(|left, right| left.name.cmp(&right.name));
+        let target_size = members.len();
+        ClusterView { members, discovered_peers: Vec::new(), target_size }
+    }
+
+    /// The part of this node in the Raft group of the definitions; none of a node in no cluster.
+    #[must_use]
+    pub fn definitions_standing(&self) -> Option<DefinitionsStanding> {
+        let replication = self.broker.control_plane().replication()?;
+        replication.inspect(|replica| {
+            let (group, progress) = (replica.group(), replica.group().progress());
+            DefinitionsStanding {
+                term: group.term(),
+                image: progress.image,
+                applied: progress.applied,
+                committed: progress.committed,
+                last: progress.last,
+                leader: group.leader().map(|peer| peer.node()),
+                voters: group.members().voters.iter().map(|peer| peer.node()).collect(),
+            }
+        })
+    }
+
+    fn this_member(&self) -> ClusterMember {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let member = ClusterMember {
+        ClusterMember {
             name: self.node_info.name.clone(),
             is_running: true,
             is_voter: true,
+            is_leader: true,
             is_in_maintenance: self.broker.connections.in_maintenance.load(Ordering::Relaxed),
             version: Some(self.node_info.version.clone()),
             cpu_cores: Some(cores),
-        };
-        ClusterView { members: vec![member], discovered_peers: Vec::new(), target_size: 1 }
+        }
+    }
+}
+
+fn other_member(node: &ClusterNode, running: &[String]) -> ClusterMember {
+    ClusterMember {
+        name: node.name.to_string(),
+        is_running: running.iter().any(|name| **name == *node.name),
+        is_voter: false,
+        is_leader: false,
+        is_in_maintenance: node.is_drained,
+        version: None,
+        cpu_cores: None,
     }
 }

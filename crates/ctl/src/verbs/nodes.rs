@@ -90,7 +90,7 @@ pub(super) const VERBS: &[Verb] = verbs! {
         check: Some(is_unit), banner: Lines("Reporting memory breakdown on node {node}..."),
         action: Action::Ask("GET /leveret/status", render::memory_breakdown);
     VERB "metadata_store_status",
-        "Shows the status of the metadata store; a node is its own leader":
+        "Shows the members of the metadata store and who leads it":
         section: Section::Monitoring, banner: Lines("Status of metadata store on node {node} ..."),
         action: table("GET /leveret/metadata-store", STORE_STATUS, Form::Pretty);
     VERB "os_env", "Lists the node's environment variables, without secrets":

@@ -205,7 +205,7 @@ pub(crate) fn members(management: &Management, _: &Request) -> Reply {
     let object = |member: &ClusterMember| {
         json!({
             "name": member.name, "running": member.is_running,
-            "membership": if member.is_voter { "voter" } else { "learner" },
+            "membership": if member.is_voter { "voter" } else { "learner" }, "leader": member.is_leader,
             "maintenance": maintenance_status(member), "version": member.version,
         })
     };
@@ -241,9 +241,47 @@ pub(crate) fn os_env(_: &Management, _: &Request) -> Reply {
     Ok(Value::Object(own.collect()))
 }
 
-/// The store of definitions, as if it were a Raft group of one: what is logged is applied.
+/// The members of the store of definitions; figures of others than this node are not known. A node in no
+/// cluster is a Raft group of one: what is logged is applied.
 pub(crate) fn metadata_store(management: &Management, _: &Request) -> Reply {
-    Ok(json!([sole_member(management, management.broker.view().epoch, None)]))
+    let Some(standing) = management.definitions_standing() else {
+        return Ok(json!([sole_member(management, management.broker.view().epoch, None)]));
+    };
+    let object = |member: &ClusterMember| {
+        let mut row = json!({
+            "Node Name": member.name, "Raft State": raft_state(member),
+            "Membership": membership(member),
+        });
+        if let Value::Object(fields) = &mut row
+            && member.name == management.node_info.name
+        {
+            let figures = [
+                ("Last Log Index", standing.last),
+                ("Last Written", standing.last),
+                ("Last Applied", standing.applied),
+                ("Commit Index", standing.committed),
+                ("Snapshot Index", standing.image),
+                ("Term", standing.term),
+            ];
+            fields.extend(figures.map(|(name, value)| (name.to_owned(), json!(value))));
+        }
+        row
+    };
+    Ok(management.cluster_view().members.iter().map(object).collect())
+}
+
+/// COMPAT: RabbitMQ's words; a member that cannot be asked is `noproc`.
+const fn raft_state(member: &ClusterMember) -> &'static str {
+    match (member.is_running, member.is_leader) {
+        (false, _) => "noproc",
+        (true, true) => "leader",
+        (true, false) => "follower",
+    }
+}
+
+/// COMPAT: RabbitMQ's words: a member without a vote is on its way to one.
+const fn membership(member: &ClusterMember) -> &'static str {
+    if member.is_voter { "voter" } else { "promotable" }
 }
 
 /// The settings in force. COMPAT: by application, of which there is one.

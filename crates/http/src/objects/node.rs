@@ -5,7 +5,7 @@ use crate::admin::node::{api_feature_flags, feature_flags as tool_feature_flags}
 use crate::call::{Answer, Call, Outcome};
 use crate::refusal::Refusal;
 use broker::Alarm;
-use mgmt::{ListenerInfo, memory_used_bytes};
+use mgmt::{ClusterMember, ListenerInfo, memory_used_bytes};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -196,13 +196,33 @@ fn node_object(call: &Call) -> Result<Value, Refusal> {
     Ok(object)
 }
 
+/// The row of another member, whose figures it tells itself.
+fn other_object(member: &ClusterMember) -> Value {
+    json!({
+        "partitions": [],
+        "name": member.name,
+        "type": "disc",
+        "running": member.is_running,
+        "being_drained": member.is_in_maintenance,
+        "cluster_links": [],
+    })
+}
+
 pub(crate) fn list(call: &Call) -> Outcome {
-    call.list(vec![node_object(call)?])
+    let members = call.api.management.cluster_view().members;
+    let row = |member: &ClusterMember| {
+        if call.is_of(&member.name) { node_object(call) } else { Ok(other_object(member)) }
+    };
+    call.list(members.iter().map(row).collect::<Result<Vec<_>, _>>()?)
 }
 
 pub(crate) fn get(call: &Call) -> Outcome {
-    call.check_node()?;
-    call.one(&node_object(call)?)
+    let members = call.api.management.cluster_view().members;
+    let asked = call.param("node");
+    match members.iter().find(|member| !call.is_of(asked) && member.name == asked) {
+        Some(member) => call.one(&other_object(member)),
+        None => call.check_node().and_then(|()| call.one(&node_object(call)?)),
+    }
 }
 
 /// COMPAT: the parts of an Erlang node's memory. Tools want all of them, although most are 0 here.

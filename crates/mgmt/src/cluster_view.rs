@@ -4,6 +4,17 @@ use crate::Management;
 use meta::ClusterNode;
 use std::sync::atomic::Ordering;
 
+/// The part of a member in the Raft group of the cluster's definitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberPart {
+    /// The member follows without a vote: a new one does until it has the definitions.
+    Learner,
+    /// The member votes.
+    Voter,
+    /// The member makes the changes.
+    Leader,
+}
+
 /// The state of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterMember {
@@ -11,10 +22,8 @@ pub struct ClusterMember {
     pub name: String,
     /// Whether the member is alive, as far as this node knows.
     pub is_running: bool,
-    /// Whether the member votes on definitions; others only follow.
-    pub is_voter: bool,
-    /// Whether the member makes the changes of definitions, as far as this node knows.
-    pub is_leader: bool,
+    /// The member's part in the definitions' group, as far as this node knows.
+    pub part: MemberPart,
     /// Whether an operator has put the member into maintenance.
     pub is_in_maintenance: bool,
     /// The member's version; none while it is not known.
@@ -40,6 +49,16 @@ pub struct DefinitionsStanding {
     leader: Option<u16>,
     /// The numbers of the nodes that vote.
     voters: Vec<u16>,
+}
+
+impl DefinitionsStanding {
+    fn part_of(&self, node: u16) -> MemberPart {
+        match (self.leader == Some(node), self.voters.contains(&node)) {
+            (true, _) => MemberPart::Leader,
+            (false, true) => MemberPart::Voter,
+            (false, false) => MemberPart::Learner,
+        }
+    }
 }
 
 /// The cluster as a node sees it.
@@ -77,9 +96,7 @@ impl Management {
         let member = |node: &ClusterNode| {
             let member =
                 if *node.name == *me.name { me.clone() } else { other_member(node, &running) };
-            let (is_voter, is_leader) =
-                (standing.voters.contains(&node.no), standing.leader == Some(node.no));
-            ClusterMember { is_voter, is_leader, ..member }
+            ClusterMember { part: standing.part_of(node.no), ..member }
         };
         let mut members: Vec<ClusterMember> = view.meta.nodes().iter().map(member).collect();
         if members.is_empty() {
@@ -113,8 +130,7 @@ impl Management {
         ClusterMember {
             name: self.node_info.name.clone(),
             is_running: true,
-            is_voter: true,
-            is_leader: true,
+            part: MemberPart::Leader,
             is_in_maintenance: self.broker.connections.in_maintenance.load(Ordering::Relaxed),
             version: Some(self.node_info.version.clone()),
             cpu_cores: Some(cores),
@@ -126,8 +142,7 @@ fn other_member(node: &ClusterNode, running: &[String]) -> ClusterMember {
     ClusterMember {
         name: node.name.to_string(),
         is_running: running.iter().any(|name| **name == *node.name),
-        is_voter: false,
-        is_leader: false,
+        part: MemberPart::Learner,
         is_in_maintenance: node.is_drained,
         version: None,
         cpu_cores: None,

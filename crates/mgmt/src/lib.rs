@@ -21,7 +21,7 @@ mod socket;
 pub use api_error::ApiError;
 pub use certificates::{CertificateInUse, reload_certificates};
 pub use changes::foretell;
-pub use cluster_view::{ClusterMember, ClusterView, DefinitionsStanding};
+pub use cluster_view::{ClusterMember, ClusterView, DefinitionsStanding, MemberPart};
 pub use course::{Course, Waiting};
 pub use definitions_io::{ImportOptions, Imported, check_definitions, import_definitions};
 pub use limits::{FileDescriptors, ResourceLimits, Resources, Threshold};

@@ -3,7 +3,7 @@
 use super::{Reply, sole_member};
 use crate::request::Request;
 use broker::{Alarm, HEAVIEST_NAMED, HeavyConnection, HeavyQueue};
-use mgmt::{ClusterMember, ListenerInfo, Management, memory_used_bytes};
+use mgmt::{ClusterMember, ListenerInfo, Management, MemberPart, memory_used_bytes};
 use segments::FileTraffic;
 use serde_json::{Map, Value, json};
 use std::sync::atomic::Ordering;
@@ -205,7 +205,7 @@ pub(crate) fn members(management: &Management, _: &Request) -> Reply {
     let object = |member: &ClusterMember| {
         json!({
             "name": member.name, "running": member.is_running,
-            "membership": if member.is_voter { "voter" } else { "learner" }, "leader": member.is_leader,
+            "membership": membership(member),
             "maintenance": maintenance_status(member), "version": member.version,
         })
     };
@@ -272,16 +272,19 @@ pub(crate) fn metadata_store(management: &Management, _: &Request) -> Reply {
 
 /// COMPAT: RabbitMQ's words; a member that cannot be asked is `noproc`.
 const fn raft_state(member: &ClusterMember) -> &'static str {
-    match (member.is_running, member.is_leader) {
+    match (member.is_running, member.part) {
         (false, _) => "noproc",
-        (true, true) => "leader",
-        (true, false) => "follower",
+        (true, MemberPart::Leader) => "leader",
+        (true, MemberPart::Voter | MemberPart::Learner) => "follower",
     }
 }
 
 /// COMPAT: RabbitMQ's words: a member without a vote is on its way to one.
 const fn membership(member: &ClusterMember) -> &'static str {
-    if member.is_voter { "voter" } else { "promotable" }
+    match member.part {
+        MemberPart::Learner => "promotable",
+        MemberPart::Voter | MemberPart::Leader => "voter",
+    }
 }
 
 /// The settings in force. COMPAT: by application, of which there is one.

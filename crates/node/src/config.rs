@@ -226,6 +226,8 @@ pub(crate) struct Definitions {
     pub(crate) vhost_defaults: VhostDefaults,
     /// Passwords of the default users of new virtual hosts, by user.
     pub(crate) default_passwords: BTreeMap<String, String>,
+    /// Time in which a cluster decides on a change, milliseconds.
+    pub(crate) change_timeout_ms: u64,
 }
 
 /// The user and virtual host that a node creates in an empty data directory.

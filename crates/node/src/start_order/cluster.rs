@@ -2,7 +2,7 @@
 
 use super::joining;
 use super::means::PeerMeans;
-use broker::{Broker, follow_definitions, found_cluster};
+use broker::{Broker, ReplicaParts, follow_definitions, found_cluster};
 use cluster_host::ClusterHost;
 use log::NodeNumber;
 use meta::{ClusterAddress, Command, Name};
@@ -29,6 +29,7 @@ pub(crate) struct ClusterRun {
     tells_boot: AtomicBool,
     timers: Timers,
     disk: Arc<dyn Disk>,
+    change_timeout_ms: u64,
 }
 
 impl ClusterRun {
@@ -45,7 +46,13 @@ impl ClusterRun {
             tells_boot: AtomicBool::new(false),
             timers: means.timers.clone(),
             disk: Arc::clone(&means.disk),
+            change_timeout_ms: means.change_timeout_ms,
         }
+    }
+
+    /// The parts of this node's replica of the definitions.
+    pub(super) fn replica_parts(&self) -> ReplicaParts {
+        ReplicaParts { timeout_ms: self.change_timeout_ms, ..self.host.replica_parts() }
     }
 
     pub(super) const fn host(&self) -> &Arc<ClusterHost> {
@@ -74,7 +81,7 @@ impl ClusterRun {
     pub(super) async fn found(&self) -> Result<(), String> {
         let plane = &self.broker.control_plane;
         if plane.replication().is_none() {
-            let parts = self.host.replica_parts();
+            let parts = self.replica_parts();
             found_cluster(plane, parts).map_err(|error| error.to_string())?;
             self.follow();
         }

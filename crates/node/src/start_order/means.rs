@@ -22,6 +22,8 @@ pub(super) struct PeerMeans {
     pub(super) data_dir: PathBuf,
     pub(super) disk: Arc<dyn Disk>,
     pub(super) timers: Timers,
+    /// Time in which the cluster decides on a change of definitions, milliseconds.
+    pub(super) change_timeout_ms: u64,
 }
 
 impl PeerMeans {
@@ -32,7 +34,13 @@ impl PeerMeans {
         timers: &Timers,
     ) -> Self {
         let settings = config.listeners.distribution.clone();
-        Self { settings, data_dir: args.data_dir.clone(), disk, timers: timers.clone() }
+        Self {
+            settings,
+            data_dir: args.data_dir.clone(),
+            disk,
+            timers: timers.clone(),
+            change_timeout_ms: config.definitions.change_timeout_ms,
+        }
     }
 }
 

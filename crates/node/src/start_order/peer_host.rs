@@ -43,7 +43,7 @@ pub(super) fn start(
     let run = Arc::new(ClusterRun::new(broker, host, address, means));
     write_images(Arc::clone(&broker.control_plane), to_write)?;
     if awaits_cluster(&broker.control_plane) {
-        resume_cluster(&broker.control_plane, run.host().replica_parts())?;
+        resume_cluster(&broker.control_plane, run.replica_parts())?;
         run.follow();
     } else if let Some(joined) = joined {
         for member in &joined.members {
@@ -51,7 +51,7 @@ pub(super) fn start(
             let now = components::clock().now().monotonic_ms;
             membership.set_member(peer, &member.name, member.address.clone(), now);
         }
-        join_cluster(&broker.control_plane, run.host().replica_parts())?;
+        join_cluster(&broker.control_plane, run.replica_parts())?;
         run.follow();
     }
     let admission = server.admission();

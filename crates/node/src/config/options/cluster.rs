@@ -14,6 +14,10 @@ pub(in crate::config) const OPTIONS: &[ConfigOption] = options! {
     "distribution.listener.interface" =>
         Text(|d, v| d.config.listeners.distribution.interface = Some(v.to_owned())),
         "IP address of this port; all when unset.";
+    "metadata_store.khepri.default_timeout = 30000" =>
+        Integer(1..=3_600_000, "milliseconds", |d, v| d.config.definitions.change_timeout_ms = v),
+        "Time in which the cluster decides on a change of definitions. A change that no majority of the \
+         nodes has made by then is refused as timed out; it may be made nevertheless.";
     "cluster.tls.certfile" => Text(|d, v| {
         d.config.listeners.distribution.tls().identity.get_or_insert_default().0 = v.into();
     }),

@@ -100,9 +100,14 @@ pub(crate) fn stop(management: &Management, _: &Request) -> Reply {
 }
 
 /// Has the node join the cluster of another one. Its clients go first: no message comes after those that it
-/// has are counted.
+/// has are counted. Nothing is left to do if both are members of one cluster.
 pub(crate) async fn join_cluster(management: &Management, request: &Request) -> Reply {
     let (node, is_forced) = (request.text("member")?.to_owned(), request.flag("force"));
+    let name = node.split_once(':').map_or(node.as_str(), |(name, _)| name);
+    let is_other = name != management.node_info.name;
+    if is_other && management.broker.view().meta.nodes().named(name).is_some() {
+        return Ok(Value::Null);
+    }
     without_clients(management, management.control.join(&node, is_forced)).await
 }
 

@@ -14,6 +14,7 @@ mod browse;
 mod budgets;
 mod bulk;
 mod close_handshake;
+mod clusters;
 mod connection_churn;
 mod crowd;
 mod ctl;

@@ -110,7 +110,7 @@ impl Management {
     /// The part of this node in the Raft group of the definitions; none of a node in no cluster.
     #[must_use]
     pub fn definitions_standing(&self) -> Option<DefinitionsStanding> {
-        let replication = self.broker.control_plane().replication()?;
+        let replication = self.broker.control_plane.replication()?;
         replication.inspect(|replica| {
             let (group, progress) = (replica.group(), replica.group().progress());
             DefinitionsStanding {

@@ -84,6 +84,14 @@ impl ClusterHost {
         self.membership.living().has(replica_of(node.0))
     }
 
+    /// Whether a node is a member of the definitions' group, as far as this one knows.
+    #[must_use]
+    pub fn has_replica(&self, node: u16) -> bool {
+        let has = |group: &RaftGroup| group.members().has(replica_of(node));
+        let replication = self.control.replication();
+        replication.and_then(|it| it.inspect(|it| has(it.group()))).unwrap_or_default()
+    }
+
     /// Takes what one read of a connection has brought, and leaves `inputs` empty.
     pub fn receive(&self, connection: PeerConnection, inputs: &mut Vec<PeerInput>) {
         let Some(replication) = self.control.replication() else { return inputs.clear() };
@@ -135,7 +143,8 @@ impl ClusterHost {
         replication.tick(now.get());
         let view = self.control.view();
         let mut followed = stdx::lock(&self.followed);
-        let has_new_members = followed.follow(view.meta.nodes(), &self.membership, now);
+        let has_new_members =
+            followed.follow(view.meta.nodes(), &self.membership, |no| self.has_replica(no), now);
         drop(followed);
         self.step_members(replication, view.meta.nodes());
         let me = self.membership.me();

@@ -12,11 +12,14 @@ use stdx::MonotonicMs;
 pub(crate) struct FollowedMembers(BTreeMap<u16, ClusterNode>);
 
 impl FollowedMembers {
-    /// Has connections follow the definitions; returns whether there are members to be dialled anew.
+    /// Has connections follow the definitions; returns whether there are members to be dialled anew. A node
+    /// that was removed keeps its connections while `has_replica` tells that the group counts it: its vote may
+    /// be needed for its removal.
     pub(crate) fn follow(
         &mut self,
         nodes: &ClusterNodes,
         membership: &Membership,
+        has_replica: impl Fn(u16) -> bool,
         now: MonotonicMs,
     ) -> bool {
         let mut any = false;
@@ -30,7 +33,7 @@ impl FollowedMembers {
                 any = true;
             }
         }
-        let gone = self.0.extract_if(.., |no, _| nodes.get(*no).is_none());
+        let gone = self.0.extract_if(.., |no, _| nodes.get(*no).is_none() && !has_replica(*no));
         for (no, _) in gone {
             // The connections' sockets end with their links.
             let _ended = membership.forget(NodeNumber(no));

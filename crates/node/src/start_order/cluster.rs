@@ -77,6 +77,13 @@ impl ClusterRun {
         self.broker.control_plane.replication().is_some()
     }
 
+    /// Resolves when a node that was removed has no vote any more, as far as this one knows.
+    pub(super) async fn removed(&self, node: u16) {
+        while self.host.has_replica(node) {
+            self.timers.sleep(TICK).await;
+        }
+    }
+
     /// Has this node be the first one of a cluster, unless it is a member of one.
     pub(super) async fn found(&self) -> Result<(), String> {
         let plane = &self.broker.control_plane;

@@ -70,7 +70,11 @@ async fn remove(run: &ClusterRun, ask: &LeaveAsk) -> JoinAnswer {
     }
     let command = Command::NodeForgotten { no: ask.number.0 };
     match run.broker().apply_definition(command).await {
-        Ok(_) | Err(MetaError::NodeNotFound(_)) => JoinAnswer::Left,
+        Ok(_) | Err(MetaError::NodeNotFound(_)) => {
+            // Of two voters both are needed for it: the node may lose its data only then.
+            run.removed(ask.number.0).await;
+            JoinAnswer::Left
+        }
         Err(MetaError::TimedOut(text)) => JoinAnswer::NotNow(text),
         Err(error) => JoinAnswer::Refused(error.to_string()),
     }

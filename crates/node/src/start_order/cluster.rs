@@ -104,6 +104,11 @@ impl ClusterRun {
                 made.map_err(|error| error.to_string())?;
             }
         }
+        // COMPAT: a cluster keeps the name of its first node, also when that node has left.
+        if self.broker.view().meta.global_parameters().cluster_name().is_none() {
+            let named = components::set_cluster_name(&self.broker, &me.name).await;
+            named.map_err(|error| format!("{error:#}"))?;
+        }
         Ok(())
     }
 

@@ -237,7 +237,12 @@ pub(crate) async fn name_cluster(broker: &Broker, config: &Config) -> anyhow::Re
     if broker.view().meta.global_parameters().cluster_name().as_ref() == Some(name) {
         return Ok(());
     }
-    let value = meta::Json::parse(&serde_json::Value::from(name.as_str()).to_string())?;
+    set_cluster_name(broker, name).await
+}
+
+/// Gives the cluster this name.
+pub(super) async fn set_cluster_name(broker: &Broker, name: &str) -> anyhow::Result<()> {
+    let value = meta::Json::parse(&serde_json::Value::from(name).to_string())?;
     let name = meta::CLUSTER_NAME.into();
     let change = broker.apply_definition(Command::SetGlobalParameter { name, value });
     change.await.map(|_| ()).context("cannot name the cluster")

@@ -510,9 +510,9 @@ routes! {
     GET "/leveret/metadata-store" Administrator ask node::metadata_store, "Status of the metadata store";
     GET "/leveret/alarms" Administrator ask node::list_alarms, "Active alarms, with the largest users";
     GET "/leveret/listeners" Administrator ask node::listeners, "Listeners";
-    PUT "/leveret/cluster/{member}" Administrator later operations::join_cluster, "Join the cluster of a node, and start again without what this node had; `force` although durable queues hold messages";
-    DELETE "/leveret/cluster" Administrator later operations::reset, "Leave the cluster, and start again without what this node had; `force` tells the others nothing";
-    DELETE "/leveret/cluster/{member}" Administrator later operations::forget_node, "Remove another node from the cluster";
+    PUT "/leveret/cluster/{member}" Administrator later(job) operations::join_cluster, "Join the cluster of a node, and start again without what this node had; `force` although durable queues hold messages";
+    DELETE "/leveret/cluster" Administrator later(job) operations::reset, "Leave the cluster, and start again without what this node had; `force` tells the others nothing";
+    DELETE "/leveret/cluster/{member}" Administrator later(job) operations::forget_node, "Remove another node from the cluster";
     DELETE "/leveret/listeners" Administrator ask operations::suspend_listeners, "Suspend client listeners";
     POST "/leveret/listeners" Administrator ask operations::resume_listeners, "Resume client listeners";
     PUT "/leveret/maintenance" Administrator ask operations::drain, "Start maintenance mode";

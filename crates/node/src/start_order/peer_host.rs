@@ -42,15 +42,15 @@ pub(super) fn start(
     let host = ClusterHost::new(Arc::clone(&membership), plane, clock, images);
     let run = Arc::new(ClusterRun::new(broker, host, address, means));
     write_images(Arc::clone(&broker.control_plane), to_write)?;
+    // The definitions may not name them yet, also where a part of the log is there.
+    for member in joined.iter().flat_map(|joined| &joined.members) {
+        let now = components::clock().now().monotonic_ms;
+        membership.set_member((member.number, 0), &member.name, member.address.clone(), now);
+    }
     if awaits_cluster(&broker.control_plane) {
         resume_cluster(&broker.control_plane, run.replica_parts())?;
         run.follow();
-    } else if let Some(joined) = joined {
-        for member in &joined.members {
-            let peer = (member.number, 0);
-            let now = components::clock().now().monotonic_ms;
-            membership.set_member(peer, &member.name, member.address.clone(), now);
-        }
+    } else if joined.is_some() {
         join_cluster(&broker.control_plane, run.replica_parts())?;
         run.follow();
     }

@@ -1,7 +1,7 @@
 //! A node's part in a cluster from start to stop: the host of its replicas, its connections, its time.
 
-use super::joining;
 use super::means::PeerMeans;
+use super::{components, joining};
 use broker::{Broker, ReplicaParts, follow_definitions, found_cluster};
 use cluster_host::ClusterHost;
 use log::NodeNumber;

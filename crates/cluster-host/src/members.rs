@@ -13,8 +13,8 @@ pub(crate) struct FollowedMembers(BTreeMap<u16, ClusterNode>);
 
 impl FollowedMembers {
     /// Has connections follow the definitions; returns whether there are members to be dialled anew. A node
-    /// that was removed keeps its connections while `has_replica` tells that the group counts it: its vote may
-    /// be needed for its removal.
+    /// that was removed keeps its connections while `has_replica` tells that the group counts it: its vote
+    /// may be needed for its removal.
     pub(crate) fn follow(
         &mut self,
         nodes: &ClusterNodes,

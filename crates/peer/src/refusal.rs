@@ -46,10 +46,10 @@ stdx::named! {
 
 impl PeerRefusalReason {
     /// Whether only an operator can change it: the next attempt is made after a long time. A node that was
-    /// just added has no data until it starts again.
+    /// just added has no data until it starts again, and others may not know of it yet.
     #[must_use]
     pub const fn is_lasting(self) -> bool {
-        !matches!(self, Self::Protocol | Self::OlderBoot | Self::Reset)
+        !matches!(self, Self::Protocol | Self::OlderBoot | Self::Reset | Self::NotMember)
     }
 }
 

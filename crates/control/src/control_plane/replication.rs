@@ -240,11 +240,13 @@ impl<'p> Replication<'p> {
             return;
         }
         let mut upto = replica.upto;
-        if changes.iter().any(concerns_contents) {
+        if changes.iter().any(is_for_starts) {
             let noted = replica.note_applied(&self.plane.storage().wal);
-            // Files go once a start knows that their queues have gone.
-            let goes = changes.iter().any(|change| change.removed.iter().any(has_files));
-            upto = upto.max(noted.filter(|_| goes).unwrap_or_default());
+            // Files go once a start knows that their queues have gone, the note of joining once it knows the
+            // nodes.
+            let has_gone = |change: &DefinitionsChange| change.removed.iter().any(has_files);
+            let waits = changes.iter().any(|change| has_gone(change) || is_of_nodes(change));
+            upto = upto.max(noted.filter(|_| waits).unwrap_or_default());
         }
         let now = replica.group.definitions().clone();
         let old = std::mem::replace(&mut definitions.meta, now);
@@ -319,12 +321,24 @@ impl Followed {
     }
 }
 
-/// Whether queues with content come or go by a change: then a start must find it before their content.
-fn concerns_contents(change: &DefinitionsChange) -> bool {
+/// Whether a start must find a change without a word of other nodes: by it come or go queues with content,
+/// which the start finds too, or nodes, whose word the start takes.
+fn is_for_starts(change: &DefinitionsChange) -> bool {
     let is_new = |fact: &Fact| {
         fact.class == FactClass::Durable && matches!(fact.command, Command::DeclareQueue(_))
     };
-    change.facts.iter().any(is_new) || change.removed.iter().any(has_files)
+    change.facts.iter().any(is_new) || change.removed.iter().any(has_files) || is_of_nodes(change)
+}
+
+/// Whether a change is one of the cluster's nodes.
+fn is_of_nodes(change: &DefinitionsChange) -> bool {
+    let is_of_node = |fact: &Fact| {
+        matches!(
+            fact.command,
+            Command::NodeJoined { .. } | Command::NodeBooted { .. } | Command::NodeForgotten { .. }
+        )
+    };
+    change.facts.iter().any(is_of_node)
 }
 
 /// Whether there may be files of something that was removed.

@@ -54,6 +54,8 @@ pub(super) fn start(
         join_cluster(&broker.control_plane, run.replica_parts())?;
         run.follow();
     }
+    // Members are known before the first of them connects: a refusal is not tried again for a while.
+    let _first = run.host().tick();
     let admission = server.admission();
     let options = PeerServiceOptions { listener: Some(listener), transport, admission };
     let handler = Arc::new(PeerHost(Arc::clone(&run)));

@@ -65,6 +65,7 @@ fn remove_tree(disk: &dyn Disk, path: &str) -> Result<()> {
         return remove_if_there(disk, path).map(|_| ());
     };
     names.iter().try_for_each(|name| remove_tree(disk, &format!("{path}/{name}")))?;
+    sync_dir(disk, path)?;
     disk.remove_dir(path).context("remove", path)
 }
 

@@ -166,7 +166,7 @@ impl Sockets {
         let (listeners, tls) = listeners::listen(config, totals)?;
         let http = http::Listeners::bind(config, tls.as_ref())?;
         let peer_port = peers::listen(config, &args.data_dir)?;
-        let of_peers = peer_port.as_ref().and_then(|port| port.tls.clone());
+        let of_peers = peer_port.as_ref().and_then(|port| port.secrets.tls.clone());
         let tls = tls.into_iter().chain(http.own_tls.clone()).chain(of_peers).collect();
         Ok(Self { listeners, http, peer_port, tls })
     }

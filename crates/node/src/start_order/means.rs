@@ -1,6 +1,6 @@
 //! The means of a node to reach other nodes.
 
-use super::peers;
+use super::peers::PeerSecrets;
 use crate::cli::ServerArgs;
 use crate::config::{Config, Distribution};
 use log::{NodeIdentity, NodeNumber};
@@ -47,7 +47,8 @@ impl PeerMeans {
 impl PeerMeans {
     /// The means of connecting; a cookie is made if there is none.
     pub(super) fn transport(&self) -> anyhow::Result<PeerTransport> {
-        peers::transport(&self.settings, &self.data_dir, &self.timers)
+        let secrets = PeerSecrets::load(&self.settings, &self.data_dir)?;
+        Ok(secrets.transport(&self.timers))
     }
 }
 

@@ -22,6 +22,11 @@ const BACKLOG: u32 = 1_024;
 /// The socket of the distribution port, and what is needed to speak over it.
 pub(super) struct DistributionPort {
     listener: TcpListener,
+    pub(super) secrets: PeerSecrets,
+}
+
+/// The secrets by which nodes know each other.
+pub(super) struct PeerSecrets {
     cookie: PeerCookie,
     pub(super) tls: Option<Arc<tls::Context>>,
 }
@@ -29,8 +34,7 @@ pub(super) struct DistributionPort {
 /// Listens for other nodes, if the configuration or a cookie asks for it.
 pub(super) fn listen(config: &Config, data_dir: &Path) -> anyhow::Result<Option<DistributionPort>> {
     let wanted = &config.listeners.distribution;
-    let given = environment::of_process("RABBITMQ_ERLANG_COOKIE");
-    let has_cookie = given.is_some() || data_dir.join(COOKIE_FILE).exists();
+    let has_cookie = given_cookie().is_some() || data_dir.join(COOKIE_FILE).exists();
     let is_configured = *wanted != Distribution::default();
     if !is_configured && !has_cookie {
         return Ok(None);
@@ -47,32 +51,33 @@ pub(super) fn listen(config: &Config, data_dir: &Path) -> anyhow::Result<Option<
         }
         Err(error) => return Err(error).with_context(|| format!("cannot listen on {address}")),
     };
-    let cookie = load_cookie(data_dir, given.as_deref())?;
-    let tls = wanted.tls.as_ref().map(tls_context).transpose()?;
-    Ok(Some(DistributionPort { listener, cookie, tls }))
+    Ok(Some(DistributionPort { listener, secrets: PeerSecrets::load(wanted, data_dir)? }))
+}
+
+fn given_cookie() -> Option<String> {
+    environment::of_process("RABBITMQ_ERLANG_COOKIE")
 }
 
 impl DistributionPort {
     /// The socket, and the means of connecting.
     pub(super) fn into_parts(self, timers: &Timers) -> (TcpListener, PeerTransport) {
-        let Self { listener, cookie, tls } = self;
-        let (clock, timers) = (components::clock(), timers.clone());
-        (listener, PeerTransport { cookie, tls, clock, timers })
+        (self.listener, self.secrets.transport(timers))
     }
 }
 
-/// The means of connecting to other nodes, of a node that may listen for none. A cookie is made if there is
-/// none.
-pub(super) fn transport(
-    settings: &Distribution,
-    data_dir: &Path,
-    timers: &Timers,
-) -> anyhow::Result<PeerTransport> {
-    let given = environment::of_process("RABBITMQ_ERLANG_COOKIE");
-    let cookie = load_cookie(data_dir, given.as_deref())?;
-    let tls = settings.tls.as_ref().map(tls_context).transpose()?;
-    let (clock, timers) = (components::clock(), timers.clone());
-    Ok(PeerTransport { cookie, tls, clock, timers })
+impl PeerSecrets {
+    /// Reads them. A cookie is made if there is none.
+    pub(super) fn load(settings: &Distribution, data_dir: &Path) -> anyhow::Result<Self> {
+        let cookie = load_cookie(data_dir, given_cookie().as_deref())?;
+        let tls = settings.tls.as_ref().map(tls_context).transpose()?;
+        Ok(Self { cookie, tls })
+    }
+
+    /// The means of connecting to other nodes.
+    pub(super) fn transport(self, timers: &Timers) -> PeerTransport {
+        let Self { cookie, tls } = self;
+        PeerTransport { cookie, tls, clock: components::clock(), timers: timers.clone() }
+    }
 }
 
 /// The address of the distribution port.

@@ -3,7 +3,7 @@
 use crate::clock::HostClock;
 use cluster::{GroupRequest, ImageWrite, OutgoingMessage};
 use control::DefinitionsLinks;
-use definitions::{Ask, AskAnswer, DEFINITIONS_GROUP};
+use definitions::{Ask, AskAnswer, DEFINITIONS_GROUP, Refusal};
 use log::{Lsn, NodeNumber};
 use member::{GroupTimers, Membership};
 use peer::NodeMessage;
@@ -57,11 +57,9 @@ impl DefinitionsLinks for DefinitionsWays {
         }
     }
 
-    fn ask(&self, node: u16, ask: Ask) {
-        match ask.encode() {
-            Ok(bytes) => self.tell(node, &NodeMessage::Ask(ask.attempt, bytes.into())),
-            Err(refusal) => tracing::warn!("a change of definitions is not sent: {refusal}"),
-        }
+    fn ask(&self, node: u16, ask: &Ask) -> Result<(), Refusal> {
+        self.tell(node, &NodeMessage::Ask(ask.attempt, ask.encode()?.into()));
+        Ok(())
     }
 
     fn answer(&self, node: u16, answer: AskAnswer) {

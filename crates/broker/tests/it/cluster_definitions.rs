@@ -332,3 +332,15 @@ fn clients_are_told_the_truth_whatever_breaks() {
     let seeds = std::env::var("DEFINITIONS_SEEDS").ok().and_then(|n| n.parse().ok());
     (0..seeds.unwrap_or(20)).for_each(random_faults);
 }
+
+#[test]
+fn a_change_too_large_for_any_leader_is_refused_where_it_is_asked_for() {
+    let mut world = cluster(1);
+    let description = "x".repeat(definitions::ASK_BYTES_MAX);
+    let metadata = VhostMetadata { description, ..VhostMetadata::default() };
+    let large = Command::CreateVhost { vhost: Name::from("large"), metadata };
+    for node in 1..=3 {
+        let error = world.apply(node, large.clone()).unwrap_err();
+        assert_eq!(error.to_string(), definitions::Refusal::TooLarge.to_string(), "node {node}");
+    }
+}

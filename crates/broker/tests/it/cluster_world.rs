@@ -8,7 +8,7 @@ use broker::{
 use cluster::{
     Change, GroupProgress, GroupRequest, GroupStep, ImageWrite, OutgoingMessage, PeerId, Role,
 };
-use definitions::{Ask, AskAnswer, DefinitionsGroup};
+use definitions::{Ask, AskAnswer, DefinitionsGroup, Refusal};
 use log::{Lsn, WalOptions};
 use meta::{Command, Done, MetaError, SnapshotOf, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -54,8 +54,10 @@ impl DefinitionsLinks for Links {
         self.put(Some(message.message.to.node()), Parcel::Raft(message));
     }
 
-    fn ask(&self, node: u16, ask: Ask) {
-        self.put(Some(node), Parcel::Ask(ask));
+    fn ask(&self, node: u16, ask: &Ask) -> Result<(), Refusal> {
+        ask.encode()?;
+        self.put(Some(node), Parcel::Ask(ask.clone()));
+        Ok(())
     }
 
     fn answer(&self, node: u16, answer: AskAnswer) {

@@ -6,8 +6,8 @@ use cluster::{
     PeerId,
 };
 use definitions::{
-    Ask, AskAnswer, AskError, Asker, AskerEffects, Decision, DefinitionsChange, DefinitionsEffects,
-    DefinitionsGroup, Question, Reply, Surroundings,
+    AnswerBody, Ask, AskAnswer, AskError, Asker, AskerEffects, Decision, DefinitionsChange,
+    DefinitionsEffects, DefinitionsGroup, Question, Refusal, Reply, Surroundings,
 };
 use log::{Lsn, Wal};
 use std::collections::BTreeMap;
@@ -24,7 +24,10 @@ pub trait DefinitionsLinks: Debug + Send + Sync {
     /// Sends a message to another replica, as soon as it may leave.
     fn send(&self, message: OutgoingMessage);
     /// Sends an ask to the node that leads.
-    fn ask(&self, node: u16, ask: Ask);
+    ///
+    /// # Errors
+    /// The ask is too large for any leader.
+    fn ask(&self, node: u16, ask: &Ask) -> Result<(), Refusal>;
     /// Sends an answer to the node that asked.
     fn answer(&self, node: u16, answer: AskAnswer);
     /// Tells all other nodes the index that this one has applied.
@@ -226,7 +229,13 @@ impl Replica {
         let AskerEffects { asks, results } = self.asker.poll(around);
         waking.extend(results.into_iter().filter_map(|(n, result)| self.end(n, result)));
         let (here, there): (Vec<_>, Vec<_>) = asks.into_iter().partition(|(node, _)| *node == me);
-        there.into_iter().for_each(|(node, ask)| self.parts.links.ask(node, ask));
+        for (node, ask) in there {
+            if let Err(refusal) = self.parts.links.ask(node, &ask) {
+                let (request, attempt) = (ask.request, ask.attempt);
+                let body = AnswerBody::Decided { index, decision: Decision::Refused(refusal) };
+                self.asker.receive(AskAnswer { request, attempt, body }, self.now_ms);
+            }
+        }
         here.into_iter().map(|(_, ask)| ask).collect()
     }
 

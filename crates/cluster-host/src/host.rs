@@ -8,7 +8,7 @@ use cluster::{
 };
 use control::{ASK_TIMEOUT_MS, ControlPlane, DefinitionsLinks, ReplicaParts, Replication};
 use definitions::{Ask, AskAnswer, DEFINITIONS_GROUP};
-use log::{CommitListener, Lsn, NodeNumber, Owner};
+use log::{NodeNumber, Owner};
 use member::{GroupWork, MemberEvent, Membership, PeerConnection, PeerInput};
 use meta::{ClusterNodes, Command};
 use peer::{ConnectionKind, NodeMessage};
@@ -46,7 +46,7 @@ impl ClusterHost {
         clock: HostClock,
         images: Sender<ImageWrite>,
     ) -> Self {
-        let ways = Arc::new(DefinitionsWays::new(Arc::clone(&membership), clock, images));
+        let ways = DefinitionsWays::new(Arc::clone(&membership), &control, clock, images);
         Self { membership, control, ways, clock, followed: Mutex::default() }
     }
 
@@ -63,19 +63,11 @@ impl ClusterHost {
         }
     }
 
-    /// Begins to hear of the log, and steps the replica for the first time: called once the control plane has
-    /// it.
-    pub fn begin(self: &Arc<Self>) {
+    /// Steps the replica for the first time: called once the control plane has it.
+    pub fn begin(&self) {
         if let Some(replication) = self.control.replication() {
-            replication.watch_log(Arc::<Self>::clone(self));
             replication.durable();
         }
-    }
-
-    /// The node as a member of its cluster.
-    #[must_use]
-    pub const fn membership(&self) -> &Arc<Membership> {
-        &self.membership
     }
 
     /// Whether a node is alive, as far as this one hears it.
@@ -156,17 +148,15 @@ impl ClusterHost {
 
     /// Has the group's members follow the nodes of the cluster, if this node leads.
     fn step_members(&self, replication: Replication<'_>, nodes: &ClusterNodes) {
-        if nodes.is_empty() {
-            return;
-        }
-        let wanted: BTreeSet<PeerId> = nodes.iter().map(|node| replica_of(node.no)).collect();
         let next = |group: &RaftGroup| {
+            if nodes.is_empty() || group.role() != Role::Leader {
+                return None;
+            }
+            let wanted: BTreeSet<PeerId> = nodes.iter().map(|node| replica_of(node.no)).collect();
             let lag = |peer| lag_of(group, peer).unwrap_or(u64::MAX);
             next_member_step(&group.members(), &wanted, group.me(), lag)
         };
-        let leads = |group: &RaftGroup| group.role() == Role::Leader;
-        let step = replication.inspect(|it| leads(it.group()).then(|| next(it.group())));
-        match step.flatten().flatten() {
+        match replication.inspect(|it| next(it.group())).flatten() {
             Some(MemberStep::Propose(change)) => replication.change_members(change),
             Some(MemberStep::HandOver(peer)) => replication.step(GroupStep::Transfer(peer)),
             None => {}
@@ -198,19 +188,6 @@ impl ClusterHost {
             }
             MemberEvent::LinkMade(..) => {}
         }
-    }
-}
-
-/// Has messages that wait for the log leave, and the replica go on.
-impl CommitListener for ClusterHost {
-    fn durable(&self, upto: Lsn) -> bool {
-        self.membership.durable(upto).into_iter().for_each(std::task::Waker::wake);
-        if self.ways.is_awaited(upto)
-            && let Some(replication) = self.control.replication()
-        {
-            replication.durable();
-        }
-        true
     }
 }
 

@@ -10,3 +10,4 @@ mod ways;
 
 pub use clock::HostClock;
 pub use host::{ClusterHost, HostTick};
+pub use members::peer_address;

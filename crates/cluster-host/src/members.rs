@@ -2,10 +2,16 @@
 
 use log::NodeNumber;
 use member::Membership;
-use meta::{ClusterNode, ClusterNodes};
+use meta::{ClusterAddress, ClusterNode, ClusterNodes};
 use peer::PeerAddress;
 use std::collections::BTreeMap;
 use stdx::MonotonicMs;
+
+/// The address of a node, as connections take it.
+#[must_use]
+pub fn peer_address(ClusterAddress { host, port }: &ClusterAddress) -> PeerAddress {
+    PeerAddress { host: host.to_string(), port: *port }
+}
 
 /// The members that the node's connections know.
 #[derive(Debug, Default)]
@@ -25,8 +31,7 @@ impl FollowedMembers {
         let mut any = false;
         for node in nodes.iter() {
             if self.0.get(&node.no) != Some(node) {
-                let address =
-                    PeerAddress { host: node.address.host.to_string(), port: node.address.port };
+                let address = peer_address(&node.address);
                 let peer = (NodeNumber(node.no), node.boot);
                 membership.set_member(peer, &node.name, address, now);
                 self.0.insert(node.no, node.clone());

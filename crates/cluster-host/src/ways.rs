@@ -2,45 +2,66 @@
 
 use crate::clock::HostClock;
 use cluster::{GroupRequest, ImageWrite, OutgoingMessage};
-use control::DefinitionsLinks;
+use control::{ControlPlane, DefinitionsLinks};
 use definitions::{Ask, AskAnswer, DEFINITIONS_GROUP, Refusal};
-use log::{Lsn, NodeNumber};
+use log::{CommitListener, Lsn, NodeNumber};
 use member::{GroupTimers, Membership};
 use peer::NodeMessage;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, Weak};
+use std::task::Waker;
 
-/// The links and timers that a replica of the definitions puts things into, under the definitions' lock.
+/// The links and timers that a replica of the definitions puts things into, under the definitions' lock; also
+/// the listener to the log, for as long as something waits for it.
 #[derive(Debug)]
 pub(crate) struct DefinitionsWays {
+    me: Weak<Self>,
+    control: Weak<ControlPlane>,
     membership: Arc<Membership>,
     clock: HostClock,
     images: Sender<ImageWrite>,
     pub(crate) timers: GroupTimers,
-    /// The position of the log up to which the replica waits for it.
-    awaited: AtomicU64,
+    awaited: Mutex<AwaitedLog>,
+}
+
+/// The part of the log that the replica and its messages wait for.
+#[derive(Debug, Default)]
+struct AwaitedLog {
+    upto: Lsn,
+    /// Whether the log tells of its commits.
+    is_watched: bool,
 }
 
 impl DefinitionsWays {
     pub(crate) fn new(
         membership: Arc<Membership>,
+        control: &Arc<ControlPlane>,
         clock: HostClock,
         images: Sender<ImageWrite>,
-    ) -> Self {
-        let timers = GroupTimers::default();
-        Self { membership, clock, images, timers, awaited: AtomicU64::new(0) }
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self {
+            me: Weak::clone(me),
+            control: Arc::downgrade(control),
+            membership,
+            clock,
+            images,
+            timers: GroupTimers::default(),
+            awaited: Mutex::default(),
+        })
     }
 
-    /// Whether the replica waits for what has become durable now; it does so no longer then.
-    pub(crate) fn is_awaited(&self, durable: Lsn) -> bool {
-        let awaited = self.awaited.load(Ordering::Acquire);
-        let is_due = awaited != 0 && awaited <= durable.0;
-        is_due
-            && self
-                .awaited
-                .compare_exchange(awaited, 0, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
+    /// Has the log tell of its commits until one is at `upto`, unless that is durable.
+    fn await_log(&self, upto: Lsn) {
+        let (Some(me), Some(control)) = (self.me.upgrade(), self.control.upgrade()) else { return };
+        let Some(replication) = control.replication() else { return };
+        if upto <= replication.durable_upto() {
+            return;
+        }
+        let mut awaited = stdx::lock(&self.awaited);
+        awaited.upto = awaited.upto.max(upto);
+        if !std::mem::replace(&mut awaited.is_watched, true) {
+            replication.watch_log(me);
+        }
     }
 
     fn tell(&self, node: u16, message: &NodeMessage) {
@@ -52,6 +73,9 @@ impl DefinitionsWays {
 
 impl DefinitionsLinks for DefinitionsWays {
     fn send(&self, message: OutgoingMessage) {
+        if let Some(after) = message.after {
+            self.await_log(after);
+        }
         if let Some(writer) = self.membership.send(DEFINITIONS_GROUP, message) {
             writer.wake();
         }
@@ -78,12 +102,31 @@ impl DefinitionsLinks for DefinitionsWays {
     }
 
     fn durable_at(&self, upto: Lsn) {
-        self.awaited.fetch_max(upto.0, Ordering::AcqRel);
+        self.await_log(upto);
     }
 
     fn later(&self, request: GroupRequest) {
         let HostClock { now, random } = self.clock;
         let _is_first =
             self.timers.request(DEFINITIONS_GROUP, request, now().monotonic_ms, random());
+    }
+}
+
+/// Has messages that wait for the log leave, and the replica go on.
+impl CommitListener for DefinitionsWays {
+    fn durable(&self, upto: Lsn) -> bool {
+        self.membership.durable(upto).into_iter().for_each(Waker::wake);
+        let mut awaited = stdx::lock(&self.awaited);
+        if awaited.upto > upto {
+            return true;
+        }
+        awaited.is_watched = false;
+        drop(awaited);
+        if let Some(control) = self.control.upgrade()
+            && let Some(replication) = control.replication()
+        {
+            replication.durable();
+        }
+        false
     }
 }

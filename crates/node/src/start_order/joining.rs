@@ -3,13 +3,13 @@
 use super::means::{PeerMeans, address_of, random, tunnel_hello};
 use super::peers;
 use anyhow::{Context as _, bail};
-use broker::Broker;
+use broker::{Broker, QueueRef};
+use cluster_host::peer_address;
 use ctl::environment;
 use forming::{
     JOINING_ROWS, JoinAnswer, JoinAsk, JoinedCluster, Joining, JoiningNote, JoiningStep,
 };
 use log::{NodeNote, wipe_data};
-use meta::ClusterAddress;
 use net::peer::PeerTunnel;
 use peer::{FrameDecoder, PeerAddress, PeerFrame, Vocabulary};
 use segments::Disk;
@@ -69,9 +69,7 @@ impl Move<'_> {
         }
         let view = self.broker.view();
         let others = view.meta.nodes().iter().filter(|node| node.no != me.number.0);
-        let address =
-            |it: &ClusterAddress| PeerAddress { host: it.host.to_string(), port: it.port };
-        let others: Vec<_> = others.map(|node| address(&node.address)).collect();
+        let others: Vec<_> = others.map(|node| peer_address(&node.address)).collect();
         self.advance(Joining::reset(me), &others).await
     }
 
@@ -82,7 +80,7 @@ impl Move<'_> {
             let mut ask = Vec::new();
             match joining.step() {
                 JoiningStep::CountMessages => {
-                    joining.counted(n_durable_messages(self.broker).await);
+                    joining.counted(n_durable_messages(self.broker));
                     continue;
                 }
                 JoiningStep::WriteNote(note) => {
@@ -147,13 +145,10 @@ impl Move<'_> {
     }
 }
 
-async fn n_durable_messages(broker: &Broker) -> u64 {
-    let mut n_messages = 0;
-    for queue in broker.view().queues().filter(|queue| queue.def().durable) {
-        let stat = queue.local_stat();
-        n_messages += stat.n_ready + stat.n_unacked;
-    }
-    n_messages
+fn n_durable_messages(broker: &Broker) -> u64 {
+    let view = broker.view();
+    let stats = view.queues().filter(|queue| queue.def().durable).map(QueueRef::local_stat);
+    stats.map(|stat| stat.n_ready + stat.n_unacked).sum()
 }
 
 /// Reads one frame.

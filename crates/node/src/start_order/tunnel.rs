@@ -3,11 +3,12 @@
 use super::cluster::ClusterRun;
 use super::joining::{ASK_TIMEOUT, read_frame};
 use broker::Broker;
+use cluster_host::peer_address;
 use forming::{JoinAnswer, JoinAsk, JoinedCluster, JoinedMember, LeaveAsk};
 use log::NodeNumber;
 use meta::{ClusterAddress, Command, Done, MetaError, Name};
 use net::peer::PeerTunnel;
-use peer::{PeerAddress, PeerFrame, PeerHello};
+use peer::{PeerFrame, PeerHello};
 use std::sync::Arc;
 use tokio::io::AsyncWriteExt as _;
 
@@ -88,7 +89,7 @@ fn joined(broker: &Broker, no: u16) -> JoinedCluster {
     let members = others.map(|node| JoinedMember {
         number: NodeNumber(node.no),
         name: node.name.to_string(),
-        address: PeerAddress { host: node.address.host.to_string(), port: node.address.port },
+        address: peer_address(&node.address),
     });
     let (cluster, epoch, number) = (me.cluster, me.epoch, NodeNumber(no));
     JoinedCluster { cluster, epoch, number, members: members.collect() }

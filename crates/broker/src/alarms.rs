@@ -35,6 +35,8 @@ impl Alarm {
 #[derive(Debug, Default)]
 pub struct Alarms {
     bits: AtomicU8,
+    /// The alarms of other nodes of the cluster.
+    of_others: AtomicU8,
     /// The times of day at which they came on, in the order of their bits, milliseconds.
     since_ms: [AtomicU64; 3],
     changed: Notify,
@@ -55,6 +57,19 @@ impl Alarms {
         changed
     }
 
+    /// Takes the alarms of other nodes of the cluster, all that are on: publishers wait for them too.
+    pub fn set_of_others(&self, on: impl Iterator<Item = Alarm>) {
+        let bits = on.fold(0, |bits, alarm| bits | alarm.bit());
+        if self.of_others.swap(bits, Ordering::SeqCst) != bits {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// The alarms that publishers wait for.
+    fn all(&self) -> u8 {
+        self.bits.load(Ordering::Relaxed) | self.of_others.load(Ordering::Relaxed)
+    }
+
     /// The time of day since which an alarm that is on has been, milliseconds.
     #[must_use]
     pub fn since_ms(&self, alarm: Alarm) -> Option<u64> {
@@ -72,13 +87,13 @@ impl Alarms {
         self.since_ms.get(alarm.bit().trailing_zeros() as usize)
     }
 
-    /// Whether any alarm is on.
+    /// Whether any alarm is on, of this node or another.
     #[must_use]
     pub fn any(&self) -> bool {
-        self.bits.load(Ordering::Relaxed) != 0
+        self.all() != 0
     }
 
-    /// Whether this alarm is on.
+    /// Whether this alarm of the node itself is on.
     pub fn is_on(&self, alarm: Alarm) -> bool {
         self.bits.load(Ordering::Relaxed) & alarm.bit() != 0
     }
@@ -86,12 +101,12 @@ impl Alarms {
     /// Whether who publishes to streams as such has to wait. COMPAT: with RabbitMQ memory is no reason.
     #[must_use]
     pub fn stops_streams(&self) -> bool {
-        self.bits.load(Ordering::Relaxed) & (DISK | DESCRIPTORS) != 0
+        self.all() & (DISK | DESCRIPTORS) != 0
     }
 
     /// The reason that `connection.blocked` gives, as RabbitMQ words it; `None` without an alarm.
     pub fn reason(&self) -> Option<&'static str> {
-        let bits = self.bits.load(Ordering::Relaxed);
+        let bits = self.all();
         match bits & (MEMORY | DISK) {
             0 => (bits != 0).then_some("low on file descriptors"),
             MEMORY => Some("low on memory"),
@@ -137,5 +152,11 @@ mod tests {
         assert!(alarms.set(Alarm::Memory, false));
         assert_eq!(alarms.reason(), Some("low on disk"));
         assert!(alarms.any() && alarms.is_on(Alarm::Disk) && !alarms.is_on(Alarm::Memory));
+        alarms.set_of_others([Alarm::Memory].into_iter());
+        assert_eq!(alarms.reason(), Some("low on memory & disk"));
+        assert!(!alarms.is_on(Alarm::Memory));
+        alarms.set(Alarm::Disk, false);
+        alarms.set_of_others(std::iter::empty());
+        assert!(!alarms.any());
     }
 }

@@ -105,7 +105,7 @@ impl Broker {
             exchanges: Arc::clone(&exchanges),
             limits: options.limits.definitions,
             node: options.limits.node.clone(),
-            homes: options.homes.seen_by(start.identity.number),
+            homes: options.homes.clone().seen_by(start.identity.number),
             default_version: options.storage.default_version,
         };
         let control_plane = ControlPlane::new(parts, definitions);

@@ -11,6 +11,7 @@ mod figures;
 mod held;
 mod options;
 mod publish;
+mod remote_sessions;
 mod rules;
 mod session;
 mod start;
@@ -31,13 +32,14 @@ pub use crate::figures::{
     QueueTotals, StreamSums,
 };
 pub use crate::options::{BrokerOptions, Interceptors, Limits, Overwrite};
+pub use crate::remote_sessions::RemoteSessions;
 pub use crate::rules::{Departed, Departure, Fate, QueueTimersStepper};
 pub use crate::session::{Hold, Session, Stop, n_settles_spare};
 pub use crate::start::{Steppers, StreamsStepper, start};
 pub use content::{PagerOptions, StorageOptions};
 pub use control::{
-    ControlPlane, DefinitionsLinks, FoundingError, QueueHomes, ReplicaParts, Replication, View,
-    awaits_cluster, found_cluster, join_cluster, resume_cluster,
+    ControlPlane, DefinitionsLinks, FoundingError, HomeLinks, QueueHomes, ReplicaParts,
+    Replication, View, awaits_cluster, found_cluster, join_cluster, other_homes, resume_cluster,
 };
 pub use inspect::{Browser, LookFrom, LookedAt};
 pub use queue::Standing;

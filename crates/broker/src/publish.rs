@@ -16,7 +16,7 @@ mod internal;
 mod refused;
 mod shared_body;
 
-pub(crate) use answers::{AnswerRun, Answers, ConfirmAfter};
+pub(crate) use answers::Answers;
 pub(crate) use batch::{Batch, MessageOverrides, PendingPublish, Placed, Source};
 pub(crate) use groups::BatchGroups;
 pub(crate) use internal::{publish_internally, publish_to};

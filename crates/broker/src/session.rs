@@ -44,6 +44,7 @@ use confirm::ConfirmQueue;
 use control::slices::WORK_MAX;
 use link_requests::refuse_publish;
 use links::{Links, take_credit};
+pub(crate) use links::{SETTLES_AT_ONCE, detach, give_back_many};
 use publish::Publishing;
 use session::{
     ChannelId, Control, Error, ErrorKind, Event, LinkId, MethodTag, Op, Outbox, ReadInput,
@@ -54,7 +55,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use streams::Streams;
 use transactions::{Transactions, undone};
-use turn::Turn;
+pub(crate) use turn::Turn;
 
 /// Steps of a slice (`broker::slices`) that it costs to release an empty channel.
 const CHANNEL_STEPS: usize = 8;

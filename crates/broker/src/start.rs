@@ -163,7 +163,7 @@ fn finish(
     let streams =
         StreamService::new(Arc::clone(disk), options.streams, options.storage.clock, &failure)?;
     let streams = Arc::new(streams);
-    let homes = options.homes.seen_by(start.identity.number);
+    let homes = options.homes.clone().seen_by(start.identity.number);
     let (definitions, versions_upto) =
         replay.into_definitions(&classic, &streams, &start.dirs, homes)?;
     storage.start_freeing();

@@ -96,6 +96,7 @@ impl ClusterHost {
                     tracing::debug!("node {} sends to group {group}", connection.node.0);
                 }
                 PeerInput::Node(message) => take(replication, connection.node, message),
+                PeerInput::Session(..) => {}
             }
         }
     }

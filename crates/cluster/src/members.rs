@@ -36,6 +36,11 @@ impl LivingNodes {
         }
     }
 
+    /// The nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = u16> {
+        self.0.iter().copied()
+    }
+
     /// Whether a replica's node is alive.
     #[must_use]
     pub fn has(&self, peer: PeerId) -> bool {

@@ -11,6 +11,7 @@ mod following;
 mod founding;
 mod new_streams;
 mod node_work;
+mod placing;
 mod planned;
 mod replica;
 mod replication;
@@ -43,12 +44,15 @@ use meta::{
     QueueVersion, Removed, State,
 };
 use queues::QueueRef;
+use remote::Homes;
 use replica::Replica;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use stream::{Lack, Stream, StreamService};
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 /// Definitions, and where in the log they are.
 #[derive(Debug)]
@@ -142,6 +146,8 @@ pub struct ControlPlane {
     view: Mutex<Arc<View>>,
     /// The version of the newest view.
     version: AtomicU64,
+    /// Told of each new view.
+    published: Notify,
     /// The work that other nodes' changes leave for this one; of a lone node there is none.
     node_work: OnceLock<Arc<NodeWork>>,
     /// Queues that came and went.
@@ -167,6 +173,12 @@ pub struct ControlParts {
     pub default_version: QueueVersion,
 }
 
+/// The other nodes, as homes of queues.
+#[must_use]
+pub const fn other_homes(control_plane: &ControlPlane) -> &Arc<Homes> {
+    control_plane.parts.homes.others()
+}
+
 impl ControlPlane {
     /// Begins with definitions that were recovered.
     #[must_use]
@@ -184,6 +196,7 @@ impl ControlPlane {
             snapshotting: Mutex::new(()),
             accepting: Mutex::new(()),
             version: AtomicU64::new(view.version()),
+            published: Notify::new(),
             view: Mutex::new(view),
             node_work: OnceLock::new(),
             churn: QueueChurn::default(),
@@ -203,6 +216,11 @@ impl ControlPlane {
     /// The newest view's version: cheap to compare with the one a session holds.
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
+    }
+
+    /// Resolves when there is a newer view than at the time of this call.
+    pub fn published(&self) -> Notified<'_> {
+        self.published.notified()
     }
 
     /// The last change is durable when the log is so up to here.
@@ -359,6 +377,7 @@ impl ControlPlane {
         let exchanges = self.parts.exchanges.now();
         *view = Arc::new(View { epoch, n_local, meta, queues, exchanges });
         self.version.store(view.version(), Ordering::Release);
+        self.published.notify_waiters();
     }
 
     /// Removes a slice of the bindings of what a command is about to delete; none if they are few. The first

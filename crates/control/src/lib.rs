@@ -16,8 +16,9 @@ pub use control_plane::{
     Definitions, DefinitionsLinks, Effects, FoundReplica, FoundingError, HeldDefinitions,
     LeaderEffects, Made, NodeEffect, NodeWork, NodeWorkDue, PlanError, Planned, ReplicaParts,
     Replication, Unbinding, accept_stream_loss, awaits_cluster, found_cluster, join_cluster,
-    resume_cluster, take_queue_id,
+    other_homes, resume_cluster, take_queue_id,
 };
 pub use gone::{Gone, encode_definitions, read_before_state};
 pub use queue_homes::QueueHomes;
+pub use remote::{HomeLinks, Homes};
 pub use view::View;

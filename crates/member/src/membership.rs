@@ -10,7 +10,8 @@ use log::{Lsn, NodeIdentity, NodeNumber, Owner};
 use peer::{
     ConnectionKind, FrameKind, LinkClass, LinkLimits, Liveness, LivenessEvent, NodeMessage,
     PEER_VERSIONS, PeerAddress, PeerDial, PeerEstablished, PeerFrame, PeerHello, PeerLink,
-    PeerRefusal, PeerRefusalReason, PeerSet, Pulse, PulseAlarms, SpokenRange, Vocabulary,
+    PeerRefusal, PeerRefusalReason, PeerSet, Pulse, PulseAlarms, SessionFrame, SpokenRange,
+    Vocabulary,
 };
 use stdx::{MonotonicMs, Now, lock};
 
@@ -253,12 +254,22 @@ impl Membership {
                 read_messages(kind, frame.body.into_bytes(), ends, inputs)?;
             }
             ConnectionKind::Work => {
-                let message = NodeMessage::decode(kind, &frame.body.into_bytes());
-                inputs.extend(message.map_err(damaged)?.map(PeerInput::Node));
+                let body = frame.body.into_bytes();
+                if let Some(frame) = SessionFrame::of_kind(kind) {
+                    inputs.push(PeerInput::Session(frame, body));
+                } else {
+                    let message = NodeMessage::decode(kind, &body);
+                    inputs.extend(message.map_err(damaged)?.map(PeerInput::Node));
+                }
             }
             ConnectionKind::Ctl => {}
         }
         Ok(())
+    }
+
+    /// Ends the connection of a link, whichever there is: the host closes its socket.
+    pub fn end(&self, node: NodeNumber, kind: ConnectionKind) {
+        let _ended = self.links.end(node, kind);
     }
 
     /// Sends a message of a group, whose lock the caller holds, now or once the log is durable up to its

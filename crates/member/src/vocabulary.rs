@@ -14,7 +14,7 @@ use cluster::{MESSAGE_BYTES_MAX, Message, MessageBody, PeerId};
 use log::{NodeNumber, Owner};
 use peer::{
     ConnectionKind, FrameKind, KindRow, LinkClass, LinkOut, NODE_ROWS, NodeMessage, PULSE_ROWS,
-    PeerRefusal, Vocabulary,
+    PeerRefusal, SESSION_ROWS, SessionFrame, Vocabulary,
 };
 use stdx::record::{Reader, RecordError, put_u64};
 
@@ -47,7 +47,7 @@ pub fn vocabulary(kind: ConnectionKind, level: u16) -> Vocabulary {
     let rows: &[&[KindRow]] = match kind {
         ConnectionKind::Pulse => &[PULSE_ROWS],
         ConnectionKind::Raft => &[GROUP_ROWS],
-        ConnectionKind::Work => &[NODE_ROWS],
+        ConnectionKind::Work => &[NODE_ROWS, SESSION_ROWS],
         ConnectionKind::Ctl => &[],
     };
     Vocabulary::new(level, rows)
@@ -60,6 +60,8 @@ pub enum PeerInput {
     Group(Owner, Message),
     /// A message of the node.
     Node(NodeMessage),
+    /// A frame of sessions, and its body.
+    Session(SessionFrame, Bytes),
 }
 
 /// The error of a frame that a peer must not have sent, or that ends its connection.

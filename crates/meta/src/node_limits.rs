@@ -44,6 +44,9 @@ pub struct NodeQueueTypes {
     /// Whether a client that takes a quorum queue for a classic one is shown the queue all the same
     /// (`quorum_queue.property_equivalence.relaxed_checks_on_redeclaration`).
     pub relaxed_redeclaration: bool,
+    /// Whether queues are placed on the nodes with the fewest, where nothing else says
+    /// (`queue_leader_locator`).
+    pub is_balanced: bool,
 }
 
 impl NodeQueueTypes {

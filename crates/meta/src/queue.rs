@@ -112,6 +112,11 @@ impl QueueIds {
         QueueDef::is_durable_id(id) == durable && id.0 | TRANSIENT != u64::MAX
     }
 
+    /// Whether the id, or a later one of its durability, has been given out.
+    pub(crate) const fn has_given(&self, id: QueueId) -> bool {
+        id.0 < if QueueDef::is_durable_id(id) { self.next_durable } else { self.next_transient }
+    }
+
     pub(crate) const fn next_durable(&self) -> u64 {
         self.next_durable
     }

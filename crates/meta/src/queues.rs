@@ -35,6 +35,12 @@ impl Queues {
         self.by_id.len()
     }
 
+    /// Whether the id has been given to a queue, which may be gone.
+    #[must_use]
+    pub const fn has_given(&self, id: QueueId) -> bool {
+        self.ids.has_given(id)
+    }
+
     /// Whether no queue exists.
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()

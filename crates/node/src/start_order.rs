@@ -10,6 +10,7 @@ mod management;
 mod means;
 mod peer_host;
 mod peers;
+mod remote_sessions;
 mod seat;
 mod tunnel;
 

@@ -14,6 +14,7 @@ mod message;
 mod peers;
 mod pulse;
 mod refusal;
+mod session_frame;
 
 pub use connection::{ConnectionKind, ConnectionNumber, LinkClass};
 pub use frame::{FRAME_BYTES_MAX, FRAME_HEAD_BYTES, PIECE_BYTES_MAX};
@@ -28,3 +29,4 @@ pub use message::{NODE_ROWS, NodeMessage};
 pub use peers::{PeerAddress, PeerAdmitted, PeerDial, PeerSet};
 pub use pulse::{PULSE_INTERVAL_MS, PULSE_ROWS, Pulse, PulseAlarms};
 pub use refusal::{PeerRefusal, PeerRefusalReason};
+pub use session_frame::{SESSION_ROWS, SessionFrame};

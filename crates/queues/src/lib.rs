@@ -5,5 +5,5 @@
 mod queue_ref;
 
 pub use queue_ref::{
-    Browsable, Diagnosis, LinkRef, QueueContents, QueueRef, ReleaseRef, ReturningRef,
+    Browsable, Diagnosis, LinkRef, QueueContents, QueueRef, ReleaseRef, ReturningRef, Upkeep,
 };

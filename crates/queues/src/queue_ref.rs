@@ -16,7 +16,7 @@ use queue_type::{
     RefusedItem, Settled, TakenConfirm, Taker, Wakes,
 };
 use quorum::{LogFigures, QuorumInspection, QuorumQueue, WaitingPublishers};
-use remote::RemoteQueue;
+use remote::{RemoteConsumer, RemoteQueue};
 use session::{ChannelId, CreditRequest, MessageChanges, Settle};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -85,6 +85,14 @@ impl QueueRef {
         }
     }
 
+    /// The queue as one of another node.
+    pub const fn as_remote(&self) -> Option<&Arc<RemoteQueue>> {
+        match self {
+            Self::Remote(remote) => Some(remote),
+            Self::Classic(_) | Self::Quorum(_) | Self::Stream(_) => None,
+        }
+    }
+
     /// The queue as a stream of this node: for background work, and for what only streams have.
     pub const fn as_stream(&self) -> Option<&Arc<Stream>> {
         match self {
@@ -105,7 +113,7 @@ impl QueueRef {
             Self::Classic(queue) => queue.publish(publishes, refused, wakes),
             Self::Quorum(queue) => queue.publish(publishes, refused, wakes),
             Self::Stream(stream) => stream.publish(publishes.messages, refused, wakes),
-            Self::Remote(remote) => remote.publish(publishes.messages, refused),
+            Self::Remote(remote) => remote.publish(&publishes, refused),
         }
     }
 
@@ -115,7 +123,8 @@ impl QueueRef {
         match self {
             Self::Classic(queue) => queue.confirm_on(),
             Self::Quorum(queue) => WaitingPublishers::of(queue).confirm_on(),
-            Self::Stream(_) | Self::Remote(_) => ConfirmOn::Enqueue,
+            Self::Stream(_) => ConfirmOn::Enqueue,
+            Self::Remote(remote) => remote.confirm_on(),
         }
     }
 
@@ -134,7 +143,8 @@ impl QueueRef {
         match self {
             Self::Classic(queue) => queue.slows_down(),
             Self::Quorum(queue) => queue.slows_down(),
-            Self::Stream(_) | Self::Remote(_) => false,
+            Self::Stream(_) => false,
+            Self::Remote(remote) => remote.slows_down(),
         }
     }
 
@@ -152,7 +162,8 @@ impl QueueRef {
             Self::Stream(stream) => {
                 tokio::task::block_in_place(|| stream.attach(attach)).map(LinkRef::Stream)
             }
-            Self::Remote(remote) => Err(remote.refuse_attach()),
+            // Boxed, as all that waits for another node: sessions at queues of this one stay small.
+            Self::Remote(remote) => Box::pin(remote.attach(attach)).await.map(LinkRef::Remote),
         }
     }
 
@@ -169,7 +180,10 @@ impl QueueRef {
                 queue.attach_passive(owner, settling, node_timeout_ms).map(LinkRef::Quorum)
             }
             Self::Stream(stream) => Err(stream.refuse_get()),
-            Self::Remote(remote) => Err(remote.refuse_attach()),
+            Self::Remote(remote) => {
+                let attached = remote.attach_passive(owner, settling, node_timeout_ms);
+                Box::pin(attached).await.map(LinkRef::Remote)
+            }
         }
     }
 
@@ -178,7 +192,8 @@ impl QueueRef {
         match self {
             Self::Classic(queue) => queue.touch(),
             Self::Quorum(queue) => queue.touch(),
-            Self::Stream(_) | Self::Remote(_) => {}
+            Self::Stream(_) => {}
+            Self::Remote(remote) => remote.touch(),
         }
     }
 
@@ -190,7 +205,9 @@ impl QueueRef {
             Self::Stream(stream) => {
                 stream.set_settings(&meta::stream_settings(meta, stream.def()), epoch);
             }
-            Self::Remote(_) => {}
+            Self::Remote(remote) => {
+                remote.set_confirm_on(meta.queue_settings(remote.def()).confirm.on);
+            }
         }
     }
 
@@ -200,14 +217,14 @@ impl QueueRef {
             Self::Classic(queue) => Ok(queue.purge()),
             Self::Quorum(queue) => Ok(queue.purge()),
             Self::Stream(stream) => Err(stream.refuse_purge()),
-            Self::Remote(remote) => Err(remote.refuse()),
+            Self::Remote(remote) => Box::pin(remote.purge()).await,
         }
     }
 
     /// Marks the queue as about to be deleted if the conditions hold: it takes nothing from now on. Returns
     /// the number of ready messages that will go with it.
     pub async fn begin_delete(&self, conditions: DeleteConditions) -> Result<u64, QueueRefused> {
-        each!(self, queue => queue.begin_delete(conditions), remote => remote.begin_delete(conditions))
+        each!(self, queue => queue.begin_delete(conditions), remote => Box::pin(remote.begin_delete(conditions)).await)
     }
 
     /// Drops everything and tells the consumers. The queue takes nothing from now on.
@@ -217,7 +234,7 @@ impl QueueRef {
 
     /// The queue's figures as a client or an operator is told of them who asks for something of this queue.
     pub async fn stat(&self) -> Result<QueueStat, QueueRefused> {
-        each!(self, queue => Ok(queue.stat()), remote => Err(remote.refuse()))
+        each!(self, queue => Ok(queue.stat()), remote => Box::pin(remote.stat()).await)
     }
 
     /// The queue's consumers, for an operation on them.
@@ -243,25 +260,6 @@ impl QueueRef {
             Self::Quorum(queue) => queue.consumers(),
             Self::Stream(stream) => stream.consumers(),
             Self::Remote(_) => Vec::new(),
-        }
-    }
-
-    /// Moves the queue's entries in `segment` of the log to the log's end.
-    pub fn relocate(&self, segment: SegmentId) {
-        match self {
-            Self::Classic(queue) => queue.upkeep().relocate(segment),
-            Self::Quorum(queue) => queue.relocate(segment),
-            Self::Stream(_) | Self::Remote(_) => {}
-        }
-    }
-
-    /// The channels that hold a message of the queue for too long.
-    pub fn overdue(&self, node_timeout_ms: Option<u64>, now_ms: MonotonicMs) -> Vec<AckTimeout> {
-        match self {
-            Self::Classic(queue) => queue.upkeep().overdue(node_timeout_ms, now_ms),
-            Self::Quorum(queue) => queue.overdue(),
-            // COMPAT: consumers of streams may take their time.
-            Self::Stream(_) | Self::Remote(_) => Vec::new(),
         }
     }
 
@@ -292,6 +290,8 @@ pub enum LinkRef {
     Quorum(Arc<quorum::Consumer>),
     /// A consumer of a stream.
     Stream(Arc<stream::Consumer>),
+    /// A consumer of a queue of another node.
+    Remote(Arc<RemoteConsumer>),
 }
 
 impl LinkRef {
@@ -301,6 +301,7 @@ impl LinkRef {
             Self::Classic(consumer) => Arc::clone(&consumer.queue).into(),
             Self::Quorum(consumer) => Arc::clone(&consumer.queue).into(),
             Self::Stream(consumer) => Arc::clone(&consumer.stream).into(),
+            Self::Remote(consumer) => Arc::clone(consumer.queue()).into(),
         }
     }
 
@@ -310,6 +311,7 @@ impl LinkRef {
             Self::Classic(consumer) => consumer.queue.def(),
             Self::Quorum(consumer) => consumer.queue.def(),
             Self::Stream(consumer) => consumer.stream.def(),
+            Self::Remote(consumer) => consumer.queue().def(),
         }
     }
 
@@ -319,6 +321,7 @@ impl LinkRef {
             Self::Classic(consumer) => consumer.channel,
             Self::Quorum(consumer) => consumer.channel,
             Self::Stream(consumer) => consumer.channel(),
+            Self::Remote(consumer) => consumer.channel(),
         }
     }
 
@@ -328,12 +331,13 @@ impl LinkRef {
             Self::Classic(consumer) => consumer.is_no_ack(),
             Self::Quorum(consumer) => consumer.is_no_ack,
             Self::Stream(_) => false,
+            Self::Remote(consumer) => consumer.is_no_ack(),
         }
     }
 
     /// Whether the link gets deliveries: it is neither cancelled nor one for `basic.get`.
     pub fn is_active(&self) -> bool {
-        each!(self, consumer => consumer.is_active())
+        each!(self, consumer => consumer.is_active(), remote => remote.is_active())
     }
 
     /// Whether both links are at one queue.
@@ -347,6 +351,7 @@ impl LinkRef {
             Self::Classic(consumer) => consumer.get(taker),
             Self::Quorum(consumer) => consumer.get(taker),
             Self::Stream(_) => Ok(Got::Nothing),
+            Self::Remote(consumer) => Box::pin(consumer.get(taker)).await,
         }
     }
 
@@ -355,13 +360,13 @@ impl LinkRef {
         match self {
             Self::Classic(consumer) => consumer.next_in_memory().await,
             Self::Quorum(consumer) => consumer.next_in_memory().await,
-            Self::Stream(_) => {}
+            Self::Stream(_) | Self::Remote(_) => {}
         }
     }
 
     /// Settles messages that were delivered over the link; unknown positions are passed over.
     pub fn settle(&self, settles: &[Settle], wakes: &mut Wakes) -> Settled {
-        each!(self, consumer => consumer.settle(settles, wakes))
+        each!(self, consumer => consumer.settle(settles, wakes), remote => remote.settle(settles))
     }
 
     /// Settles messages as [`LinkRef::settle`] does, with one outcome, and changes them. COMPAT: only quorum
@@ -377,45 +382,49 @@ impl LinkRef {
                 consumer.modify(settles, changes, wakes);
                 Settled::All
             }
-            Self::Classic(_) | Self::Stream(_) => self.settle(settles, wakes),
+            Self::Classic(_) | Self::Stream(_) | Self::Remote(_) => self.settle(settles, wakes),
         }
     }
 
     /// Tells a queue that keeps no record of the link's unacked messages that these are among them: the
     /// client has settled them, but the settlement has not been carried out.
     pub fn record(&self, positions: impl Iterator<Item = u64>) {
-        classic!(self, consumer => consumer.record(positions), {})
+        classic!(self, consumer => consumer.record(positions), {}, or Remote)
     }
 
     /// Ends the link's deliveries; its unacked messages stay with it. `told` runs after the last delivery.
-    pub fn cancel(&mut self, told: impl FnOnce()) -> AfterDetach {
-        each!(self, consumer => consumer.cancel(told))
+    pub async fn cancel(&mut self, told: impl FnOnce()) -> AfterDetach {
+        each!(self, consumer => consumer.cancel(told), remote => {
+            Box::pin(remote.cancel()).await;
+            told();
+            AfterDetach::Stays
+        })
     }
 
     /// Detaches the link if it gets no deliveries any more and has no unacked messages; returns whether it
     /// did.
     pub fn detach_idle(&self) -> bool {
-        each!(self, consumer => consumer.detach_idle())
+        each!(self, consumer => consumer.detach_idle(), remote => remote.detach_idle())
     }
 
     /// Changes the link's prefetch limit.
     pub fn set_prefetch(&self, prefetch: Option<u32>) {
-        each!(self, consumer => consumer.set_prefetch(prefetch))
+        each!(self, consumer => consumer.set_prefetch(prefetch), remote => remote.set_prefetch(prefetch))
     }
 
     /// Takes the link's credit as its client sees it.
     pub fn flow(&self, request: &CreditRequest) {
-        each!(self, consumer => consumer.flow(request))
+        each!(self, consumer => consumer.flow(request), remote => remote.flow(request))
     }
 
     /// Makes the link one of those that share `limit`.
     pub fn limit(&self, limit: &Arc<ChannelLimit>) {
-        classic!(self, consumer => consumer.limit(limit), {})
+        classic!(self, consumer => consumer.limit(limit), {}, or Remote)
     }
 
     /// Resumes deliveries, since the limit that the link shares has room again.
     pub fn resume_limited(&self) {
-        classic!(self, consumer => consumer.resume_limited(), {})
+        classic!(self, consumer => consumer.resume_limited(), {}, or Remote)
     }
 
     /// Resumes deliveries, since the link's connection can take them again. Returns the steps of a filter of
@@ -425,6 +434,7 @@ impl LinkRef {
             Self::Classic(consumer) => consumer.resume(),
             Self::Quorum(consumer) => consumer.resume(),
             Self::Stream(consumer) => return consumer.resume(),
+            Self::Remote(consumer) => consumer.resume(),
         }
         0
     }
@@ -435,7 +445,7 @@ impl LinkRef {
             Self::Classic(consumer) => {
                 ReturningRef::Classic { _until_dropped: consumer.begin_return() }
             }
-            Self::Quorum(_) | Self::Stream(_) => ReturningRef::Nobody,
+            Self::Quorum(_) | Self::Stream(_) | Self::Remote(_) => ReturningRef::Nobody,
         }
     }
 }
@@ -462,44 +472,49 @@ pub enum ReleaseRef {
     Quorum(quorum::Release),
     /// Consumers of a stream.
     Stream(stream::Release),
+    /// Consumers of a queue of another node.
+    Remote(remote::RemoteRelease),
 }
 
 impl ReleaseRef {
     /// Collects consumers of one queue, with the positions that each keeps; `None` without consumers.
     pub fn of<'l>(links: impl Iterator<Item = (&'l LinkRef, HashSet<u64>)>) -> Option<Self> {
-        let (mut classic, mut of_quorum, mut of_stream) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut classic, mut of_quorum) = (Vec::new(), Vec::new());
+        let (mut of_stream, mut of_remote) = (Vec::new(), Vec::new());
         for (link, kept) in links {
             match link {
                 LinkRef::Classic(consumer) => classic.push((consumer, kept)),
                 LinkRef::Quorum(consumer) => of_quorum.push((consumer, kept)),
                 LinkRef::Stream(consumer) => of_stream.push(Arc::clone(consumer)),
+                LinkRef::Remote(consumer) => of_remote.push((consumer, kept)),
             }
         }
         let classic = Release::of(classic.into_iter()).map(Self::Classic);
         let classic =
             classic.or_else(|| quorum::Release::of(of_quorum.into_iter()).map(Self::Quorum));
-        classic.or_else(|| stream::Release::of(of_stream).map(Self::Stream))
+        let local = classic.or_else(|| stream::Release::of(of_stream).map(Self::Stream));
+        local.or_else(|| remote::RemoteRelease::of(of_remote.into_iter()).map(Self::Remote))
     }
 
     /// The number of consumers.
     pub fn n_consumers(&self) -> usize {
-        each!(self, release => release.n_consumers())
+        each!(self, release => release.n_consumers(), remote => remote.n_consumers())
     }
 
     /// Whether the queue's consumers hold more than `n` messages.
     pub fn is_of_more_than(&self, n: usize) -> bool {
-        classic!(self, release => release.is_of_more_than(n), false)
+        classic!(self, release => release.is_of_more_than(n), false, or Remote)
     }
 
     /// Ends the deliveries of the last `n` consumers, and detaches those without unacked messages; `None`
     /// when all consumers were retired.
     pub fn retire(&mut self, n: usize) -> Option<AfterDetach> {
-        each!(self, release => release.retire(n))
+        each!(self, release => release.retire(n), _remote => None)
     }
 
     /// Gives back up to `n` of the messages that the consumers do not keep; returns how many there were.
     pub fn give_back(&mut self, n: usize, how: Return) -> usize {
-        classic!(self, release => release.give_back(n, how), 0)
+        classic!(self, release => release.give_back(n, how), 0, or Remote)
     }
 
     /// Requeues everything that the consumers hold, except what each keeps; the consumers stay attached.
@@ -508,6 +523,7 @@ impl ReleaseRef {
             Self::Classic(release) => release.requeue_all(),
             Self::Quorum(release) => release.requeue_all(),
             Self::Stream(release) => release.settle_all(),
+            Self::Remote(release) => release.requeue_all(),
         }
     }
 
@@ -518,6 +534,35 @@ impl ReleaseRef {
             Self::Classic(release) => release.detach(),
             Self::Quorum(release) => release.detach(how),
             Self::Stream(release) => release.detach(),
+            Self::Remote(release) => {
+                release.detach(how);
+                AfterDetach::Stays
+            }
+        }
+    }
+}
+
+/// A queue of any type whose node looks after it, now and then.
+#[derive(Clone, Copy, Debug)]
+pub struct Upkeep<'q>(pub &'q QueueRef);
+
+impl Upkeep<'_> {
+    /// Moves the queue's entries in `segment` of the log to the log's end.
+    pub fn relocate(self, segment: SegmentId) {
+        match self.0 {
+            QueueRef::Classic(queue) => queue.upkeep().relocate(segment),
+            QueueRef::Quorum(queue) => queue.relocate(segment),
+            QueueRef::Stream(_) | QueueRef::Remote(_) => {}
+        }
+    }
+
+    /// The channels that hold a message of the queue for too long.
+    pub fn overdue(self, node_timeout_ms: Option<u64>, now_ms: MonotonicMs) -> Vec<AckTimeout> {
+        match self.0 {
+            QueueRef::Classic(queue) => queue.upkeep().overdue(node_timeout_ms, now_ms),
+            QueueRef::Quorum(queue) => queue.overdue(),
+            // COMPAT: consumers of streams may take their time.
+            QueueRef::Stream(_) | QueueRef::Remote(_) => Vec::new(),
         }
     }
 }
@@ -531,7 +576,7 @@ impl<'q> Diagnosis<'q> {
     #[must_use]
     pub fn home(self) -> Option<&'q Name> {
         match self.0 {
-            QueueRef::Remote(remote) => Some(remote.home()),
+            QueueRef::Remote(remote) => Some(remote.home_name()),
             QueueRef::Classic(_) | QueueRef::Quorum(_) | QueueRef::Stream(_) => None,
         }
     }

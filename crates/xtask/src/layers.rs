@@ -17,7 +17,7 @@ pub(crate) const IO_CRATES: &[&str] = &[
 ];
 
 /// Wake tasks, and so may use tokio; open nothing themselves.
-const WAKES_TASKS: &[&str] = &["admission", "confirm", "queues", "control", "broker"];
+const WAKES_TASKS: &[&str] = &["admission", "confirm", "remote", "queues", "control", "broker"];
 
 /// The dependencies between crates that the table does not allow.
 pub(crate) fn problems() -> anyhow::Result<Vec<String>> {

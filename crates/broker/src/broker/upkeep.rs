@@ -6,6 +6,7 @@ use content::Storage;
 use control::{ControlPlane, View};
 use log::Owner;
 use meta::QueueId;
+use queues::Upkeep;
 use std::sync::atomic::Ordering;
 use stdx::MonotonicMs;
 
@@ -25,7 +26,7 @@ pub(super) fn look_for_overdue(broker: &Broker, now_ms: MonotonicMs) {
     }
     broker.holdings.note_unacked(broker.figures().unacked_by_connection(), &broker.connections);
     let (view, node_timeout_ms) = (broker.view(), broker.limits().consumer_timeout_ms);
-    for overdue in view.queues().flat_map(|queue| queue.overdue(node_timeout_ms, now_ms)) {
+    for overdue in view.queues().flat_map(|queue| Upkeep(queue).overdue(node_timeout_ms, now_ms)) {
         if let Some(connection) = broker.connections.get(overdue.connection) {
             connection.note_overdue(overdue.channel, overdue.timeout_ms);
         }
@@ -83,6 +84,6 @@ pub(super) fn keep_log_short(control_plane: &ControlPlane, storage: &Storage) {
     };
     let (view, owners) = (control_plane.view(), storage.wal.owners_in(oldest.id));
     for queue in owners.into_iter().filter_map(|Owner(id)| view.queue_by_id(QueueId(id))) {
-        queue.relocate(oldest.id);
+        Upkeep(&queue).relocate(oldest.id);
     }
 }

@@ -2,10 +2,11 @@
 //! the answers of the producer wait for.
 
 use super::batch::{Batch, PendingPublish, Placed, Source};
-use confirm::{AnsweringQueues, DurabilityToken, Run};
+use confirm::{AnsweringQueues, CommitBy, ConfirmQueue, DurabilityToken, Run};
 use log::Wal;
 use message::Refusal;
 use session::{Confirmation, Sink};
+use std::sync::Arc;
 
 /// The event that a producer's answer to a publish waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,11 +72,11 @@ impl Batch {
 
 /// Publishes that follow each other, and whose answers wait for the same.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AnswerRun {
+struct AnswerRun {
     /// Index of the first publish in its batch.
     item: usize,
-    pub(crate) run: Run,
-    pub(crate) after: ConfirmAfter,
+    run: Run,
+    after: ConfirmAfter,
 }
 
 /// The answers to the publishes of a batch that is in its queues.
@@ -85,7 +86,7 @@ pub(crate) struct Answers<'b>(pub(crate) &'b Batch);
 impl<'b> Answers<'b> {
     /// Runs of numbered publishes whose answers wait for the same, which `after` tells.
     #[inline]
-    pub(crate) fn runs(
+    fn runs(
         self,
         after: impl Fn(&PendingPublish) -> ConfirmAfter + Copy + 'b,
     ) -> impl Iterator<Item = AnswerRun> + 'b {
@@ -108,8 +109,44 @@ impl<'b> Answers<'b> {
         self.0.refusals().any_for(Refusal::Unavailable)
     }
 
+    /// Answers numbered publishes: now those that wait for nothing, by `tell`, the others once they may be.
+    /// Returns who commits the log for those that wait for it.
+    pub(crate) fn confirm<S: Source>(
+        self,
+        source: &S,
+        awaited: &DurabilityToken,
+        confirms: &Arc<ConfirmQueue>,
+        wal: &Wal,
+        tell: impl FnOnce(&mut dyn FnMut(&mut dyn Sink)),
+    ) -> CommitBy {
+        let this = Answers(self.0);
+        // Publishes that queues answer too are answered one by one, unless they wait for the disk.
+        let of_runs = |one: &PendingPublish| {
+            let after = one.confirm_after(awaited);
+            if after.is_told() && one.answering.any() { ConfirmAfter::ForConsumers } else { after }
+        };
+        let runs = |wanted: ConfirmAfter| {
+            let wanted = move |answer: AnswerRun| (answer.after == wanted).then_some(answer.run);
+            this.runs(of_runs).filter_map(wanted)
+        };
+        if this.0.pending.iter().any(|one| one.sequence != 0 && of_runs(one).is_told()) {
+            tell(&mut |sink| this.tell(sink, of_runs));
+        }
+        if this.0.groups.any_on_consume() {
+            this.answer_parts(source, wal, awaited);
+        }
+        let committer = match awaited.log {
+            Some(upto) => confirms.wait(wal, upto, runs(ConfirmAfter::ForLog)),
+            None => CommitBy::Thread,
+        };
+        if !awaited.journals.is_empty() {
+            confirms.wait_apart(wal, awaited, runs(ConfirmAfter::MultiSync).collect());
+        }
+        committer
+    }
+
     /// Tells the answers that wait for nothing; `after` tells what each waits for.
-    pub(crate) fn tell(
+    fn tell(
         self,
         sink: &mut dyn Sink,
         after: impl Fn(&PendingPublish) -> ConfirmAfter + Copy + 'b,

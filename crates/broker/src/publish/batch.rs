@@ -13,6 +13,7 @@ use queue_type::{
     Any, ConfirmRef, Incoming, Named, Publishes, RefusedItem, RejectedDeadLetters, Wakes,
 };
 use queues::QueueRef;
+use remote::RemoteQueue;
 use session::{ChannelId, RefusedBy};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -361,6 +362,11 @@ impl Batch {
         }
     }
 
+    /// A queue of another node that has not taken most of what was sent to it.
+    pub(crate) fn without_room(&self) -> Option<&Arc<RemoteQueue>> {
+        self.groups.without_room()
+    }
+
     /// The messages that queues did not take, whether or not those queues answer for themselves.
     pub(super) fn refusals(&self) -> Refusals<'_> {
         let mut by_item = self.not_taken.clone();
@@ -405,11 +411,6 @@ impl Batch {
     /// A queue that is still being read, so that nothing can be put in yet.
     pub(crate) fn loading(&self) -> Option<QueueRef> {
         self.groups.loading().cloned()
-    }
-
-    /// Whether some of the queues confirm once a consumer has had a message.
-    pub(crate) const fn any_on_consume(&self) -> bool {
-        self.groups.any_on_consume()
     }
 
     /// Whether one of the queues wants its publishers slowed down.

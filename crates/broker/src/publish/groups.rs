@@ -2,8 +2,10 @@
 
 use meta::QueueId;
 use queues::QueueRef;
+use remote::RemoteQueue;
 use smallvec::SmallVec;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Publishes for which an empty group keeps memory: more than one read holds.
 pub(super) const KEPT_PUBLISHES: usize = 16 * 1024;
@@ -12,7 +14,7 @@ pub(super) const KEPT_PUBLISHES: usize = 16 * 1024;
 #[derive(Debug)]
 pub(super) struct Group {
     queue: Option<QueueRef>,
-    /// Whether the queue confirms once a consumer has had a message.
+    /// Whether the queue answers publishers itself: once a consumer has had a message, or from another node.
     pub(super) on_consume: bool,
     pub(super) items: Vec<u32>,
 }
@@ -93,7 +95,8 @@ impl Groups {
             return *group;
         }
         self.any_loading |= queue.is_loading();
-        let on_consume = !self.are_kept_at_once && queue.confirm_on().waits_for_consumers();
+        let on_consume = !self.are_kept_at_once
+            && (queue.as_remote().is_some() || queue.confirm_on().waits_for_consumers());
         self.any_on_consume |= on_consume;
         if let Some(group) = self.all.get_mut(self.n) {
             group.queue = Some(queue.clone());
@@ -123,6 +126,13 @@ impl Groups {
     /// A queue that is still being read after a start.
     pub(super) fn loading(&self) -> Option<&QueueRef> {
         self.queues().filter(|_| self.any_loading).find(|queue| queue.is_loading())
+    }
+
+    /// A queue on another node that has not taken what was sent to it.
+    pub(super) fn without_room(&self) -> Option<&Arc<RemoteQueue>> {
+        let mut remote =
+            self.queues().filter(|_| self.any_on_consume).filter_map(QueueRef::as_remote);
+        remote.find(|queue| !queue.has_room())
     }
 
     /// Whether one of the queues wants its publishers slowed down.

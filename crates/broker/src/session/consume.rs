@@ -172,7 +172,7 @@ impl Links {
             return false;
         };
         let tell = || client.turn.tell(|sink| sink.event(told(id)));
-        let after = link.cancel(tell);
+        let after = link.cancel(tell).await;
         let (queue, is_idle) = (Arc::clone(link.def()), link.detach_idle());
         tell_consumer(
             &client.access,

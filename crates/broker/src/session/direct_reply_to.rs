@@ -1,9 +1,13 @@
 //! A session's side of direct replies: the pseudo-queue `amq.rabbitmq.reply-to`.
 
+use super::access::Access;
 use super::channels::{Channel, ReplyConsumer};
 use super::client::Client;
 use crate::direct_reply_to::ReplyTarget;
 use bytes::Bytes;
+use control::other_homes;
+use log::NodeNumber;
+use message::MessageRef;
 use queue::{CreditMode, DeliveryRoom};
 use session::{ChannelId, Error, ErrorKind, LinkId, REPLY_QUEUES, ShortString};
 use std::sync::Arc;
@@ -35,6 +39,24 @@ pub(super) fn refuse(text: &'static str) -> Error {
     Error::new(ErrorKind::PreconditionFailed, text)
 }
 
+impl Access {
+    /// The other node on which the consumer of a token is; none if it is on this one, or nowhere.
+    fn node_of_token(&self, token: &str) -> Option<NodeNumber> {
+        let node: u16 = token.split_once('-')?.0.parse().ok()?;
+        let is_other = node != self.broker.start.identity.number.0;
+        (is_other && self.view.meta.nodes().get(node).is_some()).then_some(NodeNumber(node))
+    }
+
+    /// Gives a direct reply to the consumer of a token, wherever it is; false if nobody waits for it. One for
+    /// another node is sent there, and dropped there if nobody does.
+    pub(super) fn deliver_reply(&self, token: &str, message: MessageRef<'_>) -> bool {
+        match self.node_of_token(token) {
+            Some(node) => other_homes(&self.broker.control_plane).reply(node, token, &message),
+            None => self.broker.replies.deliver(token, message),
+        }
+    }
+}
+
 impl Client {
     pub(super) fn is_reply_tag(&self, channel: ChannelId, consumer_tag: &ShortString) -> bool {
         let replies = self.channels.get(channel).map(|channel| &*channel.replies);
@@ -50,7 +72,10 @@ impl Client {
     /// Declaring the name of a reply queue tells whether its consumer is still there.
     pub(super) fn is_live_reply_queue(&self, queue: &[u8]) -> bool {
         is_reply_queue(queue)
-            || token_of(queue).is_some_and(|token| self.access.broker.replies.knows(token))
+            || token_of(queue).is_some_and(|token| match self.access.node_of_token(token) {
+                Some(node) => other_homes(&self.access.broker.control_plane).is_up(node),
+                None => self.access.broker.replies.knows(token),
+            })
     }
 
     /// Adds a consumer of direct replies; returns the name of its queue.

@@ -27,7 +27,7 @@ const RESUME_STEPS_MAX: usize = 200_000;
 pub(super) const SUBSCRIPTION_BINDINGS_MAX: usize = 16;
 
 /// Messages that are settled or come back under one lock; one read has fewer that name one each.
-pub(super) const SETTLES_AT_ONCE: usize = 4096;
+pub(crate) const SETTLES_AT_ONCE: usize = 4096;
 
 /// The links of all channels.
 #[derive(Debug, Default)]
@@ -268,7 +268,7 @@ pub(super) async fn give_back_link(links: &mut Links, client: &mut Client, id: L
 
 /// Detaches the consumers of one channel at one queue. Their unacked messages come back together; of very
 /// many consumers, those without unacked messages go before, in slices.
-async fn detach(turn: &mut Turn, mut release: ReleaseRef, how: Return) -> AfterDetach {
+pub(crate) async fn detach(turn: &mut Turn, mut release: ReleaseRef, how: Return) -> AfterDetach {
     let mut after = AfterDetach::Stays;
     if release.n_consumers() > SLICE {
         // The single active one is likely to be the first: it goes last, rather than pass its part
@@ -286,7 +286,7 @@ async fn detach(turn: &mut Turn, mut release: ReleaseRef, how: Return) -> AfterD
 
 /// Has consumers give back in slices what they hold, if it is very much, except what each keeps. No consumer
 /// gets any of it before the release has come to its end.
-async fn give_back_many(turn: &mut Turn, release: &mut ReleaseRef, how: Return) {
+pub(crate) async fn give_back_many(turn: &mut Turn, release: &mut ReleaseRef, how: Return) {
     if !release.is_of_more_than(SETTLES_AT_ONCE) {
         return;
     }

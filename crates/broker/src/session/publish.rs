@@ -12,8 +12,8 @@ use super::routing::Router;
 use super::turn::Turn;
 use crate::options::Interceptors;
 use crate::publish::{
-    AnswerRun, Answers, Batch, Bodies, ConfirmAfter, MessageOverrides, PendingPublish, Placed,
-    is_shared, n_durable, shared_body,
+    Answers, Batch, Bodies, MessageOverrides, PendingPublish, Placed, is_shared, n_durable,
+    shared_body,
 };
 use bytes::Bytes;
 use confirm::DurabilityToken;
@@ -240,7 +240,7 @@ impl Publishing {
         let properties = properties.as_deref().unwrap_or(message.properties);
         let message = MessageRef { properties, ..message };
         let delivered = direct_reply_to::token_of(message.routing_key)
-            .is_some_and(|token| client.access.broker.replies.deliver(token, message));
+            .is_some_and(|token| client.access.deliver_reply(token, message));
         if let Some(Remembered { route, .. }) = route {
             count(route, client, numbered, !delivered, || b"");
         }
@@ -426,6 +426,10 @@ impl Publishing {
         let awaited = self.put_batch_in(client, input, requests).await;
         self.confirm_batch(client, *input, requests, awaited);
         self.is_ahead |= self.batch.is_slowed_down();
+        while let Some(remote) = self.batch.without_room().cloned() {
+            client.turn.before_waiting();
+            Box::pin(async move { remote.room().await }).await;
+        }
         self.batch.clear();
     }
 
@@ -489,40 +493,21 @@ impl Publishing {
     }
 
     fn confirm_batch(
-        &mut self,
+        &self,
         client: &mut Client,
         input: ReadInput<'_>,
         requests: &[Request],
         awaited: DurabilityToken,
     ) {
-        let pending = self.batch.pending();
-        if pending.iter().all(|one| one.sequence == 0) {
+        if self.batch.pending().iter().all(|one| one.sequence == 0) {
             return;
         }
-        // Publishes that queues answer too are answered one by one, unless they wait for the disk.
-        let of_runs = |one: &PendingPublish| {
-            let after = one.confirm_after(&awaited);
-            if after.is_told() && one.answering.any() { ConfirmAfter::ForConsumers } else { after }
-        };
-        let runs = |wanted: ConfirmAfter| {
-            let wanted = move |answer: AnswerRun| (answer.after == wanted).then_some(answer.run);
-            Answers(&self.batch).runs(of_runs).filter_map(wanted)
-        };
-        if pending.iter().any(|one| one.sequence != 0 && of_runs(one).is_told()) {
-            client.turn.tell(|sink| Answers(&self.batch).tell(sink, of_runs));
-        }
-        let wal = &client.access.broker.classic.storage().wal;
-        if self.batch.any_on_consume() {
-            let source = ReadSource { input, requests, channels: &client.channels };
-            Answers(&self.batch).answer_parts(&source, wal, &awaited);
-        }
-        if let Some(upto) = awaited.log {
-            let committer = client.confirms.wait(wal, upto, runs(ConfirmAfter::ForLog));
-            client.turn.commit_by(committer);
-        }
-        if !awaited.journals.is_empty() {
-            client.confirms.wait_apart(wal, &awaited, runs(ConfirmAfter::MultiSync).collect());
-        }
+        let source = ReadSource { input, requests, channels: &client.channels };
+        let (turn, wal) = (&client.turn, &client.access.broker.classic.storage().wal);
+        let answers = Answers(&self.batch);
+        let committer =
+            answers.confirm(&source, &awaited, &client.confirms, wal, |fill| turn.tell(fill));
+        client.turn.commit_by(committer);
     }
 }
 

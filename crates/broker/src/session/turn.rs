@@ -17,7 +17,7 @@ const BYTES_PER_WORK: usize = 1024;
 const STEPS_PER_WORK: usize = 64;
 
 /// The work done at a stretch, the connections that it gave something, and the commit it asked for.
-pub(super) struct Turn {
+pub(crate) struct Turn {
     pub(super) outbox: Arc<dyn Outbox>,
     services: Arc<Services>,
     /// Connections that were given something and sleep.
@@ -30,7 +30,7 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    pub(super) fn new(outbox: Arc<dyn Outbox>, services: Arc<Services>) -> Self {
+    pub(crate) fn new(outbox: Arc<dyn Outbox>, services: Arc<Services>) -> Self {
         Self {
             outbox,
             services,
@@ -68,7 +68,7 @@ impl Turn {
     }
 
     /// The connections that are given something and sleep.
-    pub(super) const fn wakes(&mut self) -> &mut Wakes {
+    pub(crate) const fn wakes(&mut self) -> &mut Wakes {
         &mut self.wakes
     }
 
@@ -84,7 +84,7 @@ impl Turn {
 
     /// Notes that `committer` is to commit what waits for the log; this session prevails over the log's
     /// thread.
-    pub(super) fn commit_by(&mut self, committer: CommitBy) {
+    pub(crate) fn commit_by(&mut self, committer: CommitBy) {
         self.committer = self.committer.max(committer);
     }
 
@@ -103,7 +103,7 @@ impl Turn {
     }
 
     /// Wakes connections and commits the log before the session waits: others must not wait with it.
-    pub(super) fn before_waiting(&mut self) {
+    pub(crate) fn before_waiting(&mut self) {
         self.wake();
         self.commit(false);
     }
@@ -140,13 +140,13 @@ impl Turn {
     }
 
     /// Wakes the connections that were given something, and lets other tasks go on.
-    pub(super) async fn give_way(&mut self) {
+    pub(crate) async fn give_way(&mut self) {
         self.before_waiting();
         self.slices.give_way().await;
     }
 
     /// Counts `work` as done; other tasks have their turn if it is time.
-    pub(super) async fn did(&mut self, work: usize) {
+    pub(crate) async fn did(&mut self, work: usize) {
         self.slices.note(work);
         if self.slices.is_over() {
             self.give_way().await;

@@ -30,6 +30,7 @@ mod properties;
 mod queue_policies;
 mod quorum;
 mod remote_queues;
+mod remote_sessions;
 mod sent_on;
 mod sharding;
 mod single_active;

@@ -38,11 +38,11 @@ fn consume(queue: &str) -> Request {
     }))
 }
 
-fn declare(queue: &str) -> Request {
+pub(crate) fn declare(queue: &str) -> Request {
     control(Op::DeclareQueue(QueueDeclaration {
         queue: short(queue),
         passive: false,
-        durable: false,
+        durable: true,
         exclusive: false,
         auto_delete: false,
         arguments: Table::default(),
@@ -54,7 +54,7 @@ fn is_ready(future: &mut (impl Future + Unpin)) -> bool {
 }
 
 /// Does the node's work until the future is ready.
-fn finish(mut future: impl Future + Unpin, steppers: &mut Steppers) {
+pub(crate) fn finish(mut future: impl Future + Unpin, steppers: &mut Steppers) {
     while !is_ready(&mut future) {
         assert!(steppers.v1.step() | steppers.log.step(), "waits for nothing");
     }

@@ -98,7 +98,7 @@ impl Asking<'_> {
     fn complete(self, meta: &State, command: &Command) -> Result<Command, MetaError> {
         let mut command = self.0.plane.parts.limits.types.complete(meta, command).into_owned();
         if let Command::DeclareQueue(declare) = &mut command {
-            declare.home = self.0.work.home;
+            declare.home = self.0.home_of(meta, declare);
         }
         meta.check_room(&self.0.plane.parts.limits, &command)?;
         self.0.plane.check_space(meta, &command)?;

@@ -165,6 +165,11 @@ impl Replica {
         step(group, Context { wal, living, cache, images })
     }
 
+    /// Whether a node is alive, as far as this one was told.
+    pub(super) fn is_alive(&self, node: u16) -> bool {
+        self.living.nodes().any(|it| it == node)
+    }
+
     pub(super) fn set_alive(&mut self, node: u16, is_alive: bool) {
         self.living.set(node, is_alive);
     }

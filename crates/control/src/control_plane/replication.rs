@@ -5,14 +5,14 @@ use super::difference::Difference;
 use super::effects::{self, Before, Effects};
 use super::node_work::{NodeWork, OwnChange};
 use super::replica::{Answered, Replica, Waking};
-use super::{Agreed, Cause, ControlPlane, Definitions, make_way};
+use super::{Agreed, Cause, ControlPlane, Definitions, make_way, placing};
 use bytes::Bytes;
 use cluster::{Change, GroupRequest, GroupStep, ImageWrite, Ticket};
 use definitions::{
     Ask, AskAnswer, AskError, DefinitionsChange, DefinitionsEffects, DefinitionsGroup,
 };
 use log::{CommitListener, Lsn, SegmentId, Wal};
-use meta::{ChangeFacts, Command, Fact, FactClass, Removed};
+use meta::{ChangeFacts, Command, Fact, FactClass, QueueDeclare, QueueHome, Removed, State};
 use queues::QueueRef;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -48,6 +48,15 @@ impl<'p> Replication<'p> {
             replica.set_alive(node, is_alive);
             replica.step(wal, |group, cx| group.step(GroupStep::Alive(node, is_alive), cx))
         });
+    }
+
+    /// The home of a queue that this node's clients declare.
+    pub(super) fn home_of(self, meta: &State, declare: &QueueDeclare) -> QueueHome {
+        let is_balanced = self.plane.parts.limits.types.is_balanced;
+        placing::home_of(meta, declare, self.work.home, is_balanced, |node| {
+            let definitions = stdx::lock(&self.plane.definitions);
+            definitions.replica.as_ref().is_some_and(|replica| replica.is_alive(node.0))
+        })
     }
 
     /// The connection to a node was made, or made again.

@@ -213,7 +213,9 @@ impl MemberNode {
                 self.asker.applied(from.0, index);
                 self.poll_asker(now);
             }
-            PeerInput::Node(message) => panic!("nobody sends {message:?}"),
+            input @ (PeerInput::Node(_) | PeerInput::Session(..)) => {
+                panic!("nobody sends {input:?}")
+            }
         }
     }
 

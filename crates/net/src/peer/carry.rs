@@ -108,6 +108,7 @@ async fn serve(
 /// Notes the end of a connection.
 fn end(hub: &PeerHub, connection: PeerConnection, name: &str, reason: &CarryEnd) {
     hub.membership.closed(connection, hub.now().monotonic_ms, random());
+    hub.handler.ended(connection);
     hub.dial_now.notify_one();
     let kind = connection.kind.as_str();
     match reason {
@@ -175,7 +176,7 @@ fn take(
     if !inputs.is_empty() {
         inputs.sort_by_key(|input| match input {
             PeerInput::Group(group, _) => group.0,
-            PeerInput::Node(_) => 0,
+            PeerInput::Node(_) | PeerInput::Session(..) => 0,
         });
         hub.handler.receive(connection, inputs);
         inputs.clear();

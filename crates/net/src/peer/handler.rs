@@ -12,6 +12,9 @@ pub trait PeerHandler: Debug + Send + Sync {
     /// by group, those of each group in order; messages of the node in order.
     fn receive(&self, connection: PeerConnection, inputs: &mut Vec<PeerInput>);
 
+    /// Notes that a connection has ended: its link is closed, and nothing comes over it any more.
+    fn ended(&self, connection: PeerConnection);
+
     /// Waits until the host has room for what the connection brings: until then its socket is not read. The
     /// peer takes a connection that is not read for five seconds for stuck.
     fn poll_room(&self, connection: PeerConnection, cx: &mut Context<'_>) -> Poll<()>;

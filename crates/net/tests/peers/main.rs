@@ -93,7 +93,7 @@ mod tests {
         for group in 0..3 {
             let terms = inputs.iter().filter_map(|(_, input)| match input {
                 PeerInput::Group(of, message) if of.0 == group => Some(message.term),
-                PeerInput::Group(..) | PeerInput::Node(_) => None,
+                PeerInput::Group(..) | PeerInput::Node(_) | PeerInput::Session(..) => None,
             });
             assert!(terms.eq((1..=n).filter(|term| term % 3 == group)));
         }

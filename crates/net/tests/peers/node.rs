@@ -85,6 +85,8 @@ impl PeerHandler for PeerHost {
         self.changed();
     }
 
+    fn ended(&self, _: PeerConnection) {}
+
     fn poll_room(&self, connection: PeerConnection, cx: &mut Context<'_>) -> Poll<()> {
         let mut full = lock(&self.full);
         match &mut *full {
@@ -194,7 +196,7 @@ impl PeerNode {
         let inputs = lock(&self.host.inputs);
         let request = |(_, input): &(PeerConnection, PeerInput)| match input {
             PeerInput::Node(NodeMessage::Ask(request, _)) => Some(*request),
-            PeerInput::Node(_) | PeerInput::Group(..) => None,
+            PeerInput::Node(_) | PeerInput::Session(..) | PeerInput::Group(..) => None,
         };
         inputs.iter().filter_map(request).collect()
     }

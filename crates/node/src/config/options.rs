@@ -168,6 +168,13 @@ pub(super) const OPTIONS: &[ConfigOption] = options! {
         }),
         "Default queue type where neither the queue nor its virtual host sets one. Exclusive, auto-delete \
          and non-durable queues are always classic.";
+    "queue_leader_locator = client-local" =>
+        Word(&["client-local", "balanced"], |d, v| {
+            d.config.limits.queue_types.is_balanced = v == "balanced";
+        }),
+        "Node of a [cluster](clusters.md) on which a new queue is placed, if neither its arguments nor a policy \
+         say: the one its client is connected to, or the one with the fewest queues. Streams and exclusive \
+         queues stay where they are declared.";
     "exchange_types.local_random.enabled = true" => Flag(|d, v| d.config.limits.no_local_random = !v),
         "Permit declaring `x-local-random` exchanges; existing ones are kept.";
     "queue_types.$type.enabled" => QueueTypeFlag(|d, kind, v| d.config.limits.queue_types.enable(kind, v)),

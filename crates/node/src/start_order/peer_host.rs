@@ -4,6 +4,7 @@ use super::cluster::{ClusterRun, TICK};
 use super::components;
 use super::means::{LEVELS, PeerMeans, address_of, random};
 use super::peers::DistributionPort;
+use super::remote_sessions::PeerSessions;
 use super::tunnel;
 use anyhow::Context as _;
 use broker::{Alarm, Broker, ControlPlane, awaits_cluster, join_cluster, resume_cluster};
@@ -58,7 +59,8 @@ pub(super) fn start(
     let _first = run.host().tick();
     let admission = server.admission();
     let options = PeerServiceOptions { listener: Some(listener), transport, admission };
-    let handler = Arc::new(PeerHost(Arc::clone(&run)));
+    let sessions = PeerSessions::new(&run, &membership);
+    let handler = Arc::new(PeerHost { run: Arc::clone(&run), sessions });
     let service =
         PeerService::start(options, membership, handler).context("cannot start threads")?;
     tokio::spawn(keep_time(Arc::clone(&run), service.members_changed()));
@@ -98,11 +100,19 @@ fn write_images(
 
 /// The host of connections with other nodes.
 #[derive(Debug)]
-struct PeerHost(Arc<ClusterRun>);
+struct PeerHost {
+    run: Arc<ClusterRun>,
+    sessions: PeerSessions,
+}
 
 impl PeerHandler for PeerHost {
     fn receive(&self, connection: PeerConnection, inputs: &mut Vec<PeerInput>) {
-        self.0.host().receive(connection, inputs);
+        self.sessions.receive(connection, inputs);
+        self.run.host().receive(connection, inputs);
+    }
+
+    fn ended(&self, connection: PeerConnection) {
+        self.sessions.ended(connection);
     }
 
     fn poll_room(&self, _connection: PeerConnection, _cx: &mut Context<'_>) -> Poll<()> {
@@ -110,16 +120,18 @@ impl PeerHandler for PeerHost {
     }
 
     fn events(&self, events: Vec<MemberEvent>) {
-        self.0.host().events(&events);
+        self.sessions.events(&events);
+        self.run.host().events(&events);
     }
 
     fn health(&self) -> PulseHealth {
-        let alarms = &self.0.broker().alarms;
+        self.sessions.note_alarms();
+        let alarms = &self.run.broker().alarms;
         let [memory, disk] = [Alarm::Memory, Alarm::Disk].map(|alarm| alarms.is_on(alarm));
         PulseHealth { alarms: PulseAlarms { memory, disk }, ..PulseHealth::default() }
     }
 
     fn tunnel(&self, peer: PeerHello, tunnel: PeerTunnel) {
-        tokio::spawn(tunnel::serve(Arc::clone(&self.0), peer, tunnel));
+        tokio::spawn(tunnel::serve(Arc::clone(&self.run), peer, tunnel));
     }
 }

@@ -1,10 +1,10 @@
 //! Clusters of several processes: what they share, and what is left when some of them are killed.
 
 mod member;
+mod remote_queues;
 
 use crate::support::{bystander, wait_until};
-use amqp091::Method;
-use amqp091::method::{BasicConsume, QueueDeclare};
+use amqp091::method::QueueDeclare;
 use member::{Member, exchange, exclusive};
 use std::net::TcpStream;
 use std::process::Stdio;
@@ -43,28 +43,6 @@ fn definitions_of_one_node_are_those_of_all() {
     assert_eq!(hare.get("burrow").unwrap().body, b"second", "the policy holds");
     let policies = b.list(&["list_policies", "-p", "hutch"]);
     assert!(policies.iter().any(|it| it.contains("short")), "{policies:?}");
-}
-
-#[test]
-fn a_queue_of_another_node_is_listed_and_refuses_messages() {
-    let [a, b, c] = three(&[]);
-    b.client().declare("far");
-    for node in [&a, &b, &c] {
-        assert_eq!(node.list(&["list_queues", "name"]), ["far"]);
-    }
-    let mut client = a.client();
-    client.select_confirms();
-    client.put_publish("far", true, b"lost");
-    client.flush();
-    let answer = client.next();
-    assert!(matches!(answer.method(), Method::BasicNack(_)), "{}", answer.show());
-    let consume = BasicConsume { queue: b"far", ..BasicConsume::default() };
-    let text = format!(
-        "channel.close 404 NOT_FOUND - home node '{}' of durable queue 'far' in vhost '/' is down or \
-         inaccessible",
-        b.name
-    );
-    assert_eq!(client.ask(1, consume), text);
 }
 
 /// Waits until a node knows no queue of that name.

@@ -1,0 +1,99 @@
+//! Commands of other nodes' sessions, which have no answer. Those for unknown links are passed over: their
+//! queue may have ended the link meanwhile.
+
+use super::links::RemoteLink;
+use super::peer_session::PeerSession;
+use crate::broker::Broker;
+use crate::session::{SETTLES_AT_ONCE, Turn, give_back_many};
+use queue::Return;
+use queues::ReleaseRef;
+use remote::commands::SessionCommand;
+use remote::wire::read_record;
+use session::{CreditRequest, LinkId, Outcome, Position, Settle};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+impl PeerSession {
+    /// Carries out a command.
+    pub(super) async fn command(
+        &self,
+        broker: &Arc<Broker>,
+        turn: &mut Turn,
+        command: SessionCommand,
+    ) {
+        match command {
+            SessionCommand::Settle { link, outcome, positions } => {
+                if let Some(found) = self.links.get(link) {
+                    settle(turn, &found, LinkId(link), outcome, &positions).await;
+                }
+            }
+            SessionCommand::Credit { link, bytes } => {
+                if let Some(found) = self.links.get(link)
+                    && found.outbox.add_credit(bytes)
+                {
+                    let _steps = found.link.resume();
+                }
+            }
+            SessionCommand::Flow { link, credit } => {
+                if let Some(found) = self.links.get(link) {
+                    let channel = found.link.channel();
+                    found.link.flow(&CreditRequest { channel, link: LinkId(link), ..credit });
+                }
+            }
+            SessionCommand::Prefetch { link, prefetch } => {
+                if let Some(found) = self.links.get(link) {
+                    found.link.set_prefetch(prefetch);
+                }
+            }
+            SessionCommand::Detach { links, how } => self.detach(broker, turn, &links, how).await,
+            SessionCommand::Recover { link, kept } => {
+                if let Some(found) = self.links.get(link) {
+                    recover(turn, &found, kept.into_iter().collect()).await;
+                }
+            }
+            SessionCommand::Reply { token, record } => {
+                if let Ok(message) = read_record(&record) {
+                    let _is_awaited = broker.replies.deliver(&token, message);
+                }
+            }
+            SessionCommand::Touch(id) => {
+                if let Some(queue) = self.find_queue(broker, turn, id).await {
+                    queue.touch();
+                }
+            }
+        }
+    }
+}
+
+/// Settles messages of a link; very many, in slices, come back to their queue together.
+async fn settle(
+    turn: &mut Turn,
+    RemoteLink { link, outbox }: &RemoteLink,
+    id: LinkId,
+    outcome: Outcome,
+    positions: &[Position],
+) {
+    outbox.settled(positions);
+    let goes_back = matches!(outcome, Outcome::Modified | Outcome::Released);
+    let _returning = (goes_back && positions.len() > SETTLES_AT_ONCE).then(|| link.begin_return());
+    let channel = link.channel();
+    for part in positions.chunks(SETTLES_AT_ONCE) {
+        let settle =
+            |position: &Position| Settle { channel, link: id, position: *position, outcome };
+        let settles: Vec<Settle> = part.iter().map(settle).collect();
+        // The client's node refuses what the queue's mode does not take.
+        let _by_mode = link.settle(&settles, turn.wakes());
+        turn.did(part.len()).await;
+    }
+}
+
+/// Requeues what a link holds, but for `kept`.
+async fn recover(turn: &mut Turn, found: &RemoteLink, kept: HashSet<u64>) {
+    let RemoteLink { link, outbox } = found;
+    let upto = outbox.n_delivered();
+    if let Some(mut release) = ReleaseRef::of(std::iter::once((link, kept.clone()))) {
+        give_back_many(turn, &mut release, Return::Released).await;
+        release.requeue_all();
+    }
+    outbox.came_back(upto, &kept);
+}

@@ -65,8 +65,9 @@ pub struct RaftGroup {
     pub(crate) is_writing: bool,
     /// The change that a replica alone begins with when it is alone no longer.
     pub(crate) leaving: Option<Box<(Ticket, Change)>>,
-    /// Whether the leader was asked if it leads, and has not answered.
-    pub(crate) has_doubt: bool,
+    /// The last message that asked for a vote and was dropped for a leader, which was asked if it leads and
+    /// has not answered.
+    pub(crate) doubt: Option<Box<Message>>,
     /// The position of the last vote in the node's log.
     pub(crate) vote_lsn: Lsn,
 }
@@ -85,7 +86,7 @@ impl RaftGroup {
             outgoing: None,
             is_writing: false,
             leaving: None,
-            has_doubt: false,
+            doubt: None,
             vote_lsn: Lsn(0),
         }
     }

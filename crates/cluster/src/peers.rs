@@ -7,7 +7,7 @@ use crate::group::{self, Context, Raft, RaftGroup};
 use crate::image_store::ImageWrite;
 use crate::images::IncomingImage;
 use crate::members::PeerId;
-use crate::message::{ImageOffer, Message, MessageBody};
+use crate::message::{ImageOffer, LogEnd, Message, MessageBody};
 use crate::raft_log::{NewEntry, image_key};
 
 /// Takes a message; drops what contradicts the replica's state.
@@ -23,15 +23,20 @@ pub(crate) fn receive(
     }
     let (me, from, term) = (engine.log().me, message.from, engine.standing().term);
     match &message.body {
-        MessageBody::Vote { is_transfer, .. } => {
+        MessageBody::Vote { is_transfer, log, .. } => {
             if group.health != Health::Sound || !may_elect(engine, from, *is_transfer, cx) {
-                return doubt(group, from, cx, fx);
+                return doubt(group, message, cx, fx);
             }
-            if engine.standing().leader.is_none() {
-                // The one that asks may lack entries that this one has.
-                fx.ask(GroupRequest::CampaignLater);
-            }
+            let is_leaderless = engine.standing().leader.is_none();
+            let is_ahead = is_ahead(engine, log);
             engine.step(&message);
+            if is_leaderless {
+                fx.ask(GroupRequest::CampaignLater);
+                // The one that asks loses for what it lacks: the next one in order does not wait for that.
+                if is_ahead && is_first_but(from, engine, cx) {
+                    campaign(group, cx);
+                }
+            }
         }
         MessageBody::TimeoutNow if group.health != Health::Sound => {}
         MessageBody::Append { prev_index, entries, .. } => {
@@ -53,8 +58,7 @@ pub(crate) fn receive(
         }
         MessageBody::NotLeader => {
             if engine.standing().leader == Some(from) {
-                engine.follow(None);
-                group.has_doubt = false;
+                give_up_leader(group, cx, fx);
             }
         }
         MessageBody::ImageOffer(offer) => take_offer(group, &message, offer, cx, fx),
@@ -80,8 +84,35 @@ pub(crate) fn receive(
     if let Raft::Awake(engine) = &group.raft
         && engine.standing().leader == Some(from)
     {
-        group.has_doubt = false;
+        group.doubt = None;
     }
+}
+
+/// Asks for votes, if the replica may.
+pub(crate) fn campaign(group: &mut RaftGroup, cx: Context<'_>) {
+    let Raft::Awake(engine) = &mut group.raft else { return };
+    let (me, members) = (engine.log().me, engine.log().members());
+    let has_leader =
+        engine.standing().leader.is_some_and(|leader| leader == me || cx.living.has(leader));
+    if has_leader || group.health != Health::Sound || !members.has_living_majority(me, cx.living) {
+        return;
+    }
+    if engine.standing().can_campaign && engine.standing().is_settled() {
+        engine.campaign();
+    }
+}
+
+/// Whether the replica's log has entries that one with this end lacks.
+fn is_ahead(engine: &Engine, other: &LogEnd) -> bool {
+    let last = engine.standing().last;
+    engine.log().term(last).map(|term| (term, last)) > Some((other.last_term, other.last_index))
+}
+
+/// Whether the replica is the first voter in order that is alive, that one left out.
+pub(crate) fn is_first_but(other: PeerId, engine: &Engine, cx: Context<'_>) -> bool {
+    let (me, members) = (engine.log().me, engine.log().members());
+    let may = |peer: &&PeerId| **peer != other && (**peer == me || cx.living.has(**peer));
+    members.voters.iter().find(may) == Some(&me)
 }
 
 /// Whether a vote may be asked for: not while the leader that the replica knows is alive.
@@ -92,9 +123,20 @@ fn may_elect(engine: &Engine, from: PeerId, is_transfer: bool, cx: Context<'_>) 
         || !engine.standing().leader.is_some_and(|leader| leader != from && is_alive(leader))
 }
 
+/// Follows nobody. Who asked for a vote meanwhile has it: the nodes of a group do not learn of their leader's
+/// death at the same time.
+pub(crate) fn give_up_leader(group: &mut RaftGroup, cx: Context<'_>, fx: &mut GroupEffects) {
+    if let Raft::Awake(engine) = &mut group.raft {
+        engine.follow(None);
+        if let Some(asked) = group.doubt.take() {
+            receive(group, *asked, cx, fx);
+        }
+    }
+}
+
 /// Asks the leader whether it leads, since somebody wants to be elected; the leader itself says so.
-fn doubt(group: &mut RaftGroup, from: PeerId, cx: Context<'_>, fx: &mut GroupEffects) {
-    let (me, term) = (group.me(), group.term());
+fn doubt(group: &mut RaftGroup, asked: Message, cx: Context<'_>, fx: &mut GroupEffects) {
+    let (me, term, from) = (group.me(), group.term(), asked.from);
     if let Raft::Awake(engine) = &mut group.raft
         && engine.standing().leads()
         && engine.log().members().has(from)
@@ -105,9 +147,8 @@ fn doubt(group: &mut RaftGroup, from: PeerId, cx: Context<'_>, fx: &mut GroupEff
     let leader =
         group.leader().filter(|leader| *leader != me && *leader != from && cx.living.has(*leader));
     if let Some(leader) = leader
-        && !group.has_doubt
+        && group.doubt.replace(Box::new(asked)).is_none()
     {
-        group.has_doubt = true;
         fx.send(me, leader, term, MessageBody::WhoLeads);
         fx.ask(GroupRequest::TickLater);
     }

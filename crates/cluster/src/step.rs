@@ -61,7 +61,7 @@ impl RaftGroup {
             GroupStep::Alive(node, is_alive) => node_is(self, node, is_alive, cx, &mut fx),
             GroupStep::Campaign => {
                 wake(self);
-                campaign(self, cx);
+                peers::campaign(self, cx);
             }
             GroupStep::Member(ticket, change) => change_members(self, ticket, change, cx, &mut fx),
             GroupStep::Transfer(peer) => transfer(self, peer, cx, &mut fx),
@@ -365,27 +365,14 @@ fn node_is(
         if !members.has_living_majority(me, cx.living) {
             engine.follow(None);
         }
-    } else if is_leaders && !is_alive {
-        engine.follow(None);
-        let first = members.voters.iter().find(|peer| **peer == me || cx.living.has(**peer));
-        if first == Some(&me) {
-            campaign(group, cx);
+    } else if let Some(leader) = engine.standing().leader.filter(|_| is_leaders && !is_alive) {
+        let is_first = peers::is_first_but(leader, engine, cx);
+        peers::give_up_leader(group, cx, fx);
+        if is_first {
+            peers::campaign(group, cx);
         }
     } else if engine.standing().leader.is_none() && members.has_voter(me) {
         fx.ask(GroupRequest::CampaignLater);
-    }
-}
-
-fn campaign(group: &mut RaftGroup, cx: Context<'_>) {
-    let Raft::Awake(engine) = &mut group.raft else { return };
-    let (me, members) = (engine.log().me, engine.log().members());
-    let has_leader =
-        engine.standing().leader.is_some_and(|leader| leader == me || cx.living.has(leader));
-    if has_leader || group.health != Health::Sound || !members.has_living_majority(me, cx.living) {
-        return;
-    }
-    if engine.standing().can_campaign && engine.standing().is_settled() {
-        engine.campaign();
     }
 }
 
@@ -461,8 +448,8 @@ fn transfer(group: &mut RaftGroup, peer: PeerId, cx: Context<'_>, fx: &mut Group
 fn tick(group: &mut RaftGroup, cx: Context<'_>, fx: &mut GroupEffects) {
     let Raft::Awake(engine) = &mut group.raft else { return };
     engine.transfer_to(None);
-    if std::mem::take(&mut group.has_doubt) {
-        engine.follow(None);
+    if group.doubt.is_some() {
+        peers::give_up_leader(group, cx, fx);
     } else if group.incoming.as_ref().is_some_and(|incoming| incoming.is_whole()) {
         peers::go_on(group, cx, fx);
     } else if group.unsynced.is_empty() && group.proposals.is_idle() && group.incoming.is_none() {

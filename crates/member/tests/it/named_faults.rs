@@ -229,6 +229,28 @@ fn a_change_is_done_once_or_not_at_all_when_the_leader_dies_amid_it() {
 }
 
 #[test]
+fn half_a_second_after_the_leader_was_killed_changes_are_done_again() {
+    for n in 0..80 {
+        let mut world = whole_world(n % SEEDS);
+        let leader = leader_of(&world, DEFINITIONS).unwrap();
+        for change in 0..n % 2 * 5 {
+            // The logs of the two that are left differ.
+            ask(&mut world, leader, vec![declare(&format!("under way {change}"))]);
+            world.run_pieces(2);
+        }
+        world.run_pieces(usize::try_from(n).unwrap());
+        world.hosts.crash(Address(leader), Death::Process);
+        let others = [1, 2].map(|after| (leader + after) % 3);
+        let requests = others.map(|at| ask(&mut world, at, vec![declare(&format!("by {at}"))]));
+        world.run_ms(500);
+        for request in requests {
+            let told = told(&world, request);
+            assert!(matches!(told, Some(Ok(_))), "{n} pieces: {told:?}");
+        }
+    }
+}
+
+#[test]
 fn a_node_whose_disk_is_lost_joins_anew_and_gets_all() {
     for seed in 0..SEEDS {
         let cluster = Cluster::new(seed, 3).with_members_everywhere();

@@ -16,7 +16,7 @@ const STEADY_MS: u64 = 2_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HealthState {
-    /// The peer has not been alive since this node started.
+    /// The peer has not been alive in this life of it.
     New,
     Alive,
     /// Suspected, and since when there is no reason any more.
@@ -85,13 +85,13 @@ impl PeerHealth {
         events: &mut Vec<LivenessEvent>,
     ) {
         let suspicion = self.suspicion(now, heard_age_ms);
-        self.is_restarted = false;
-        let node = self.node;
+        let (node, is_restarted) = (self.node, std::mem::take(&mut self.is_restarted));
         self.state = match (self.state, suspicion) {
             (HealthState::Alive, Some(suspicion)) => {
                 events.push(LivenessEvent::Suspected { node, suspicion });
-                HealthState::Suspected(None)
+                if is_restarted { HealthState::New } else { HealthState::Suspected(None) }
             }
+            (HealthState::Suspected(_), Some(_)) if is_restarted => HealthState::New,
             (HealthState::Suspected(_), Some(_)) => HealthState::Suspected(None),
             (HealthState::Suspected(since), None)
                 if since.is_none_or(|since| now.since(since) < STEADY_MS) =>

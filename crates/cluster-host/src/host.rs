@@ -149,12 +149,14 @@ impl ClusterHost {
 
     /// Has the group's members follow the nodes of the cluster, if this node leads.
     fn step_members(&self, replication: Replication<'_>, nodes: &ClusterNodes) {
+        let living = self.membership.living();
         let next = |group: &RaftGroup| {
             if nodes.is_empty() || group.role() != Role::Leader {
                 return None;
             }
             let wanted: BTreeSet<PeerId> = nodes.iter().map(|node| replica_of(node.no)).collect();
-            let lag = |peer| lag_of(group, peer).unwrap_or(u64::MAX);
+            // A vote of a node that is not heard could cost the majority of those that are.
+            let lag = |peer| lag_of(group, peer).filter(|_| living.has(peer)).unwrap_or(u64::MAX);
             next_member_step(&group.members(), &wanted, group.me(), lag)
         };
         match replication.inspect(|it| next(it.group())).flatten() {

@@ -7,7 +7,7 @@ use cluster::{
 };
 use definitions::{
     AnswerBody, Ask, AskAnswer, AskError, Asker, AskerEffects, Decision, DefinitionsChange,
-    DefinitionsEffects, DefinitionsGroup, Question, Refusal, Reply, Surroundings,
+    DefinitionsEffects, DefinitionsGroup, KnownLeader, Question, Refusal, Reply, Surroundings,
 };
 use log::{Lsn, Wal};
 use std::collections::BTreeMap;
@@ -94,6 +94,8 @@ pub(super) struct Replica {
     epoch_base: u64,
     /// The index up to which the node follows.
     followed: u64,
+    /// The leader that was known last.
+    led_by: Option<KnownLeader>,
 }
 
 impl Replica {
@@ -117,6 +119,7 @@ impl Replica {
             upto: Lsn(0),
             epoch_base,
             followed: 0,
+            led_by: None,
         }
     }
 
@@ -186,6 +189,12 @@ impl Replica {
 
     pub(super) fn receive(&mut self, answer: AskAnswer) {
         self.asker.receive(answer, self.now_ms);
+    }
+
+    /// The leader, if another one is known than before.
+    pub(super) fn new_leader(&mut self) -> Option<KnownLeader> {
+        let leader = self.group.leader()?;
+        (self.led_by.replace(leader) != Some(leader)).then_some(leader)
     }
 
     /// Another node has applied entries up to an index.

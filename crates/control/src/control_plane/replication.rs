@@ -9,7 +9,7 @@ use super::{Agreed, Cause, ControlPlane, Definitions, make_way, placing};
 use bytes::Bytes;
 use cluster::{Change, GroupRequest, GroupStep, ImageWrite, Ticket};
 use definitions::{
-    Ask, AskAnswer, AskError, DefinitionsChange, DefinitionsEffects, DefinitionsGroup,
+    Ask, AskAnswer, AskError, DefinitionsChange, DefinitionsEffects, DefinitionsGroup, KnownLeader,
 };
 use log::{CommitListener, Lsn, SegmentId, Wal};
 use meta::{ChangeFacts, Command, Fact, FactClass, QueueDeclare, QueueHome, Removed, State};
@@ -182,6 +182,9 @@ impl<'p> Replication<'p> {
                 let fx = replica.step(wal, |group, cx| group.ask(&ask, cx));
                 self.absorb(&mut definitions, &mut replica, fx);
             }
+        }
+        if let Some(leader) = replica.new_leader() {
+            tell_leader(&definitions.meta, leader);
         }
         definitions.replica = Some(replica);
         drop(definitions);
@@ -356,6 +359,13 @@ fn has_files(removed: &Removed) -> bool {
         Removed::Queue(def) => def.durable,
         Removed::Vhost(_) => true,
         Removed::Binding { .. } | Removed::Exchange { .. } | Removed::User(_) => false,
+    }
+}
+
+/// Tells operators who leads.
+fn tell_leader(meta: &State, KnownLeader { node, term }: KnownLeader) {
+    if let Some(known) = meta.nodes().get(node) {
+        tracing::info!("{} leads the definitions in term {term}", known.name);
     }
 }
 

@@ -94,10 +94,11 @@ impl DefinitionsGroup {
         &self.group
     }
 
-    /// The leader that this replica knows.
+    /// The leader that this replica knows, once it decides asks, as far as is known here.
     #[must_use]
     pub fn leader(&self) -> Option<KnownLeader> {
-        let leader = self.group.leader().filter(|_| self.stopped.is_none())?;
+        let decides = self.stopped.is_none() && self.has_applied_terms_before();
+        let leader = self.group.leader().filter(|_| decides)?;
         Some(KnownLeader { node: leader.node(), term: self.group.term() })
     }
 
@@ -215,21 +216,26 @@ impl DefinitionsGroup {
 
     /// Begins to decide asks once all entries of earlier terms are applied, and ends it with the term.
     fn follow_role(&mut self) {
-        let (term, progress) = (self.group.term(), self.group.progress());
+        let term = self.group.term();
         if self.group.role() != Role::Leader || self.group.health() != Health::Sound {
             self.leadership = None;
             return;
         }
-        // A replica alone, which has no entry of its own term at first, begins another one with company.
-        let is_whole =
-            progress.applied == progress.last || self.group.term_at(progress.applied) == Some(term);
-        if self.leadership.is_none() && is_whole {
+        if self.leadership.is_none() && self.has_applied_terms_before() {
             self.leadership = Some(Leadership::new(term, &self.machine));
         }
         if let Some(leadership) = &mut self.leadership {
             let has_rivals = self.group.members().voters.len() > 1;
             (leadership.term, leadership.has_rivals) = (term, has_rivals);
         }
+    }
+
+    /// Whether all entries of earlier terms are applied, as a leader must have it.
+    fn has_applied_terms_before(&self) -> bool {
+        let progress = self.group.progress();
+        // A replica alone, which has no entry of its own term at first, begins another one with company.
+        progress.applied == progress.last
+            || self.group.term_at(progress.applied) == Some(self.group.term())
     }
 
     fn stop(&mut self, reason: StopReason, fx: &mut DefinitionsEffects) {

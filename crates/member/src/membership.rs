@@ -348,8 +348,14 @@ impl Membership {
         wakers
     }
 
-    /// Judges all peers, every [`LIVENESS_TICK_MS`](peer::LIVENESS_TICK_MS); returns what has happened since
-    /// the last time.
+    /// The time at which the next tick is due, if that is before the next round.
+    #[must_use]
+    pub fn due(&self) -> MonotonicMs {
+        let peers = lock(&self.peers);
+        if peers.events.is_empty() { peers.liveness.due() } else { MonotonicMs::default() }
+    }
+
+    /// Judges all peers, with each round and when it is due; returns what has happened since the last time.
     #[must_use]
     pub fn tick(&self, now: MonotonicMs) -> Vec<MemberEvent> {
         let mut peers = lock(&self.peers);

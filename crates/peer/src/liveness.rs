@@ -1,7 +1,8 @@
 //! Which peers are alive, judged by their pulses and by the connections with them.
 //!
 //! The host sends a pulse to each peer every [`PULSE_INTERVAL_MS`](crate::PULSE_INTERVAL_MS), and calls
-//! [`Liveness::tick`] every [`LIVENESS_TICK_MS`]. A mistake costs an election or a wait, never a message.
+//! [`Liveness::tick`] then and when [`Liveness::due`] tells. A mistake costs an election or a wait, never a
+//! message.
 
 mod event;
 mod health;
@@ -18,8 +19,6 @@ use log::NodeNumber;
 use std::collections::{BTreeMap, VecDeque};
 use stdx::{MonotonicMs, Now};
 
-/// The time between two ticks.
-pub const LIVENESS_TICK_MS: u64 = 50;
 /// Ticks that are further apart tell that this node stood still itself, and excuse its peers.
 const OWN_PAUSE_MS: u64 = 500;
 /// Rounds of pulses whose times are remembered: more than the longest limit.
@@ -104,6 +103,13 @@ impl Liveness {
         if let Some(watch) = self.watch(node, kind) {
             watch.sent(n_bytes);
         }
+    }
+
+    /// The time at which peers are to be judged, if that is before the next round: one may be alive, or has
+    /// lost a connection.
+    #[must_use]
+    pub fn due(&self) -> MonotonicMs {
+        self.peers.values().map(PeerHealth::due).min().unwrap_or(MonotonicMs::NEVER)
     }
 
     /// Judges all peers.

@@ -11,10 +11,7 @@ use member::{
     GroupTimers, GroupWork, MemberEvent, Membership, MembershipOptions, PeerInput, PulseHealth,
 };
 use meta::{Command, Name};
-use peer::{
-    ConnectionKind, LIVENESS_TICK_MS, LinkLimits, NodeMessage, PULSE_INTERVAL_MS, PeerAddress,
-    SpokenRange,
-};
+use peer::{ConnectionKind, LinkLimits, NodeMessage, PULSE_INTERVAL_MS, PeerAddress, SpokenRange};
 use stdx::MonotonicMs;
 use testing::Random;
 use testing::cluster_world::{Port, Seat, SimulatedNode};
@@ -36,7 +33,6 @@ pub(crate) struct MemberNode {
     /// The index of definitions that others were told last.
     told_index: u64,
     random: Random,
-    tick_at: MonotonicMs,
     round_at: MonotonicMs,
     unsynced_since: Option<MonotonicMs>,
 }
@@ -72,7 +68,7 @@ impl MemberNode {
             set_member(&membership, *peer, place, now);
         }
         let mut random = Random::new(seat.seed);
-        let tick_at = now.plus(random.below(50) as u64);
+        let round_at = now.plus(random.below(50) as u64);
         Ok(Self {
             membership,
             sockets: Sockets::default(),
@@ -82,8 +78,7 @@ impl MemberNode {
             n_waiting: 0,
             told_index: 0,
             random,
-            tick_at,
-            round_at: tick_at,
+            round_at,
             unsynced_since: None,
         })
     }
@@ -239,8 +234,7 @@ impl MemberNode {
     /// Ticks, and sends pulses. False if it is not time.
     fn pulse(&mut self, port: &Port<'_>) -> bool {
         let (now, mut has_worked) = (port.now.monotonic_ms, false);
-        if now >= self.tick_at {
-            self.tick_at = now.plus(LIVENESS_TICK_MS);
+        if now >= self.round_at.min(self.membership.due()) {
             for event in self.membership.tick(now) {
                 self.note(&event, now);
             }

@@ -56,6 +56,7 @@ pub(super) fn begin(
 ) -> Result<(), PeerConnectError> {
     let admitted = hub.membership.admit(established, hub.now().monotonic_ms);
     let admitted = admitted.map_err(HandshakeError::Refused)?;
+    hub.judge_now.notify_one();
     let name = established.peer.identity.name.clone();
     let (task, hub) = (hub.count_task(), Arc::clone(hub));
     if admitted.connection.kind == ConnectionKind::Pulse {
@@ -110,6 +111,7 @@ fn end(hub: &PeerHub, connection: PeerConnection, name: &str, reason: &CarryEnd)
     hub.membership.closed(connection, hub.now().monotonic_ms, random());
     hub.handler.ended(connection);
     hub.dial_now.notify_one();
+    hub.judge_now.notify_one();
     let kind = connection.kind.as_str();
     match reason {
         CarryEnd::Frame(_) | CarryEnd::Input(_) | CarryEnd::RefusedByPeer(_) => {
@@ -172,6 +174,9 @@ fn take(
                 CarryEnd::Input(error)
             }
         })?;
+    }
+    if connection.kind == ConnectionKind::Pulse && hub.membership.due() <= now.monotonic_ms {
+        hub.judge_now.notify_one();
     }
     if !inputs.is_empty() {
         inputs.sort_by_key(|input| match input {

@@ -41,6 +41,8 @@ pub(super) struct PeerHub {
     pub(super) pulses: Handle,
     /// Tells that an attempt to connect may be due sooner than was known.
     pub(super) dial_now: Arc<Notify>,
+    /// Tells the thread of pulses that peers are to be judged sooner than was known.
+    pub(super) judge_now: Notify,
     pub(super) refusals: RefusalLog,
     pub(super) stopping: watch::Sender<bool>,
     /// The number of sockets.
@@ -62,6 +64,7 @@ impl PeerHub {
             admission,
             pulses,
             dial_now: Arc::default(),
+            judge_now: Notify::new(),
             refusals: RefusalLog::default(),
             stopping: watch::Sender::new(false),
             n_tasks: watch::Sender::new(0),

@@ -3,18 +3,16 @@
 
 use super::hub::PeerHub;
 use member::MemberEvent;
-use peer::{LIVENESS_TICK_MS, PULSE_INTERVAL_MS};
+use peer::PULSE_INTERVAL_MS;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Waker;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::time::{MissedTickBehavior, interval};
-
-/// Ticks for each round of pulses.
-const TICKS_PER_ROUND: u64 = PULSE_INTERVAL_MS / LIVENESS_TICK_MS;
+use tokio::time::sleep;
 
 /// The thread.
 #[derive(Debug)]
@@ -48,21 +46,24 @@ impl PulseThread {
 
 /// Sends pulses and judges peers until the service stops.
 async fn beat(hub: &PeerHub, events: &UnboundedSender<Vec<MemberEvent>>) {
-    let mut ticks = interval(Duration::from_millis(LIVENESS_TICK_MS));
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    for number in (0..TICKS_PER_ROUND).cycle() {
-        tokio::select! {
-            _ = ticks.tick() => {}
-            () = hub.stopped() => return,
-        }
+    let mut stopped = pin!(hub.stopped());
+    let mut round = hub.now().monotonic_ms;
+    loop {
         let now = hub.now();
-        if number == 0 {
+        if round <= now.monotonic_ms {
+            round = now.monotonic_ms.plus(PULSE_INTERVAL_MS);
             let writers = hub.membership.begin_round(now, hub.handler.health());
             writers.into_iter().for_each(Waker::wake);
         }
         let happened = hub.membership.tick(now.monotonic_ms);
         if !happened.is_empty() && events.send(happened).is_err() {
             return;
+        }
+        let wait_ms = round.min(hub.membership.due()).since(now.monotonic_ms);
+        tokio::select! {
+            () = sleep(Duration::from_millis(wait_ms)) => {}
+            () = hub.judge_now.notified() => {}
+            () = &mut stopped => return,
         }
     }
 }

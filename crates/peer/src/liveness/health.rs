@@ -34,7 +34,8 @@ pub(super) struct PeerHealth {
     intervals: PulseIntervals,
     pub(super) connections: [ConnectionWatch; ConnectionKind::HELD.len()],
     skew: SkewWatch,
-    /// Whether the peer was started again since the last tick.
+    /// Whether the peer was heard, and whether it was started again, since the last tick.
+    is_heard: bool,
     is_restarted: bool,
 }
 
@@ -48,12 +49,22 @@ impl PeerHealth {
             intervals: PulseIntervals::new(PULSE_INTERVAL_MS),
             connections: [ConnectionWatch::new(now); ConnectionKind::HELD.len()],
             skew: SkewWatch::default(),
+            is_heard: false,
             is_restarted: false,
         }
     }
 
     pub(super) fn is_alive(&self) -> bool {
         self.state == HealthState::Alive
+    }
+
+    /// The time at which the peer may be found in another state than before.
+    pub(super) fn due(&self) -> MonotonicMs {
+        if self.is_restarted || (self.is_heard && !self.is_alive()) {
+            return MonotonicMs::default();
+        }
+        let missing = self.connections.iter().filter(|_| self.is_alive());
+        missing.map(ConnectionWatch::missing_at).min().unwrap_or(MonotonicMs::NEVER)
     }
 
     /// Takes a pulse; one that is older than the newest counts for nothing.
@@ -69,6 +80,7 @@ impl PeerHealth {
                 self.is_restarted = true;
             }
         }
+        self.is_heard = true;
         self.newest = *pulse;
         self.heard_at = Some(now.monotonic_ms);
         let [_, raft, work] = &mut self.connections;
@@ -85,6 +97,7 @@ impl PeerHealth {
         events: &mut Vec<LivenessEvent>,
     ) {
         let suspicion = self.suspicion(now, heard_age_ms);
+        self.is_heard = false;
         let (node, is_restarted) = (self.node, std::mem::take(&mut self.is_restarted));
         self.state = match (self.state, suspicion) {
             (HealthState::Alive, Some(suspicion)) => {
@@ -111,7 +124,7 @@ impl PeerHealth {
     fn suspicion(&self, now: MonotonicMs, heard_age_ms: u64) -> Option<Suspicion> {
         let limit_ms = self.intervals.limit_ms();
         let kinds = || ConnectionKind::HELD.into_iter().zip(&self.connections);
-        let missing = kinds().find(|(_, watch)| watch.is_missing(now));
+        let missing = kinds().find(|(_, watch)| watch.missing_at() <= now);
         let stuck = kinds().find(|(_, watch)| watch.is_stuck_often(now));
         if self.is_restarted {
             Some(Suspicion::Restarted)

@@ -51,9 +51,9 @@ impl ConnectionWatch {
         }
     }
 
-    /// Whether the connection is missing for too long.
-    pub(super) const fn is_missing(&self, now: MonotonicMs) -> bool {
-        !self.is_up && now.since(self.since) >= UNCONNECTED_MAX_MS
+    /// The time from which on the connection is missing for too long, unless it is made before.
+    pub(super) const fn missing_at(&self) -> MonotonicMs {
+        if self.is_up { MonotonicMs::NEVER } else { self.since.plus(UNCONNECTED_MAX_MS) }
     }
 
     /// Whether the connection was stuck too often.

@@ -26,7 +26,7 @@ fn is_remake(event: &LivenessEvent) -> bool {
 }
 
 #[test]
-fn a_killed_node_is_suspected_within_two_tenths_of_a_second() {
+fn a_killed_node_is_suspected_after_a_tenth_of_a_second() {
     for seed in 0..20 {
         let mut world = whole_world(3, seed);
         world.run(seed * 10);
@@ -36,7 +36,7 @@ fn a_killed_node_is_suspected_within_two_tenths_of_a_second() {
         let suspected = world.since(killed_ms, is_suspected);
         assert_eq!(suspected.len(), 2, "seed {seed}: {suspected:?}");
         for (after_ms, _, event) in suspected {
-            assert!((100..=200).contains(&after_ms), "seed {seed}: {after_ms} ms");
+            assert!((100..=120).contains(&after_ms), "seed {seed}: {after_ms} ms");
             assert!(matches!(event, LivenessEvent::Suspected { node: NodeNumber(3), .. }));
         }
     }

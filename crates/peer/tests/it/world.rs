@@ -3,9 +3,9 @@
 use crate::handshakes;
 use log::NodeNumber;
 use peer::{
-    ConnectionKind, ConnectionNumber, HandshakeError, HandshakeRole, LIVENESS_TICK_MS, Liveness,
-    LivenessEvent, PULSE_INTERVAL_MS, PeerAddress, PeerAdmitted, PeerCookie, PeerDial,
-    PeerEstablished, PeerHandshake, PeerHello, PeerSet, Pulse,
+    ConnectionKind, ConnectionNumber, HandshakeError, HandshakeRole, Liveness, LivenessEvent,
+    PULSE_INTERVAL_MS, PeerAddress, PeerAdmitted, PeerCookie, PeerDial, PeerEstablished,
+    PeerHandshake, PeerHello, PeerSet, Pulse,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::{MonotonicMs, Now};
@@ -213,7 +213,8 @@ impl World {
     fn work(&mut self, node: usize) {
         let now = MonotonicMs::from_raw(self.now_ms);
         let peers: Vec<usize> = (0..self.nodes.len()).filter(|peer| *peer != node).collect();
-        if self.now_ms.is_multiple_of(LIVENESS_TICK_MS) {
+        let is_round = (self.now_ms + 30 * node as u64).is_multiple_of(PULSE_INTERVAL_MS);
+        if is_round || self.nodes[node].liveness.due() <= now {
             for peer in &peers {
                 for kind in [ConnectionKind::Raft, ConnectionKind::Work] {
                     if let Some((connection, end)) = self.end_of(node, *peer, kind) {
@@ -226,7 +227,7 @@ impl World {
             self.nodes[node].liveness.tick(now, &mut events);
             self.carry_out(node, &events);
         }
-        if (self.now_ms + 30 * node as u64).is_multiple_of(PULSE_INTERVAL_MS) {
+        if is_round {
             let sequence = self.nodes[node].liveness.begin_round(now);
             peers.iter().for_each(|peer| self.send_pulse(node, *peer, sequence));
         }

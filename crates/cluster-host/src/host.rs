@@ -4,7 +4,8 @@ use crate::clock::HostClock;
 use crate::members::FollowedMembers;
 use crate::ways::DefinitionsWays;
 use cluster::{
-    GroupStep, ImageWrite, MemberStep, PeerId, RaftGroup, Role, lag_of, next_member_step,
+    GroupStep, ImageWrite, MemberStep, Members, PeerId, RaftGroup, Role, VOTERS_MAX, lag_of,
+    next_member_step,
 };
 use control::{ASK_TIMEOUT_MS, ControlPlane, DefinitionsLinks, ReplicaParts, Replication};
 use definitions::{Ask, AskAnswer, DEFINITIONS_GROUP};
@@ -15,6 +16,8 @@ use peer::{ConnectionKind, NodeMessage};
 use std::collections::BTreeSet;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
+use std::task::Waker;
+use stdx::MonotonicMs;
 
 /// The outcome of a tick, for the one that ticks.
 #[derive(Debug, Default)]
@@ -23,6 +26,8 @@ pub struct HostTick {
     pub has_new_members: bool,
     /// The change that this node has to make to the definitions, if there is one.
     pub command: Option<Command>,
+    /// Whether the next tick is due after some 50 ms.
+    pub is_next_soon: bool,
 }
 
 /// The host of a node's replicas.
@@ -38,15 +43,16 @@ pub struct ClusterHost {
 impl ClusterHost {
     /// Creates the host of a control plane that is going to have definitions together with others. Images of
     /// the definitions that are too large for the log go to `images`, to be written by
-    /// [`Replication::write_image`].
+    /// [`Replication::write_image`]. `due` is woken when a tick is due sooner than was known.
     #[must_use]
     pub fn new(
         membership: Arc<Membership>,
         control: Arc<ControlPlane>,
         clock: HostClock,
         images: Sender<ImageWrite>,
+        due: Waker,
     ) -> Self {
-        let ways = DefinitionsWays::new(Arc::clone(&membership), &control, clock, images);
+        let ways = DefinitionsWays::new(Arc::clone(&membership), &control, clock, images, due);
         Self { membership, control, ways, clock, followed: Mutex::default() }
     }
 
@@ -65,6 +71,7 @@ impl ClusterHost {
 
     /// Steps the replica for the first time: called once the control plane has it.
     pub fn begin(&self) {
+        self.ways.due.wake_by_ref();
         if let Some(replication) = self.control.replication() {
             replication.durable();
         }
@@ -120,9 +127,16 @@ impl ClusterHost {
                 | MemberEvent::ClockSkew { .. } => {}
             }
         }
+        self.ways.due.wake_by_ref();
     }
 
-    /// Does what is due, several times a second: work of groups, asks without answers, new members.
+    /// The time at which work of groups is due.
+    #[must_use]
+    pub fn due(&self) -> MonotonicMs {
+        self.ways.timers.due()
+    }
+
+    /// Does what is due: work of groups, asks without answers, new members.
     pub fn tick(&self) -> HostTick {
         let Some(replication) = self.control.replication() else { return HostTick::default() };
         let now = (self.clock.now)().monotonic_ms;
@@ -133,37 +147,44 @@ impl ClusterHost {
                 GroupWork::Campaign => replication.step(GroupStep::Campaign),
             }
         }
-        replication.tick(now.get());
+        let is_asking = replication.tick();
         let view = self.control.view();
         let mut followed = stdx::lock(&self.followed);
         let has_new_members =
             followed.follow(view.meta.nodes(), &self.membership, |no| self.has_replica(no), now);
+        let has_others = followed.has_others(view.meta.nodes());
         drop(followed);
-        self.step_members(replication, view.meta.nodes());
+        let is_changing = self.step_members(replication, view.meta.nodes());
         let me = self.membership.me();
         let known = view.meta.nodes().get(me.number.0);
         let is_new = known.is_some_and(|known| known.boot < me.boot);
         let command = is_new.then_some(Command::NodeBooted { no: me.number.0, boot: me.boot });
-        HostTick { has_new_members, command }
+        let is_next_soon = is_asking || has_others || is_changing || is_new;
+        HostTick { has_new_members, command, is_next_soon }
     }
 
-    /// Has the group's members follow the nodes of the cluster, if this node leads.
-    fn step_members(&self, replication: Replication<'_>, nodes: &ClusterNodes) {
+    /// Has the group's members follow the nodes of the cluster, if this node leads. Returns whether they do
+    /// not yet.
+    fn step_members(&self, replication: Replication<'_>, nodes: &ClusterNodes) -> bool {
         let living = self.membership.living();
         let next = |group: &RaftGroup| {
             if nodes.is_empty() || group.role() != Role::Leader {
-                return None;
+                return (None, false);
             }
             let wanted: BTreeSet<PeerId> = nodes.iter().map(|node| replica_of(node.no)).collect();
             // A vote of a node that is not heard could cost the majority of those that are.
             let lag = |peer| lag_of(group, peer).filter(|_| living.has(peer)).unwrap_or(u64::MAX);
-            next_member_step(&group.members(), &wanted, group.me(), lag)
+            let members = group.members();
+            let step = next_member_step(&members, &wanted, group.me(), lag);
+            (step, !are_as_wanted(&members, &wanted))
         };
-        match replication.inspect(|it| next(it.group())).flatten() {
+        let (step, is_changing) = replication.inspect(|it| next(it.group())).unwrap_or_default();
+        match step {
             Some(MemberStep::Propose(change)) => replication.change_members(change),
             Some(MemberStep::HandOver(peer)) => replication.step(GroupStep::Transfer(peer)),
             None => {}
         }
+        is_changing
     }
 
     /// Writes the events that an operator wants to know to the log.
@@ -192,6 +213,13 @@ impl ClusterHost {
             MemberEvent::LinkMade(..) => {}
         }
     }
+}
+
+/// Whether these are the members, and as many of them as may have votes.
+fn are_as_wanted(members: &Members, wanted: &BTreeSet<PeerId>) -> bool {
+    let all: BTreeSet<PeerId> = members.all().collect();
+    let has_votes = members.learners.is_empty() || members.voters.len() >= VOTERS_MAX;
+    all == *wanted && has_votes
 }
 
 /// The replica of the definitions that a node has in all its lives.

@@ -45,4 +45,9 @@ impl FollowedMembers {
         }
         any
     }
+
+    /// Whether connections are left of nodes that were removed.
+    pub(crate) fn has_others(&self, nodes: &ClusterNodes) -> bool {
+        self.0.keys().any(|no| nodes.get(*no).is_none())
+    }
 }

@@ -21,6 +21,8 @@ pub(crate) struct DefinitionsWays {
     clock: HostClock,
     images: Sender<ImageWrite>,
     pub(crate) timers: GroupTimers,
+    /// Tells the one that ticks that something is due sooner than was known.
+    pub(crate) due: Waker,
     awaited: Mutex<AwaitedLog>,
 }
 
@@ -38,6 +40,7 @@ impl DefinitionsWays {
         control: &Arc<ControlPlane>,
         clock: HostClock,
         images: Sender<ImageWrite>,
+        due: Waker,
     ) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             me: Weak::clone(me),
@@ -46,6 +49,7 @@ impl DefinitionsWays {
             clock,
             images,
             timers: GroupTimers::default(),
+            due,
             awaited: Mutex::default(),
         })
     }
@@ -94,6 +98,7 @@ impl DefinitionsLinks for DefinitionsWays {
         for node in self.membership.peers() {
             self.tell(node.0, &NodeMessage::Applied(index));
         }
+        self.due.wake_by_ref();
     }
 
     fn write_image(&self, write: ImageWrite) {
@@ -107,8 +112,17 @@ impl DefinitionsLinks for DefinitionsWays {
 
     fn later(&self, request: GroupRequest) {
         let HostClock { now, random } = self.clock;
-        let _is_first =
-            self.timers.request(DEFINITIONS_GROUP, request, now().monotonic_ms, random());
+        if self.timers.request(DEFINITIONS_GROUP, request, now().monotonic_ms, random()) {
+            self.due.wake_by_ref();
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        (self.clock.now)().monotonic_ms.get()
+    }
+
+    fn tick_soon(&self) {
+        self.due.wake_by_ref();
     }
 }
 

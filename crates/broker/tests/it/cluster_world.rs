@@ -38,6 +38,7 @@ struct Asked {
     out: VecDeque<(Option<u16>, Parcel)>,
     later: BTreeSet<bool>,
     writes: Vec<ImageWrite>,
+    now_ms: u64,
 }
 
 #[derive(Debug)]
@@ -77,6 +78,12 @@ impl DefinitionsLinks for Links {
     fn write_image(&self, write: ImageWrite) {
         self.0.lock().unwrap().writes.push(write);
     }
+
+    fn now_ms(&self) -> u64 {
+        self.0.lock().unwrap().now_ms
+    }
+
+    fn tick_soon(&self) {}
 }
 
 /// The part of a node that a crash ends.
@@ -386,7 +393,8 @@ impl World {
         if is_durable {
             replication.durable();
         }
-        replication.tick(now_ms);
+        running.asked.lock().unwrap().now_ms = now_ms;
+        let _is_asking = replication.tick();
         if ticks {
             running.broker.tick(Now::at_ms(now_ms));
         }

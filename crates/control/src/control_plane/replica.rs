@@ -41,6 +41,11 @@ pub trait DefinitionsLinks: Debug + Send + Sync {
     /// [`Replication::write_image`](super::Replication::write_image) is to be called by a thread that may
     /// wait for the disk.
     fn write_image(&self, write: ImageWrite);
+    /// The node's time.
+    fn now_ms(&self) -> u64;
+    /// [`Replication::tick`](super::Replication::tick) is to be called soon: somebody asks, or another one
+    /// leads, or the members are others.
+    fn tick_soon(&self);
 }
 
 /// The parts that a node gives its replica of the definitions.
@@ -86,16 +91,23 @@ pub(super) struct Replica {
     pub(super) images: Arc<ImageStore>,
     now_ms: u64,
     pending: BTreeMap<u64, PendingAnswer>,
-    /// The index that other nodes were told last.
-    told_index: u64,
+    told: ToldState,
     /// All that the node follows is durable here when the log is so up to there.
     pub(super) upto: Lsn,
     /// The epoch of index 0: views of the time before have lower ones.
     epoch_base: u64,
     /// The index up to which the node follows.
     followed: u64,
-    /// The leader that was known last.
-    led_by: Option<KnownLeader>,
+}
+
+/// The state of the group that its host has been told of.
+#[derive(Debug, Default)]
+struct ToldState {
+    /// The index that other nodes were told.
+    index: u64,
+    /// The index since when the group has its members.
+    members_since: u64,
+    leader: Option<KnownLeader>,
 }
 
 impl Replica {
@@ -115,11 +127,10 @@ impl Replica {
             images: Arc::new(images),
             now_ms: 0,
             pending: BTreeMap::new(),
-            told_index: 0,
+            told: ToldState::default(),
             upto: Lsn(0),
             epoch_base,
             followed: 0,
-            led_by: None,
         }
     }
 
@@ -177,14 +188,19 @@ impl Replica {
         self.living.set(node, is_alive);
     }
 
+    /// Whether somebody waits for an answer.
+    pub(super) fn is_asking(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
     /// Takes note of the time; it never goes back.
-    pub(super) fn tick(&mut self, now_ms: u64) {
-        self.now_ms = self.now_ms.max(now_ms);
+    pub(super) fn look_at_clock(&mut self) {
+        self.now_ms = self.now_ms.max(self.parts.links.now_ms());
     }
 
     pub(super) fn link_made(&mut self, node: u16) {
         self.asker.link_made(node);
-        self.parts.links.applied(self.told_index);
+        self.parts.links.applied(self.told.index);
     }
 
     pub(super) fn receive(&mut self, answer: AskAnswer) {
@@ -194,7 +210,7 @@ impl Replica {
     /// The leader, if another one is known than before.
     pub(super) fn new_leader(&mut self) -> Option<KnownLeader> {
         let leader = self.group.leader()?;
-        (self.led_by.replace(leader) != Some(leader)).then_some(leader)
+        (self.told.leader.replace(leader) != Some(leader)).then_some(leader)
     }
 
     /// Another node has applied entries up to an index.
@@ -211,6 +227,9 @@ impl Replica {
         let (basis, user) = (epoch.map(|epoch| self.index_of(epoch)), meta::Name::from(""));
         let deadline_ms = self.now_ms + self.parts.timeout_ms;
         let n = self.asker.ask(Question { commands, basis, user }, deadline_ms)?;
+        if self.pending.is_empty() {
+            self.parts.links.tick_soon();
+        }
         let (sender, receiver) = oneshot::channel();
         self.pending.insert(n, PendingAnswer { sender, applied: None });
         Ok(receiver)
@@ -232,13 +251,16 @@ impl Replica {
     /// Tells the index that is applied here; returns what the asker has to do then, with asks for this node.
     pub(super) fn poll(&mut self, waking: &mut Vec<Waking>) -> Vec<Ask> {
         let (index, me) = (self.group.index(), self.parts.me.node());
-        if index != self.told_index {
-            self.told_index = index;
+        if index != self.told.index {
+            self.told.index = index;
             self.parts.links.applied(index);
         }
         self.asker.applied(me, index);
         let members = self.group.group().members();
         let (leader, living) = (self.group.leader(), &self.living);
+        if std::mem::replace(&mut self.told.members_since, members.since) != members.since {
+            self.parts.links.tick_soon();
+        }
         let around = Surroundings { now_ms: self.now_ms, leader, members: &members, living };
         let AskerEffects { asks, results } = self.asker.poll(around);
         waking.extend(results.into_iter().filter_map(|(n, result)| self.end(n, result)));

@@ -112,12 +112,12 @@ impl<'p> Replication<'p> {
         self.run(|replica, wal| replica.step(wal, |group, cx| group.relocate(segment, cx)));
     }
 
-    /// Takes note of the node's time, several times a second: asks are sent again, or end without an answer.
-    pub fn tick(self, now_ms: u64) {
-        self.run(|replica, _| {
-            replica.tick(now_ms);
-            DefinitionsEffects::default()
-        });
+    /// Looks at the time: asks are sent again, or end without an answer. Returns whether any are left, for
+    /// which this is to be called several times a second.
+    pub fn tick(self) -> bool {
+        self.run(|_, _| DefinitionsEffects::default());
+        let definitions = stdx::lock(&self.plane.definitions);
+        definitions.replica.as_ref().is_some_and(|it| it.is_asking())
     }
 
     /// Takes an ask that another node has sent.
@@ -170,6 +170,7 @@ impl<'p> Replication<'p> {
         let mut definitions = stdx::lock(&self.plane.definitions);
         let Some(mut replica) = definitions.replica.take() else { return };
         let wal = &self.plane.storage().wal;
+        replica.look_at_clock();
         let fx = enter(&mut replica, wal);
         self.absorb(&mut definitions, &mut replica, fx);
         let mut waking = Vec::new();
@@ -185,6 +186,7 @@ impl<'p> Replication<'p> {
         }
         if let Some(leader) = replica.new_leader() {
             tell_leader(&definitions.meta, leader);
+            replica.parts.links.tick_soon();
         }
         definitions.replica = Some(replica);
         drop(definitions);

@@ -15,11 +15,15 @@ use net::Server;
 use net::peer::{PeerHandler, PeerService, PeerServiceOptions, PeerTunnel};
 use peer::{LinkLimits, PeerHello, PulseAlarms};
 use std::sync::{Arc, mpsc};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// The limits of a link to another node.
 const LINK_LIMITS: LinkLimits = LinkLimits { room_bytes: 8 << 20, bytes_max: 256 << 20 };
+
+/// A time between two looks at what is due, at least.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Begins to serve other nodes. A node that is a member takes its seat again; one that was added to a
 /// cluster, which `joined` tells, learns the definitions.
@@ -40,7 +44,9 @@ pub(super) fn start(
     let (images, to_write) = mpsc::channel();
     let clock = HostClock { now: || components::clock().now(), random };
     let plane = Arc::clone(&broker.control_plane);
-    let host = ClusterHost::new(Arc::clone(&membership), plane, clock, images);
+    let due = Arc::new(TickDue::default());
+    let waker = Waker::from(Arc::clone(&due));
+    let host = ClusterHost::new(Arc::clone(&membership), plane, clock, images, waker);
     let run = Arc::new(ClusterRun::new(broker, host, address, means));
     write_images(Arc::clone(&broker.control_plane), to_write)?;
     // The definitions may not name them yet, also where a part of the log is there.
@@ -63,22 +69,36 @@ pub(super) fn start(
     let handler = Arc::new(PeerHost { run: Arc::clone(&run), sessions });
     let service =
         PeerService::start(options, membership, handler).context("cannot start threads")?;
-    tokio::spawn(keep_time(Arc::clone(&run), service.members_changed()));
+    tokio::spawn(keep_time(Arc::clone(&run), due, service.members_changed()));
     Ok((run, service))
 }
 
-/// Does what is due, over and over.
-async fn keep_time(run: Arc<ClusterRun>, members_changed: Arc<Notify>) {
-    let mut ticks = run.timers().interval(TICK);
+/// Tells that a tick is due sooner than was known.
+#[derive(Debug, Default)]
+struct TickDue(Notify);
+
+impl Wake for TickDue {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_one();
+    }
+}
+
+/// Does what is due, over and over, and sleeps while nothing is.
+async fn keep_time(run: Arc<ClusterRun>, sooner: Arc<TickDue>, members_changed: Arc<Notify>) {
+    let (host, timers) = (run.host(), run.timers());
     loop {
-        ticks.tick().await;
-        let HostTick { has_new_members, command } = run.host().tick();
+        let HostTick { has_new_members, command, is_next_soon } = host.tick();
         if has_new_members {
             members_changed.notify_one();
         }
         if let Some(command) = command {
             run.tell_boot(command);
         }
+        timers.sleep(PAUSE).await;
+        let now = components::clock().now().monotonic_ms;
+        let due = Duration::from_millis(host.due().since(now));
+        let wait = if is_next_soon { due.min(TICK) } else { due };
+        let _is_sooner = timers.timeout(wait, sooner.0.notified()).await.is_ok();
     }
 }
 

@@ -25,7 +25,7 @@ pub use hello::{HANDSHAKE_BYTES_MAX, PEER_VERSIONS, PeerHello, SpokenRange};
 pub use kinds::{FrameError, FrameKind, KindRow, Vocabulary};
 pub use link::{LinkBatch, LinkEnd, LinkLimits, LinkOut, LinkTraffic, PeerLink, TakenFromLink};
 pub use liveness::{Liveness, LivenessEvent, Suspicion};
-pub use message::{NODE_ROWS, NodeMessage};
+pub use message::{NODE_ROWS, NodeMessage, QUESTION_BYTES_MAX, REPLY_BYTES_MAX};
 pub use peers::{PeerAddress, PeerAdmitted, PeerDial, PeerSet};
 pub use pulse::{PULSE_INTERVAL_MS, PULSE_ROWS, Pulse, PulseAlarms};
 pub use refusal::{PeerRefusal, PeerRefusalReason};

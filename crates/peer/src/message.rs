@@ -16,10 +16,10 @@ const APPLIED: FrameKind = FrameKind(22);
 
 /// The bytes of a change of definitions at most.
 const ASK_BYTES_MAX: u32 = 64 << 20;
-/// The bytes of a question about listings at most.
-const QUESTION_BYTES_MAX: u32 = 64 * 1024;
-/// The bytes of a part of a reply at most: long replies have many parts.
-const REPLY_BYTES_MAX: u32 = 1 << 20;
+/// The bytes of a [`NodeMessage::Question`] at most, its number among them.
+pub const QUESTION_BYTES_MAX: u32 = 64 * 1024;
+/// The bytes of a part of a reply at most, its head among them: long replies have many parts.
+pub const REPLY_BYTES_MAX: u32 = 1 << 20;
 
 /// The frames of these messages.
 pub const NODE_ROWS: &[KindRow] = &[

@@ -18,6 +18,9 @@ pub use names::{PeriodUnit, protocol_name};
 pub const SOCKET_FILE: &str = "ctl.sock";
 /// The header that names the node that an operator means; any other node refuses the request.
 pub const NODE_HEADER: &str = "leveret-node";
+/// The header of an answer that names the nodes that have no part in it since they did not answer in time,
+/// joined by commas.
+pub const UNANSWERED_HEADER: &str = "leveret-unanswered";
 /// The types of queue, as operators are told them.
 pub const QUEUE_TYPES: [&str; 3] = ["quorum", "stream", "classic"];
 /// The longest document of definitions that is imported, bytes: some two million queues.

@@ -2,7 +2,9 @@
 
 use crate::clock::HostClock;
 use crate::members::FollowedMembers;
+use crate::questions::{PeerQuestion, PendingReply, Questions};
 use crate::ways::DefinitionsWays;
+use bytes::Bytes;
 use cluster::{
     GroupStep, ImageWrite, MemberStep, Members, PeerId, RaftGroup, Role, VOTERS_MAX, lag_of,
     next_member_step,
@@ -12,11 +14,11 @@ use definitions::{Ask, AskAnswer, DEFINITIONS_GROUP};
 use log::{NodeNumber, Owner};
 use member::{GroupWork, MemberEvent, Membership, PeerConnection, PeerInput};
 use meta::{ClusterNodes, Command};
-use peer::{ConnectionKind, NodeMessage};
+use peer::{ConnectionKind, NodeMessage, PeerLink, QUESTION_BYTES_MAX};
 use std::collections::BTreeSet;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 use stdx::MonotonicMs;
 
 /// The outcome of a tick, for the one that ticks.
@@ -38,6 +40,7 @@ pub struct ClusterHost {
     ways: Arc<DefinitionsWays>,
     clock: HostClock,
     followed: Mutex<FollowedMembers>,
+    questions: Arc<Questions>,
 }
 
 impl ClusterHost {
@@ -53,7 +56,8 @@ impl ClusterHost {
         due: Waker,
     ) -> Self {
         let ways = DefinitionsWays::new(Arc::clone(&membership), &control, clock, images, due);
-        Self { membership, control, ways, clock, followed: Mutex::default() }
+        let (followed, questions) = (Mutex::default(), Arc::default());
+        Self { membership, control, ways, clock, followed, questions }
     }
 
     /// The parts of this node's replica of the definitions.
@@ -91,9 +95,48 @@ impl ClusterHost {
         replication.and_then(|it| it.inspect(|it| has(it.group()))).unwrap_or_default()
     }
 
-    /// Takes what one read of a connection has brought, and leaves `inputs` empty.
-    pub fn receive(&self, connection: PeerConnection, inputs: &mut Vec<PeerInput>) {
-        let Some(replication) = self.control.replication() else { return inputs.clear() };
+    /// Asks a node a question, unless the node is not heard, or has too many of them.
+    #[must_use]
+    pub fn ask(&self, node: NodeNumber, question: Bytes) -> Option<PendingReply> {
+        let link = self.work_link(node).filter(|link| link.connection().is_some())?;
+        if !self.is_alive(node) || question.len() + size_of::<u64>() > QUESTION_BYTES_MAX as usize {
+            return None;
+        }
+        let reply = self.questions.open(node)?;
+        put(&link, &NodeMessage::Question(reply.request(), question));
+        Some(reply)
+    }
+
+    /// Sends a node the next part of the reply to its question.
+    pub fn reply(&self, question: &PeerQuestion, part: Bytes, is_last: bool) {
+        if let Some(link) = self.work_link(question.from) {
+            put(&link, &NodeMessage::Reply { request: question.request, is_last, part });
+        }
+    }
+
+    /// Waits until the link to a node has room for a part of a reply.
+    pub fn poll_room(&self, node: NodeNumber, cx: &Context<'_>) -> Poll<()> {
+        self.work_link(node).map_or(Poll::Ready(()), |link| link.poll_room(cx))
+    }
+
+    fn work_link(&self, node: NodeNumber) -> Option<Arc<PeerLink>> {
+        self.membership.link(node, ConnectionKind::Work)
+    }
+
+    /// Takes what one read of a connection has brought, and leaves `inputs` empty; returns the questions
+    /// that the node has asked.
+    #[must_use]
+    pub fn receive(
+        &self,
+        connection: PeerConnection,
+        inputs: &mut Vec<PeerInput>,
+    ) -> Vec<PeerQuestion> {
+        let mut asked = Vec::new();
+        let Some(replication) = self.control.replication() else {
+            inputs.clear();
+            return asked;
+        };
+        let from = connection.node;
         for input in inputs.drain(..) {
             match input {
                 PeerInput::Group(DEFINITIONS_GROUP, message) => {
@@ -102,10 +145,17 @@ impl ClusterHost {
                 PeerInput::Group(Owner(group), _) => {
                     tracing::debug!("node {} sends to group {group}", connection.node.0);
                 }
-                PeerInput::Node(message) => take(replication, connection.node, message),
+                PeerInput::Node(NodeMessage::Question(request, body)) => {
+                    asked.push(PeerQuestion { from, request, body });
+                }
+                PeerInput::Node(NodeMessage::Reply { request, is_last, part }) => {
+                    self.questions.take(from, request, &part, is_last);
+                }
+                PeerInput::Node(message) => take(replication, from, message),
                 PeerInput::Session(..) => {}
             }
         }
+        asked
     }
 
     /// Takes events of peers, in order.
@@ -116,6 +166,7 @@ impl ClusterHost {
             match *event {
                 MemberEvent::Alive { node, .. } => replication.alive(node.0, true),
                 MemberEvent::Suspected { node, .. } | MemberEvent::Forgotten(node) => {
+                    self.questions.end_those_to(node);
                     replication.alive(node.0, false);
                 }
                 MemberEvent::LinkMade(node, ConnectionKind::Raft) => {
@@ -225,6 +276,12 @@ fn are_as_wanted(members: &Members, wanted: &BTreeSet<PeerId>) -> bool {
 /// The replica of the definitions that a node has in all its lives.
 const fn replica_of(node: u16) -> PeerId {
     PeerId((node as u64) << 48 | 1)
+}
+
+fn put(link: &PeerLink, message: &NodeMessage) {
+    if let Some(writer) = link.put(|out| message.put(out)) {
+        writer.wake();
+    }
 }
 
 /// Takes a message that a node has sent to this one.

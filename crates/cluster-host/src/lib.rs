@@ -6,8 +6,10 @@
 mod clock;
 mod host;
 mod members;
+mod questions;
 mod ways;
 
 pub use clock::HostClock;
 pub use host::{ClusterHost, HostTick};
 pub use members::peer_address;
+pub use questions::{PeerQuestion, PendingReply};

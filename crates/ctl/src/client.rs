@@ -4,7 +4,7 @@ use crate::control_socket::{connect, socket_path};
 use crate::failure::{Failure, code};
 use crate::run_dir::{self, RunFile, RunningNode};
 use crate::verb::{Invocation, NodeAddress};
-use api::{ErrorCode, NODE_HEADER};
+use api::{ErrorCode, NODE_HEADER, UNANSWERED_HEADER};
 use serde_json::{Map, Value};
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read, Write as _};
 use std::os::unix::net::UnixStream;
@@ -267,6 +267,12 @@ fn understand(answer: &[u8]) -> Result<Value, Unanswered> {
     let answer: Value = serde_json::from_slice(body).map_err(|_| Unanswered::Garbled)?;
     let field = |name| answer.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     if !is_refused {
+        for node in unanswered(head) {
+            let text =
+                format!("Warning: node {node} did not answer: what only it knows is missing\n");
+            // An operator without standard error is not told.
+            drop(io::stderr().write_all(text.as_bytes()));
+        }
         return Ok(answer);
     }
     let error = ErrorCode::of_name(&field("error")).unwrap_or(ErrorCode::BadRequest);
@@ -276,6 +282,13 @@ fn understand(answer: &[u8]) -> Result<Value, Unanswered> {
         return Err(Unanswered::Io(io::Error::other(text)));
     }
     Err(Unanswered::Refused { error, text })
+}
+
+/// The nodes that have no part in an answer since they did not answer the one that was asked.
+fn unanswered(head: &str) -> impl Iterator<Item = &str> {
+    let mut headers = head.lines().filter_map(|line| line.split_once(": "));
+    let names = headers.find(|(name, _)| name.eq_ignore_ascii_case(UNANSWERED_HEADER));
+    names.into_iter().flat_map(|(_, names)| names.split(','))
 }
 
 /// The text when the node cannot be reached. Nodes that run elsewhere are listed if no node was named.
@@ -334,6 +347,8 @@ mod tests {
             panic!("not refused");
         };
         assert_eq!((error, text.as_str()), (ErrorCode::NoSuchUser, "bob"));
+        let lacking = "HTTP/1.1 200 OK\r\nleveret-unanswered: a@b,c@d\r\ncontent-length: 2";
+        assert_eq!(unanswered(lacking).collect::<Vec<_>>(), ["a@b", "c@d"]);
         assert!(matches!(understand(b"nonsense"), Err(Unanswered::Garbled)));
         assert!(matches!(understand(b""), Err(Unanswered::Garbled)));
     }

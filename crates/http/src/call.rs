@@ -2,8 +2,9 @@
 
 use crate::Api;
 use crate::caller::Caller;
-use crate::list::{Listing, Row, RowSet, Rows};
+use crate::list::{Listing, MergeOrder, Merged, OtherRows, Row, RowSet, Rows};
 use crate::memory::Holding;
+use crate::peers::Peers;
 use crate::query::Query;
 use crate::refusal::Refusal;
 use crate::request::Request;
@@ -39,6 +40,7 @@ pub(crate) struct Call {
     pub(crate) course: Course,
     /// The memory that the body counts for, as long as anybody works on it.
     pub(crate) holding: Option<Arc<Holding>>,
+    pub(crate) peers: Peers,
 }
 
 /// Takes a piece of what is written; says whether more is wanted.
@@ -208,7 +210,22 @@ impl Call {
 
     /// Answers with a list of objects that are made when they are looked at.
     pub(crate) fn list_of(&self, rows: impl RowSet) -> Outcome {
+        if let Peers::Asked(replies) = &self.peers {
+            return self.list_with(replies.rows(), MergeOrder::Node, rows);
+        }
         Listing::of(&self.query)?.during(&self.course).rows(rows).map(Answer::Rows)
+    }
+
+    /// Answers with a list of rows of this node and of others.
+    pub(crate) fn list_with(
+        &self,
+        others: Vec<OtherRows>,
+        order: MergeOrder,
+        rows: impl RowSet,
+    ) -> Outcome {
+        let listing = Listing::of(&self.query)?.during(&self.course);
+        let (node, order) = (&self.api.management.node_info.name, (order, listing.is_reversed()));
+        listing.rows(Merged::new(rows, node, others, order)).map(Answer::Rows)
     }
 }
 

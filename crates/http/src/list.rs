@@ -4,6 +4,9 @@
 //! be kept for the next page.
 
 mod condition;
+mod merged;
+
+pub(crate) use merged::{MergeOrder, Merged, OtherRows};
 
 use crate::query::Query;
 use crate::refusal::Refusal;
@@ -31,7 +34,9 @@ const CONDITIONS_MAX: usize = 16;
 const SLICE: usize = 256;
 
 /// Parts of a query that say which rows are shown of those in order, and how.
-const OF_PAGES: [&str; 3] = ["page", "page_size", "columns"];
+const OF_PAGES: [&str; 4] = ["page", "page_size", FIRST, "columns"];
+/// The number of rows of a first page that another node of the cluster wants.
+const FIRST: &str = "first";
 /// Most rows that are put in order ahead of the page that is asked for.
 const AHEAD_MAX: usize = 10_000;
 
@@ -43,6 +48,16 @@ pub(crate) trait RowSet: Send + Sync + 'static {
     fn len(&self) -> usize;
 
     fn row(&self, at: usize) -> Option<Self::Row<'_>>;
+
+    /// The number of rows there are, with those that have not come from other nodes.
+    fn n_total(&self) -> usize {
+        self.len()
+    }
+
+    /// The number of rows that the query wants and that have not come from other nodes.
+    fn n_beyond(&self) -> usize {
+        0
+    }
 }
 
 impl<R: Row + Send + Sync + 'static> RowSet for Vec<R> {
@@ -195,6 +210,28 @@ impl Listing {
         Query(query.0.iter().filter(is_of_order).cloned().chain(page).collect())
     }
 
+    /// The query by which another node is asked for its part of a list: its first rows, as far as the page
+    /// goes, with the columns that rows are merged by.
+    pub(crate) fn part(query: &Query) -> Result<Query, Refusal> {
+        let listing = Self::of(query)?;
+        let mut part = Self::arranging(query);
+        if listing.page.is_some() {
+            part.0.push((FIRST.to_owned(), listing.end().to_string()));
+        }
+        if let Some(columns) = query.get("columns") {
+            let of_conditions = listing.conditions.iter().map(Condition::path);
+            let merged_by = of_conditions.chain(listing.sort.as_deref()).map(|path| path.join("."));
+            let all = [columns.to_owned(), "vhost,name".to_owned()].into_iter().chain(merged_by);
+            part.0.push(("columns".to_owned(), all.collect::<Vec<_>>().join(",")));
+        }
+        Ok(part)
+    }
+
+    /// Whether the rows come in the reverse of the order that they have by themselves.
+    pub(crate) const fn is_reversed(&self) -> bool {
+        self.reverse && self.sort.is_none()
+    }
+
     /// The place behind the last row that is wanted.
     fn end(&self) -> usize {
         self.page.map_or(usize::MAX, |(number, size)| number.saturating_mul(size))
@@ -202,7 +239,7 @@ impl Listing {
 
     /// The places of the rows that the query wants, as far as its page and some way ahead.
     pub(crate) fn arrange<T: RowSet>(&self, set: &T) -> Result<Arrangement, Refusal> {
-        let n_total = set.len();
+        let n_total = set.n_total();
         let mut places = match self.wanted(set) {
             Ok(places) => places,
             Err(refusal) => {
@@ -211,7 +248,7 @@ impl Listing {
                 return Ok(Arrangement { n_total, n_filtered: 0, places, refusal });
             }
         };
-        let n_filtered = places.len();
+        let n_filtered = places.len() + set.n_beyond();
         if let Some(path) = &self.sort {
             let mut keyed = Vec::with_capacity(places.len());
             for (nth, at) in places.into_iter().enumerate() {
@@ -278,7 +315,7 @@ impl Listing {
             tail = String::from("]}");
         }
         let columns = self.columns;
-        let places = places.get(range).unwrap_or_default().to_vec();
+        let places: Vec<usize> = places.iter().take(range.end).skip(range.start).copied().collect();
         let shown = move |at| Some(chosen(&set.row(at)?, columns.as_deref()));
         let items = Box::new(places.into_iter().filter_map(shown));
         Ok(Rows { head, items, tail, is_page: self.page.is_some() })
@@ -320,6 +357,10 @@ fn page_of(query: &Query) -> Result<Option<(usize, usize)>, Refusal> {
     let (page, size) = (query.get("page"), query.get("page_size"));
     // COMPAT: a size alone makes no pages.
     let Some(page) = page else { return Ok(None) };
+    if let Some(n_rows) = query.get(FIRST) {
+        let n_rows = n_rows.parse().map_err(|_| Refusal::bad_request("invalid number of rows"))?;
+        return Ok(Some((1, usize::max(n_rows, 1))));
+    }
     let number = page.parse().ok().filter(|number| *number > 0);
     let most = |size: &usize| (1..=PAGE_SIZE_MAX).contains(size);
     let size_given = size.map_or(Some(PAGE_SIZE), |size| size.parse().ok()).filter(most);

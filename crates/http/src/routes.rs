@@ -39,6 +39,7 @@ pub(crate) struct Route {
     /// Whether the body is a document of definitions, which is read object by object.
     pub(crate) is_document: bool,
     pub(crate) restriction: Option<Restriction>,
+    pub(crate) sharing: Sharing,
     pub(crate) summary: &'static str,
 }
 
@@ -73,6 +74,17 @@ stdx::named! {
         Explain = "explain",
         Leveret = "leveret",
     }
+}
+
+/// The part that the other nodes of a cluster have in an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// The others have no part.
+    Own,
+    /// Each node has some of the rows.
+    List,
+    /// One of the nodes has the object, or each has a part of it.
+    Object,
 }
 
 /// How a request is answered.
@@ -176,6 +188,8 @@ macro_rules! routes {
     (@mark $route:ident sliced) => { $route.cost = Cost::Sliced };
     (@mark $route:ident job) => { $route.cost = Cost::Job };
     (@mark $route:ident document) => { $route.is_document = true };
+    (@mark $route:ident list) => { $route.sharing = Sharing::List };
+    (@mark $route:ident object) => { $route.sharing = Sharing::Object };
     (@mark $route:ident operator_policies) => { $route.restriction = Some(Restriction::OperatorPolicies) };
     (@mark $route:ident members) => { $route.restriction = Some(Restriction::QuorumMembers) };
     ($([$group:ident] $(
@@ -195,6 +209,7 @@ macro_rules! routes {
                 finds: None,
                 is_document: false,
                 restriction: None,
+                sharing: Sharing::Own,
                 summary: $summary,
             };
             $($(routes!(@mark route $mark);)+)?
@@ -276,22 +291,22 @@ routes! {
     PUT "/user-limits/{user}/{name}" Administrator define definitions::put_user_limit, "Set a limit of a user";
     DELETE "/user-limits/{user}/{name}" Administrator define definitions::delete_user_limit, "Clear a limit of a user";
     [Clients]
-    GET "/connections" Management read clients::list, "Connections";
-    GET "/connections/{name}" Management read clients::get, "One connection";
+    GET "/connections" Management read(list) clients::list, "Connections";
+    GET "/connections/{name}" Management read(object) clients::get, "One connection";
     DELETE "/connections/{name}" Management change(long) clients::close, "Close a connection; `X-Reason` tells the client why";
-    GET "/connections/username/{user}" Management read clients::list_of_user, "Connections of a user";
+    GET "/connections/username/{user}" Management read(list) clients::list_of_user, "Connections of a user";
     DELETE "/connections/username/{user}" Management change(sliced) clients::close_of_user, "Close all connections of a user";
-    GET "/connections/{name}/channels" Management read clients::channels_of_connection, "Channels of a connection";
-    GET "/connections/{name}/sessions" Management read sessions::of_connection, "AMQP 1.0 sessions of a connection, with their links";
-    GET "/leveret/sessions" Management read sessions::list, "AMQP 1.0 sessions";
-    GET "/leveret/links" Management read sessions::list_links, "Links of AMQP 1.0 sessions";
-    GET "/channels" Management read clients::list_channels, "Channels";
-    GET "/channels/{name}" Management read clients::get_channel, "One channel";
-    GET "/consumers" Management read clients::consumers, "Consumers";
-    GET "/consumers/{vhost}" Vhost read clients::consumers, "Consumers in a virtual host";
+    GET "/connections/{name}/channels" Management read(object) clients::channels_of_connection, "Channels of a connection";
+    GET "/connections/{name}/sessions" Management read(object) sessions::of_connection, "AMQP 1.0 sessions of a connection, with their links";
+    GET "/leveret/sessions" Management read(list) sessions::list, "AMQP 1.0 sessions";
+    GET "/leveret/links" Management read(list) sessions::list_links, "Links of AMQP 1.0 sessions";
+    GET "/channels" Management read(list) clients::list_channels, "Channels";
+    GET "/channels/{name}" Management read(object) clients::get_channel, "One channel";
+    GET "/consumers" Management read(list) clients::consumers, "Consumers";
+    GET "/consumers/{vhost}" Vhost read(list) clients::consumers, "Consumers in a virtual host";
     DELETE "/leveret/consumers/{vhost}/{queue}/{tag}" Management change(long) clients::cancel_consumer, "Cancel the consumers of a queue with a tag, on all channels or `channel`; clients are notified and keep their unacknowledged messages";
-    GET "/vhosts/{vhost}/connections" Vhost read clients::list_in_vhost, "Connections of a virtual host";
-    GET "/vhosts/{vhost}/channels" Vhost read clients::channels_in_vhost, "Channels in a virtual host";
+    GET "/vhosts/{vhost}/connections" Vhost read(list) clients::list_in_vhost, "Connections of a virtual host";
+    GET "/vhosts/{vhost}/channels" Vhost read(list) clients::channels_in_vhost, "Channels in a virtual host";
     [Exchanges]
     GET "/exchanges" Management read exchanges::list, "Exchanges";
     GET "/exchanges/{vhost}" Vhost read exchanges::list, "Exchanges of a virtual host";
@@ -304,10 +319,10 @@ routes! {
     GET "/exchanges/{vhost}/{name}/bindings/source" Vhost read bindings::from_exchange, "Bindings from an exchange";
     GET "/exchanges/{vhost}/{name}/bindings/destination" Vhost read bindings::to_exchange, "Bindings to an exchange";
     [Queues]
-    GET "/queues" Management read queues::list, "Queues";
-    GET "/queues/detailed" Management read queues::list_detailed, "Queues with all details";
-    GET "/queues/{vhost}" Vhost read queues::list, "Queues of a virtual host";
-    GET "/queues/{vhost}/{name}" Vhost read queues::get, "One queue";
+    GET "/queues" Management read(list) queues::list, "Queues";
+    GET "/queues/detailed" Management read(list) queues::list_detailed, "Queues with all details";
+    GET "/queues/{vhost}" Vhost read(list) queues::list, "Queues of a virtual host";
+    GET "/queues/{vhost}/{name}" Vhost read(object) queues::get, "One queue";
     PUT "/queues/{vhost}/{name}" Vhost change queues::declare if queues::check, "Declare a queue";
     DELETE "/queues/{vhost}/{name}" Vhost change(long) queues::delete if queues::check, "Delete a queue; `if-empty`, `if-unused`, `dry_run`, `expected`";
     GET "/queues/{vhost}/{name}/bindings" Vhost read bindings::of_queue, "Bindings to a queue";
@@ -414,18 +429,18 @@ routes! {
     DELETE "/shovels/vhost/{vhost}/{name}" Monitoring change node::none_to_change, "None to delete";
     DELETE "/shovels/vhost/{vhost}/{name}/restart" Monitoring change node::none_to_change, "None to restart";
     [Streams]
-    GET "/stream/connections" Management read clients::list_of_streams, "Connections of the stream protocol";
-    GET "/stream/connections/{vhost}" Vhost read clients::list_of_streams, "Stream connections of a virtual host";
-    GET "/stream/connections/{vhost}/{name}" Vhost read clients::get, "One stream connection";
+    GET "/stream/connections" Management read(list) clients::list_of_streams, "Connections of the stream protocol";
+    GET "/stream/connections/{vhost}" Vhost read(list) clients::list_of_streams, "Stream connections of a virtual host";
+    GET "/stream/connections/{vhost}/{name}" Vhost read(object) clients::get, "One stream connection";
     DELETE "/stream/connections/{vhost}/{name}" Vhost change(long) clients::close, "Close a stream connection";
-    GET "/stream/connections/{vhost}/{name}/publishers" Vhost read streams::publishers, "Publishers of a connection";
-    GET "/stream/connections/{vhost}/{name}/consumers" Vhost read streams::consumers, "Consumers of a connection";
+    GET "/stream/connections/{vhost}/{name}/publishers" Vhost read(object) streams::publishers, "Publishers of a connection";
+    GET "/stream/connections/{vhost}/{name}/consumers" Vhost read(object) streams::consumers, "Consumers of a connection";
     PUT "/stream/super-streams/{vhost}/{name}" KnownVhost change(long) streams::put_super_stream, "Create a super stream";
-    GET "/stream/consumers" Management read streams::consumers, "Consumers of streams";
-    GET "/stream/consumers/{vhost}" Vhost read streams::consumers, "Consumers of the streams of a virtual host";
-    GET "/stream/publishers" Management read streams::publishers, "Publishers of streams";
-    GET "/stream/publishers/{vhost}" Vhost read streams::publishers, "Publishers of the streams of a virtual host";
-    GET "/stream/publishers/{vhost}/{queue}" Vhost read streams::publishers, "Publishers of a stream";
+    GET "/stream/consumers" Management read(list) streams::consumers, "Consumers of streams";
+    GET "/stream/consumers/{vhost}" Vhost read(list) streams::consumers, "Consumers of the streams of a virtual host";
+    GET "/stream/publishers" Management read(list) streams::publishers, "Publishers of streams";
+    GET "/stream/publishers/{vhost}" Vhost read(list) streams::publishers, "Publishers of the streams of a virtual host";
+    GET "/stream/publishers/{vhost}/{queue}" Vhost read(list) streams::publishers, "Publishers of a stream";
     GET "/stream/{vhost}/{name}/tracking" Vhost read streams::tracking, "Stored offsets and publisher sequences of a stream";
     [Top]
     GET "/top/{node}" Administrator read node::empty, "Erlang processes; there are none";

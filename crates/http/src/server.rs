@@ -10,6 +10,7 @@ use crate::login;
 use crate::memory;
 use crate::negotiation;
 use crate::origins;
+use crate::peers::{Peers, RelayedRequest};
 use crate::query::Query;
 use crate::refusal::Refusal;
 use crate::routes::{Route, Run, templates};
@@ -200,7 +201,8 @@ async fn answer(
     ArrivedRequest { peer, params, request }: ArrivedRequest,
     asker: &mut Asker,
 ) -> Result<Response, Refusal> {
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
+    let relayed: Option<RelayedRequest> = head.extensions.remove();
     let changes = changes(&head.method);
     if changes {
         origins::check(&head.headers, &api.settings)?;
@@ -218,7 +220,10 @@ async fn answer(
         let begun = login::begin(&api, peer, &head.headers, &body).await;
         return begun.inspect(|_| Guest::log_in_by(&head.extensions));
     }
-    let caller = asking(&api, route.needs, peer, &head).await?;
+    let caller = match &relayed {
+        Some(relayed) => relayed.caller.clone(),
+        None => asking(&api, route.needs, peer, &head).await?,
+    };
     caller.user.clone_into(&mut asker.0);
     if !caller.is_local() && !api.management.running.load(Ordering::Relaxed) {
         return Err(Refusal::unavailable("the node is stopping"));
@@ -227,7 +232,11 @@ async fn answer(
         let text = "responses are application/json";
         return Err(Refusal::of_status(StatusCode::NOT_ACCEPTABLE, "not_acceptable", text));
     }
-    let query = Query::parse(head.uri.query().unwrap_or_default())?;
+    let peers = if relayed.is_some() { Peers::Alone } else { Peers::Unasked };
+    let query = match relayed {
+        Some(relayed) => relayed.query,
+        None => Query::parse(head.uri.query().unwrap_or_default())?,
+    };
     let params = named(route.template, &params, &query);
     let vhost = params.iter().find(|(name, _)| name == "vhost").map_or("", |(_, vhost)| vhost);
     let makes = [Method::PUT, Method::POST].contains(&head.method);
@@ -250,7 +259,7 @@ async fn answer(
     // The course ends when the request is answered, or nobody waits for the answer any more.
     let (course, _waiting) = Course::begin(&api.turns.is_stopping);
     let (path, headers) = (head.uri.path().to_owned(), head.headers);
-    let call = Call { api, caller, path, params, query, headers, body, course, holding };
+    let call = Call { api, caller, path, params, query, headers, body, course, holding, peers };
     route.answered(call, upload).await
 }
 

@@ -27,7 +27,9 @@ pub use definitions_io::{ImportOptions, Imported, check_definitions, import_defi
 pub use limits::{FileDescriptors, ResourceLimits, Resources, Threshold};
 pub use logs::{Log, LogLine};
 pub use matching::{Matching, off_sockets};
-pub use node_control::{NodeChange, NodeControl, NodeEnd, NotedControl};
+pub use node_control::{
+    MemberReplies, MemberReply, NodeChange, NodeControl, NodeEnd, NotedControl,
+};
 pub use node_info::{ListenerInfo, NodeInfo, is_same_node, memory_used_bytes};
 pub use passwords::PasswordRule;
 pub use pids::{channel_pid, connection_of_pid, connection_pid, queue_pid};

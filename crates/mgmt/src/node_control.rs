@@ -17,6 +17,18 @@ pub enum NodeEnd {
 /// The course of a change of a node's place in a cluster.
 pub type NodeChange<'n> = Pin<Box<dyn Future<Output = Result<(), ApiError>> + Send + 'n>>;
 
+/// The reply of another member of the cluster to a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberReply {
+    /// The member's name.
+    pub node: String,
+    /// The reply; none of a member that has not replied in time.
+    pub reply: Option<Vec<u8>>,
+}
+
+/// The course of a question to the other members of the cluster.
+pub type MemberReplies<'n> = Pin<Box<dyn Future<Output = Vec<MemberReply>> + Send + 'n>>;
+
 /// The control of a node's run and of its place in a cluster.
 pub trait NodeControl: Debug + Send + Sync {
     /// Ends the node's run.
@@ -35,6 +47,10 @@ pub trait NodeControl: Debug + Send + Sync {
 
     /// The names of the cluster's nodes that are alive, this one included.
     fn running_nodes(&self) -> Vec<String>;
+
+    /// Asks all other members of the cluster a question, in which each finds what it has to do. None of them
+    /// is waited for that does not go on with its reply.
+    fn ask_members(&self, question: Vec<u8>) -> MemberReplies<'_>;
 }
 
 /// The control of a node in no cluster that only notes the end that is wanted: for tests.
@@ -67,5 +83,9 @@ impl NodeControl for NotedControl {
 
     fn running_nodes(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    fn ask_members(&self, _question: Vec<u8>) -> MemberReplies<'_> {
+        Box::pin(async { Vec::new() })
     }
 }

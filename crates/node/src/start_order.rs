@@ -10,6 +10,7 @@ mod management;
 mod means;
 mod peer_host;
 mod peers;
+mod questions;
 mod remote_sessions;
 mod seat;
 mod tunnel;
@@ -228,6 +229,7 @@ async fn serve(
     tokio::spawn(keep_time(Arc::clone(&broker), clock, timers, monitor, Arc::clone(&manager)));
     let ready =
         announce(&listeners, &http, &args.data_dir, started, broker.is_new().then_some(config))?;
+    seat.answer_by(&control.api());
     control.started();
     accept(&server, listeners, &suspended);
     let http_ending = http.start(control.api(), &server);

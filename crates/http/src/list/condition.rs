@@ -18,6 +18,10 @@ pub(super) struct Condition {
 }
 
 impl Condition {
+    pub(super) fn path(&self) -> &[String] {
+        &self.path
+    }
+
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (path, rest) = text.split_at(text.find(['!', '>', '<', '=', ':'])?);
         let operator = OPERATORS.into_iter().find(|it| rest.starts_with(it))?;

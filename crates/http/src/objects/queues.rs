@@ -7,8 +7,9 @@ use crate::Clock;
 use crate::admin::{operations, quorum};
 use crate::call::{Answer, Call, Outcome, vhost};
 use crate::columns::{ALONE, LIST, Marks, PLAIN, TOTALS};
-use crate::list::{Arrangement, Listing, RowSet};
+use crate::list::{Arrangement, Listing, MergeOrder, RowSet};
 use crate::objects::health;
+use crate::peers::Peers;
 use crate::query::Query;
 use crate::recent::Recent;
 use crate::refusal::Refusal;
@@ -66,15 +67,23 @@ impl QueueLists {
     }
 }
 
-/// The queues of a list that are up (`online`, or on this node, `local`), or down (`offline`), if one of the
-/// two is asked for.
-fn reachable(call: &Call, queues: Arc<[QueueRef]>) -> Arc<[QueueRef]> {
-    let online = call.query.flag("online") || call.query.flag("local");
-    let offline = call.query.flag("offline");
-    if online == offline {
+/// The queues that this node lists: its own, unless `local` is asked for those of nodes that do not list them
+/// themselves, and of them those that are up (`online`) or down (`offline`), if one of the two is asked for.
+fn listed(call: &Call, queues: Arc<[QueueRef]>) -> Arc<[QueueRef]> {
+    let [is_local, online, offline] = ["local", "online", "offline"].map(|it| call.query.flag(it));
+    let is_all = !is_local && online == offline;
+    let has_answered = |home: &Name| match &call.peers {
+        Peers::Asked(replies) => replies.has(home),
+        Peers::Alone | Peers::Unasked => false,
+    };
+    let is_listed = |queue: &QueueRef| match Diagnosis(queue).home() {
+        None => online || !offline,
+        Some(home) => !is_local && (offline || !online) && !has_answered(home),
+    };
+    if is_all && !matches!(call.peers, Peers::Asked(_)) {
         return queues;
     }
-    queues.iter().filter(|queue| Diagnosis(queue).home().is_none() == online).cloned().collect()
+    queues.iter().filter(|queue| is_listed(queue)).cloned().collect()
 }
 
 impl Asked {
@@ -120,7 +129,13 @@ fn rows(call: &Call, marks: Marks) -> Outcome {
     let context = context(call, marks)?;
     let (view, lists, clock) = (&context.view, &call.api.lists, call.api.sharing_clock());
     let vhosts = vhosts(&view.meta, call)?;
-    let queues = reachable(call, lists.of(clock, view, &vhosts));
+    let queues = lists.of(clock, view, &vhosts);
+    if let Peers::Asked(replies) = &call.peers {
+        let others = replies.rows();
+        let queues = listed(call, queues);
+        return call.list_with(others, MergeOrder::Name, Queues { context, queues });
+    }
+    let queues = listed(call, queues);
     let asked = Asked::of(view, &vhosts, Listing::arranging(&call.query));
     let listing = Listing::of(&call.query)?.during(&call.course);
     let set = Queues { context, queues };
@@ -159,6 +174,11 @@ fn found(call: &Call) -> Result<Queues, Refusal> {
 
 pub(crate) fn get(call: &Call) -> Outcome {
     let found = found(call)?;
+    // The node that has the queue answers, if it can.
+    let is_elsewhere = found.queues.iter().any(|queue| Diagnosis(queue).home().is_some());
+    if is_elsewhere && (matches!(call.peers, Peers::Alone) || call.may_ask_others()) {
+        return Err(Refusal::not_found());
+    }
     call.one(&found.row(0).ok_or_else(Refusal::not_found)?)
 }
 

@@ -1,17 +1,18 @@
 //! The ways to answer a request.
 
-use super::{Cost, Group, Route, Run};
+use super::{Cost, Group, Route, Run, Sharing};
 use crate::admin::{self, Reply};
 use crate::audit;
 use crate::call::{Answer, Call, Outcome};
 use crate::list;
+use crate::peers::Peers;
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::stream;
 use admission::Turn;
 use api::ErrorCode;
 use axum::body::Body;
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use mgmt::{ApiError, Management};
 use serde_json::Value;
@@ -54,9 +55,10 @@ impl Route {
                 })
                 .await
             }
-            Run::Read(read) => {
+            Run::Read(read) if self.sharing == Sharing::Own || !call.may_ask_others() => {
                 api.turns.answered(call, move |call| reduced(call, read(call)?)).await
             }
+            Run::Read(read) => self.answered_together(call, read).await,
             Run::Ask(ask) if self.method == Method::GET => {
                 let read = move |call: &Call| {
                     let told = ask(&call.api.management, &call.request()?);
@@ -86,6 +88,32 @@ impl Route {
                 .await
             }
         }
+    }
+
+    /// Answers together with the other nodes of the cluster.
+    async fn answered_together(
+        &self,
+        mut call: Call,
+        read: fn(&Call) -> Outcome,
+    ) -> Result<Response, Refusal> {
+        let api = Arc::clone(&call.api);
+        let read = move |call: &Call| reduced(call, read(call)?);
+        if self.sharing == Sharing::Object {
+            let own = api.turns.answered(call.clone(), read).await;
+            if !matches!(&own, Err(refusal) if refusal.status == StatusCode::NOT_FOUND) {
+                return own;
+            }
+        }
+        let replies = Arc::new(call.ask_others(self.sharing).await?);
+        if self.sharing == Sharing::Object
+            && let Some(text) = replies.first()
+        {
+            return Ok(stream::whole(Answer::Raw(text)));
+        }
+        call.peers = Peers::Asked(Arc::clone(&replies));
+        let mut response = api.turns.answered(call, read).await?;
+        replies.tell(response.headers_mut());
+        Ok(response)
     }
 
     async fn changed(&self, call: &Call) -> Outcome {

@@ -47,6 +47,10 @@ differences. `OPTIONS` and `Allow` list a path's methods, each `GET` route also 
 `/api/openapi.json` is this table as OpenAPI. *needs*: the lowest user tag that may use the route, or for
 *virtual host* any permission in the path's virtual host; *cost*: the upper bound of a request's cost
 ([security](security.md#cost-of-requests)).
+
+In a [cluster](clusters.md) lists of queues, connections, channels, consumers, sessions, publishers and nodes show
+those of all nodes, with `local=true` those of the node that is asked; the header `leveret-unanswered` names the
+nodes that did not answer.
 ";
 
 /// The page `docs/http-api.md`.

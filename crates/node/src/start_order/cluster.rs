@@ -4,17 +4,21 @@ use super::means::PeerMeans;
 use super::{components, joining};
 use broker::{Broker, ReplicaParts, follow_definitions, found_cluster};
 use cluster_host::ClusterHost;
+use http::Api;
 use log::NodeNumber;
 use meta::{ClusterAddress, Command, Name};
 use net::Timers;
 use peer::PeerAddress;
 use segments::Disk;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
 
 /// Interval at which what is due is looked for.
 pub(super) const TICK: Duration = Duration::from_millis(50);
+/// Questions of other nodes that are answered at a time.
+const ANSWERS_MAX: usize = 32;
 /// Interval at which a start tells what it waits for.
 const TELL: Duration = Duration::from_secs(5);
 
@@ -30,6 +34,9 @@ pub(crate) struct ClusterRun {
     timers: Timers,
     disk: Arc<dyn Disk>,
     change_timeout_ms: u64,
+    /// The API that answers questions of other nodes, once it is there.
+    api: OnceLock<Weak<Api>>,
+    answers: Arc<Semaphore>,
 }
 
 impl ClusterRun {
@@ -47,7 +54,23 @@ impl ClusterRun {
             timers: means.timers.clone(),
             disk: Arc::clone(&means.disk),
             change_timeout_ms: means.change_timeout_ms,
+            api: OnceLock::new(),
+            answers: Arc::new(Semaphore::new(ANSWERS_MAX)),
         }
+    }
+
+    /// Has questions of other nodes answered by this API from now on.
+    pub(super) fn answer_by(&self, api: &Arc<Api>) {
+        let _is_first = self.api.set(Arc::downgrade(api));
+    }
+
+    pub(super) fn api(&self) -> Option<Arc<Api>> {
+        self.api.get()?.upgrade()
+    }
+
+    /// The places of questions of other nodes that are being answered.
+    pub(super) const fn answers(&self) -> &Arc<Semaphore> {
+        &self.answers
     }
 
     /// The parts of this node's replica of the definitions.

@@ -5,7 +5,7 @@ use super::components;
 use super::means::{LEVELS, PeerMeans, address_of, random};
 use super::peers::DistributionPort;
 use super::remote_sessions::PeerSessions;
-use super::tunnel;
+use super::{questions, tunnel};
 use anyhow::Context as _;
 use broker::{Alarm, Broker, ControlPlane, awaits_cluster, join_cluster, resume_cluster};
 use cluster_host::{ClusterHost, HostClock, HostTick};
@@ -128,7 +128,9 @@ struct PeerHost {
 impl PeerHandler for PeerHost {
     fn receive(&self, connection: PeerConnection, inputs: &mut Vec<PeerInput>) {
         self.sessions.receive(connection, inputs);
-        self.run.host().receive(connection, inputs);
+        for question in self.run.host().receive(connection, inputs) {
+            questions::answer(&self.run, question);
+        }
     }
 
     fn ended(&self, connection: PeerConnection) {

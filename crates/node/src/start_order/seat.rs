@@ -3,9 +3,11 @@
 use super::cluster::ClusterRun;
 use super::joining::Move;
 use super::means::PeerMeans;
+use super::questions;
 use api::ErrorCode;
 use broker::Broker;
-use mgmt::{ApiError, NodeChange, NodeControl, NodeEnd};
+use http::Api;
+use mgmt::{ApiError, MemberReplies, NodeChange, NodeControl, NodeEnd};
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -33,6 +35,13 @@ impl NodeSeat {
         let mut end = self.end.subscribe();
         let wanted = end.wait_for(Option::is_some).await.ok().and_then(|wanted| *wanted);
         wanted.unwrap_or(NodeEnd::Stop)
+    }
+
+    /// Has questions of other nodes answered by this API from now on.
+    pub(super) fn answer_by(&self, api: &Arc<Api>) {
+        if let Some(cluster) = &self.cluster {
+            cluster.answer_by(api);
+        }
     }
 
     fn moved(&self) -> Move<'_> {
@@ -93,6 +102,15 @@ impl NodeControl for NodeSeat {
             names.extend(alive.map(|node| node.name.to_string()));
         }
         names
+    }
+
+    fn ask_members(&self, question: Vec<u8>) -> MemberReplies<'_> {
+        Box::pin(async move {
+            match &self.cluster {
+                Some(cluster) => questions::ask(cluster, &question).await,
+                None => Vec::new(),
+            }
+        })
     }
 }
 

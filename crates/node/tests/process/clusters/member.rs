@@ -3,6 +3,7 @@
 use crate::support::node::binary;
 use crate::support::wait_until;
 use amqp091::method::{ExchangeDeclare, QueueDeclare};
+use rustix::process::{Pid, Signal, kill_process};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -98,6 +99,12 @@ impl Member {
             child.kill().unwrap();
             child.wait().unwrap();
         }
+    }
+
+    /// Has it stand still until it is killed.
+    pub(super) fn freeze(&self) {
+        let child = self.child.as_ref().unwrap();
+        kill_process(Pid::from_child(child), Signal::STOP).unwrap();
     }
 
     /// The address that `join_cluster` takes.

@@ -19,6 +19,8 @@ pub(crate) const NOT_OF_TOOL: Marks = 16;
 pub(crate) const NOT_OF_STREAMS: Marks = 32;
 /// COMPAT: the API shows null for an object without a value, the tool leaves it out.
 pub(crate) const OR_NULL: Marks = 64;
+/// COMPAT: an object on a node that is down has the column too, as it has those of `PLAIN`.
+pub(crate) const OF_DOWN: Marks = 128;
 
 /// Column of an object. A reader returns `None` for an object that leaves the column out.
 pub(crate) struct Column<F: 'static> {

@@ -2,7 +2,9 @@
 
 use super::flows::{ByQueue, Flows};
 use crate::Api;
-use crate::columns::{ALONE, Column, Marks, NOT_OF_STREAMS, PLAIN, columns, find, shown, some};
+use crate::columns::{
+    ALONE, Column, Marks, NOT_OF_STREAMS, OF_DOWN, PLAIN, columns, find, shown, some,
+};
 use crate::list::Row;
 use crate::objects::clients;
 use crate::stats::Ranges;
@@ -123,7 +125,7 @@ const COLUMNS: &[Column<Read>] = columns! { QueueColumn:
         tool |it| some(it.policy(PolicyScope::Operator)?);
     owner_pid [NOT_OF_STREAMS] |it| some(it.def().exclusive_owner.map(|owner| connection_pid(it.node(), owner)));
     owner_pid_details [ALONE NOT_OF_TOOL] owner_details;
-    pid [NOT_OF_STREAMS] |it| some(queue_pid(it.node(), it.queue.id()));
+    pid [NOT_OF_STREAMS OF_DOWN] |it| some(queue_pid(it.node(), it.queue.id()));
     policy [LIST PLAIN] |it| it.policy_or_null(PolicyScope::User), tool |it| some(it.policy(PolicyScope::User)?);
     readers [LIST] |it| Some(json!({ it.node(): it.stream()?.figures().n_readers })),
         tool |it| Some(json!(it.stream()?.figures().n_readers));
@@ -151,7 +153,7 @@ impl Row for QueueRow<'_> {
             return None;
         }
         // COMPAT: a queue on a node that is down has the columns of its definition.
-        if column.marks & PLAIN == 0 && !is_here(self) {
+        if column.marks & (PLAIN | OF_DOWN) == 0 && !is_here(self) {
             return None;
         }
         column.reader(self.context.is_typed)?(self)

@@ -163,8 +163,10 @@ fn listed(node: &Member, args: &[&str]) -> (String, String) {
 
 fn expect_missing(node: &Member, missing: &Member) {
     let name = &*missing.name;
-    let (queues, warning) = listed(node, &["list_queues", "name", "state", "messages", "-q"]);
-    assert!(queues.contains("at 1\trunning\t1") && queues.contains("at 3\tdown\t"), "{queues}");
+    let (queues, warning) =
+        listed(node, &["list_queues", "name", "state", "messages", "pid", "-q"]);
+    let down = format!("at 3\tdown\t\t<{name}.");
+    assert!(queues.contains("at 1\trunning\t1\t") && queues.contains(&down), "{queues}");
     assert!(warning.contains(&format!("Warning: node {name} did not answer")), "{warning}");
     let (connections, warning) = listed(node, &["list_connections", "pid", "-q"]);
     assert!(connections.contains(&*node.name) && !connections.contains(name), "{connections}");

@@ -22,6 +22,7 @@ pub(crate) mod queues;
 mod removal;
 pub(crate) mod sessions;
 pub(crate) mod streams;
+mod sums;
 pub(crate) mod traces;
 pub(crate) mod undo;
 pub(crate) mod vhosts;

@@ -100,6 +100,12 @@ impl PeerReplies {
         self.replies.iter().filter_map(rows).collect()
     }
 
+    /// The objects of the nodes that have answered with one.
+    pub(crate) fn objects(&self) -> Vec<Value> {
+        let object = |body: &[u8]| serde_json::from_slice(body).ok().filter(Value::is_object);
+        self.replies.iter().filter_map(|it| it.read(object)).collect()
+    }
+
     /// The text of the first node that has the object.
     pub(crate) fn first(&self) -> Option<Vec<u8>> {
         let text = |body: &[u8]| {
@@ -128,11 +134,16 @@ impl Call {
         matches!(self.peers, Peers::Unasked) && self.view().meta.nodes().len() > 1 && !is_own()
     }
 
+    /// Whether an object of another node is refused here, since that node can be asked for it, or is.
+    pub(crate) fn is_for_others(&self) -> bool {
+        matches!(self.peers, Peers::Alone) || self.may_ask_others()
+    }
+
     /// Asks the other nodes.
     pub(crate) async fn ask_others(&self, sharing: Sharing) -> Result<PeerReplies, Refusal> {
         let query = match sharing {
             Sharing::List => Listing::part(&self.query)?,
-            Sharing::Own | Sharing::Object => self.query.clone(),
+            Sharing::Own | Sharing::Object | Sharing::Sum => self.query.clone(),
         };
         let prefix = if self.caller.is_local() { "" } else { &*self.api.settings.look.prefix };
         let query = query.0.iter().map(|(name, value)| json!([name, value]));

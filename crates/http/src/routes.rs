@@ -83,8 +83,10 @@ pub(crate) enum Sharing {
     Own,
     /// Each node has some of the rows.
     List,
-    /// One of the nodes has the object, or each has a part of it.
+    /// One of the nodes has the object.
     Object,
+    /// Each node has a part of the object's figures.
+    Sum,
 }
 
 /// How a request is answered.
@@ -190,6 +192,7 @@ macro_rules! routes {
     (@mark $route:ident document) => { $route.is_document = true };
     (@mark $route:ident list) => { $route.sharing = Sharing::List };
     (@mark $route:ident object) => { $route.sharing = Sharing::Object };
+    (@mark $route:ident sum) => { $route.sharing = Sharing::Sum };
     (@mark $route:ident operator_policies) => { $route.restriction = Some(Restriction::OperatorPolicies) };
     (@mark $route:ident members) => { $route.restriction = Some(Restriction::QuorumMembers) };
     ($([$group:ident] $(
@@ -221,13 +224,13 @@ macro_rules! routes {
 
 routes! {
     [Core]
-    GET "/overview" Management read node::overview, "Overview";
+    GET "/overview" Management read(sum) node::overview, "Overview";
     GET "/cluster-name" Management read node::get_cluster_name, "Cluster name";
     PUT "/cluster-name" Administrator define definitions::set_cluster_name, "Set the cluster name";
-    GET "/nodes" Monitoring read node::list, "The nodes";
-    GET "/nodes/{node}" Monitoring read node::get, "One node";
-    GET "/nodes/{node}/memory" Monitoring read node::memory, "Memory use by category, bytes";
-    GET "/nodes/{node}/memory/relative" Monitoring read node::memory_relative, "Memory use by category, percent";
+    GET "/nodes" Monitoring read(list) node::list, "The nodes";
+    GET "/nodes/{node}" Monitoring read(object) node::get, "One node";
+    GET "/nodes/{node}/memory" Monitoring read(object) node::memory, "Memory use by category, bytes";
+    GET "/nodes/{node}/memory/relative" Monitoring read(object) node::memory_relative, "Memory use by category, percent";
     GET "/nodes/{node}/memory/ets" Monitoring read node::memory_ets, "Erlang tables; there are none";
     GET "/nodes/{node}/memory/ets/relative" Monitoring read node::memory_ets, "Erlang tables; there are none";
     GET "/nodes/{node}/memory/ets/{filter}" Monitoring read node::memory_ets, "Erlang tables; there are none";

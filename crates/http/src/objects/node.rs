@@ -1,8 +1,10 @@
 //! The node and the whole of it: overview, nodes, names, flags.
 
-use super::put_field;
+use super::{put_field, sums};
 use crate::admin::node::{api_feature_flags, feature_flags as tool_feature_flags};
 use crate::call::{Answer, Call, Outcome};
+use crate::list::MergeOrder;
+use crate::peers::Peers;
 use crate::refusal::Refusal;
 use broker::Alarm;
 use mgmt::{ClusterMember, ListenerInfo, memory_used_bytes};
@@ -115,6 +117,9 @@ pub(crate) fn overview(call: &Call) -> Outcome {
         let churn = call.api.stats.churn(&management.broker, &ranges);
         object.insert("churn_rates".to_owned(), Value::Object(churn));
     }
+    if let Peers::Asked(replies) = &call.peers {
+        replies.objects().iter().for_each(|other| sums::add_overview(&mut object, other));
+    }
     Ok(Answer::Json(object))
 }
 
@@ -209,17 +214,26 @@ fn other_object(member: &ClusterMember) -> Value {
 }
 
 pub(crate) fn list(call: &Call) -> Outcome {
-    let members = call.api.management.cluster_view().members;
+    let others = if let Peers::Asked(replies) = &call.peers { replies.rows() } else { Vec::new() };
+    let mut members = call.api.management.cluster_view().members;
+    members.retain(|member| match &call.peers {
+        _ if call.is_of(&member.name) => true,
+        Peers::Asked(replies) => !replies.has(&member.name),
+        Peers::Alone | Peers::Unasked => !call.query.flag("local"),
+    });
     let row = |member: &ClusterMember| {
         if call.is_of(&member.name) { node_object(call) } else { Ok(other_object(member)) }
     };
-    call.list(members.iter().map(row).collect::<Result<Vec<_>, _>>()?)
+    let rows = members.iter().map(row).collect::<Result<Vec<_>, _>>()?;
+    call.list_with(others, MergeOrder::Name, rows)
 }
 
 pub(crate) fn get(call: &Call) -> Outcome {
     let members = call.api.management.cluster_view().members;
     let asked = call.param("node");
     match members.iter().find(|member| !call.is_of(asked) && member.name == asked) {
+        // The node answers by itself, if it can.
+        Some(_) if call.is_for_others() => Err(Refusal::not_found()),
         Some(member) => call.one(&other_object(member)),
         None => call.check_node().and_then(|()| call.one(&node_object(call)?)),
     }

@@ -176,7 +176,7 @@ pub(crate) fn get(call: &Call) -> Outcome {
     let found = found(call)?;
     // The node that has the queue answers, if it can.
     let is_elsewhere = found.queues.iter().any(|queue| Diagnosis(queue).home().is_some());
-    if is_elsewhere && (matches!(call.peers, Peers::Alone) || call.may_ask_others()) {
+    if is_elsewhere && call.is_for_others() {
         return Err(Refusal::not_found());
     }
     call.one(&found.row(0).ok_or_else(Refusal::not_found)?)

@@ -3,6 +3,7 @@
 use super::member::Member;
 use super::three;
 use crate::http_api::{Answer, HTTP, ask};
+use crate::support::wait_until;
 use amqp091::method::BasicConsume;
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -129,6 +130,22 @@ fn the_api_lists_what_all_nodes_have_in_one_order() {
         let channels = get(node, &format!("/connections/{name}/channels")).body;
         assert_eq!(column(&channels, "/node"), [&*of.name]);
     }
+    for node in &nodes {
+        let members = get(node, "/nodes").body;
+        assert_eq!(column(&members, "/name"), names(&nodes));
+        assert!(members.as_array().unwrap().iter().all(|it| it["mem_used"].is_u64()), "{members}");
+        let last = get(node, &format!("/nodes/{}", nodes[2].name)).body;
+        assert!(last["mem_used"].is_u64(), "{last}");
+        let overview = get(node, "/overview").body;
+        let totals = &overview["object_totals"];
+        let counts = ["connections", "channels", "consumers", "queues"];
+        assert_eq!(counts.map(|it| totals[it].as_u64().unwrap()), [3, 3, 3, 6]);
+        let listeners = column(&overview["listeners"], "/node");
+        assert!(names(&nodes).iter().all(|name| listeners.contains(name)), "{listeners:?}");
+    }
+    wait_until("the figures are looked at", || {
+        get(&nodes[0], "/overview").body["queue_totals"]["messages"] == 6
+    });
     let missing = ask(http(&nodes[0]), "guest:guest", "GET /connections/none", "");
     assert_eq!(missing.status, 404);
 }

@@ -3,7 +3,7 @@
 use crate::client::{self, Client, FORMATION, Question, STATE, Unanswered, is_timeout, timed_out};
 use crate::control_socket::socket_path;
 use crate::failure::{Failure, Invalid, code};
-use crate::fields::{number, text};
+use crate::fields::{items, number, text};
 use crate::output::{Answer, Form, Format, Rows};
 use crate::verb::Invocation;
 use crate::{render, run, usage};
@@ -155,6 +155,37 @@ pub(crate) fn await_online_nodes(invocation: &Invocation) -> Result<Answer, Fail
         }
         if invocation.timeout.is_some_and(|timeout| started.elapsed() >= timeout) {
             return Err(timed_out(invocation));
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// The answer where a verb that looks after other nodes finds none.
+pub(crate) fn does_not_apply(invocation: &Invocation) -> Answer {
+    if invocation.output_less() {
+        return Answer::Done;
+    }
+    let text = "Target node seems to be the only one in a single node cluster, \
+                the command does not apply";
+    Answer::Text(text.to_owned())
+}
+
+/// Waits until the cluster goes on without the node.
+pub(crate) fn await_online_quorum_plus_one(invocation: &Invocation) -> Result<Answer, Failure> {
+    let started = Instant::now();
+    loop {
+        let formation = run::ask(invocation, FORMATION, Map::new())?;
+        if formation.get("is_alone").and_then(Value::as_bool) == Some(true) {
+            return Ok(does_not_apply(invocation));
+        }
+        if items(&formation, "endangered").next().is_none() {
+            return Ok(Answer::Done);
+        }
+        if invocation.timeout.is_some_and(|timeout| started.elapsed() >= timeout) {
+            // COMPAT: RabbitMQ's text.
+            let text = "time is up, no quorum + 1 online replicas came online for at least some \
+                        quorum queues";
+            return Err(Failure::error(code::UNAVAILABLE, text));
         }
         std::thread::sleep(POLL);
     }

@@ -6,7 +6,7 @@ mod refused;
 mod status;
 mod tls;
 
-pub(crate) use formation::{check_target_cluster_size, discovered_peers};
+pub(crate) use formation::{check_quorum_critical, check_target_cluster_size, discovered_peers};
 pub(crate) use health::{
     alarm_lines, alarms, check_alarms, check_deprecated_features, check_local_alarms,
     check_port_listener, check_protocol_listener, check_running, check_virtual_hosts, failed,

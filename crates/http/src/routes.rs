@@ -414,7 +414,7 @@ routes! {
     GET "/health/checks/quorum-queues-without-elected-leaders/vhost/{vhost}" Management check health::without_leaders, "Health check: quorum queues have leaders";
     GET "/health/checks/quorum-queues-without-elected-leaders/all-vhosts/pattern/{pattern}" Management check health::without_leaders, "Health check: quorum queues have leaders";
     GET "/health/checks/quorum-queues-without-elected-leaders/vhost/{vhost}/pattern/{pattern}" Management check health::without_leaders, "Health check: quorum queues have leaders";
-    GET "/health/checks/node-is-quorum-critical" Management check health::single_node, "Health check: queues keep their quorum without this node";
+    GET "/health/checks/node-is-quorum-critical" Management check health::quorum_critical, "Health check: definitions and queues keep their quorum without this node";
     GET "/health/checks/is-in-service" Nothing check health::in_service, "Health check: the node is in service, not in maintenance mode";
     GET "/health/checks/below-node-connection-limit" Nothing check health::below_connection_limit, "Health check: below the connection limit";
     GET "/health/checks/ready-to-serve-clients" Nothing check health::ready_to_serve, "Health check: the node is ready to serve clients";

@@ -24,6 +24,8 @@ pub(crate) struct Snapshot {
     pub(crate) n_replies_dropped: u64,
     pub(crate) n_log_lines_dropped: u64,
     pub(crate) n_spans_dropped: Option<u64>,
+    /// Members of the cluster that are not heard.
+    pub(crate) n_unreachable_members: u64,
     /// Start of the node, seconds since 1970.
     pub(crate) start_seconds: u64,
 }
@@ -148,6 +150,7 @@ impl Snapshot {
             n_replies_dropped,
             n_log_lines_dropped,
             n_spans_dropped,
+            n_unreachable_members: management.n_unreachable_members() as u64,
         }
     }
 }

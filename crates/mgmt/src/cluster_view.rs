@@ -78,6 +78,14 @@ impl ClusterView {
         self.members.iter().filter(|member| member.is_running).map(|member| member.name.as_str())
     }
 
+    /// Whether the definitions are without a majority once the member of this name stops.
+    #[must_use]
+    pub fn is_quorum_critical(&self, name: &str) -> bool {
+        let voters = || self.members.iter().filter(|member| member.part != MemberPart::Learner);
+        let n_running = voters().filter(|member| member.is_running).count();
+        n_running <= voters().count() / 2 + 1 && voters().any(|member| member.name == name)
+    }
+
     /// Whether as many members run as the cluster is to have.
     #[must_use]
     pub fn has_reached_target_size(&self) -> bool {
@@ -86,6 +94,17 @@ impl ClusterView {
 }
 
 impl Management {
+    /// The number of members that this node does not hear.
+    #[must_use]
+    pub fn n_unreachable_members(&self) -> usize {
+        let n_members = self.broker.view().meta.nodes().len();
+        if n_members == 0 {
+            0
+        } else {
+            n_members.saturating_sub(self.control.running_nodes().len())
+        }
+    }
+
     /// The cluster as this node sees it; a node in no cluster is alone.
     #[must_use]
     pub fn cluster_view(&self) -> ClusterView {
@@ -146,5 +165,38 @@ fn other_member(node: &ClusterNode, running: &[String]) -> ClusterMember {
         is_in_maintenance: node.is_drained,
         version: None,
         cpu_cores: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_voter_is_critical_if_the_others_are_no_majority() {
+        let view = |voters: &[bool], learners: &[bool]| {
+            let of = |part| move |is_running: &bool| (part, *is_running);
+            let all = voters.iter().map(of(MemberPart::Voter));
+            let all = all.chain(learners.iter().map(of(MemberPart::Learner)));
+            let member = |(n, (part, is_running)): (usize, (MemberPart, bool))| ClusterMember {
+                name: format!("rabbit{n}@box"),
+                is_running,
+                part,
+                is_in_maintenance: false,
+                version: None,
+                cpu_cores: None,
+            };
+            let members = all.enumerate().map(member).collect();
+            ClusterView { members, discovered_peers: Vec::new(), target_size: 0 }
+        };
+        let is_critical = |voters: &[bool], learners: &[bool], name: &str| {
+            view(voters, learners).is_quorum_critical(name)
+        };
+        assert!(!is_critical(&[true, true, true], &[], "rabbit0@box"));
+        assert!(is_critical(&[true, true, false], &[], "rabbit0@box"));
+        assert!(is_critical(&[true, true], &[true], "rabbit0@box"));
+        assert!(!is_critical(&[true, true], &[true], "rabbit2@box"), "a learner");
+        assert!(!is_critical(&[true, true, true, true, false], &[], "rabbit0@box"));
+        assert!(is_critical(&[true, true, true, false, false], &[], "rabbit0@box"));
     }
 }

@@ -40,7 +40,11 @@ pub(crate) fn passed(
 }
 
 /// A failed check that says nothing with `--silent`.
-fn not_passed(invocation: &Invocation, object: &Value, text: Failure) -> Result<Answer, Failure> {
+pub(super) fn not_passed(
+    invocation: &Invocation,
+    object: &Value,
+    text: Failure,
+) -> Result<Answer, Failure> {
     let silent = Failure { code: code::UNAVAILABLE, text: None };
     failed(invocation, object, if invocation.flag("silent") { silent } else { text })
 }

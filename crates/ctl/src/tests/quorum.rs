@@ -69,9 +69,24 @@ fn checks_of_members_pass_and_say_so() {
          Node rabbit@box reported all quorum queue as having responsive leader replicas\n"
     );
     assert_eq!(told(&[leaders, "^q", "-q"], &json!({"ok": []})).output, "");
+    let critical = "check_if_node_is_quorum_critical";
     assert_eq!(
-        told(&["check_if_node_is_quorum_critical", "-q"], &running).output,
+        told(&[critical, "-q"], &json!({"ok": {"is_alone": true}})).output,
         "Node rabbit@box seems to be the only one in a single node cluster, the check does not \
          apply\n"
     );
+    let fine = json!({"ok": {"is_alone": false, "endangered": []}});
+    assert_eq!(
+        told(&[critical, "-q"], &fine).output,
+        "Node rabbit@box reported no quorum queues with minimum quorum\n"
+    );
+    let await_more = "await_online_quorum_plus_one";
+    assert_eq!(told(&[await_more, "-q"], &fine).code, 0);
+    let few = json!({"ok": {"endangered": [{"readable_name": "rabbitmq_metadata"}]}});
+    let ran = told(&[critical, "-q"], &few);
+    let text = "rabbitmq_metadata would lose quorum if node rabbit@box is stopped";
+    assert_eq!((ran.code, ran.error.as_str()), (69, text));
+    assert_eq!(told(&[critical, "-s"], &few).error, "");
+    let ran = told(&[await_more, "-q", "-t", "0"], &few);
+    assert!(ran.code == 69 && ran.error.contains("time is up"), "{}", ran.error);
 }

@@ -212,13 +212,28 @@ pub(crate) fn members(management: &Management, _: &Request) -> Reply {
     Ok(management.cluster_view().members.iter().map(object).collect())
 }
 
+/// Whether the node is alone, and what would lose its quorum if it stopped. COMPAT: the definitions have the
+/// name that RabbitMQ's Raft group of them has.
+pub(crate) fn endangered(management: &Management) -> (bool, Vec<Value>) {
+    const DEFINITIONS: &str = "rabbitmq_metadata";
+    let view = management.cluster_view();
+    let is_critical = view.is_quorum_critical(&management.node_info.name);
+    let definitions = json!({
+        "readable_name": DEFINITIONS, "name": DEFINITIONS, "virtual_host": "-", "type": "process",
+    });
+    (view.members.len() < 2, is_critical.then_some(definitions).into_iter().collect())
+}
+
 /// The size that the cluster has and is to have, and what peer discovery finds.
 pub(crate) fn formation(management: &Management, _: &Request) -> Reply {
-    let view = management.cluster_view();
+    let (view, (is_alone, endangered)) = (management.cluster_view(), endangered(management));
     Ok(json!({
+        "is_alone": is_alone,
+        "endangered": endangered,
         "running": management.running.load(Ordering::Relaxed),
         "n_running": view.running().count(),
         "target_size": view.target_size,
+        "is_in_maintenance": is_in_maintenance(management),
         "has_reached_target_size": view.has_reached_target_size(),
         "discovered_peers": view.discovered_peers,
     }))

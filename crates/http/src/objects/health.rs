@@ -1,6 +1,7 @@
 //! Health checks: 200, or 503 with what is wrong. Never from anything that was kept.
 
 use crate::admin::certificates;
+use crate::admin::node::endangered;
 use crate::call::{Answer, Call, Outcome};
 use crate::refusal::Refusal;
 use api::PeriodUnit;
@@ -28,9 +29,19 @@ pub(crate) fn passes(_: &Call) -> Outcome {
     ok()
 }
 
-/// Passes the check that queues keep their quorum without this node. COMPAT: a single node always passes.
-pub(crate) fn single_node(_: &Call) -> Outcome {
-    Ok(Answer::Json(json!({"status": "ok", "reason": "single node cluster"})))
+/// Passes the check that the definitions keep their quorum without this node. COMPAT: a single node always
+/// passes.
+pub(crate) fn quorum_critical(call: &Call) -> Outcome {
+    let (is_alone, endangered) = endangered(&call.api.management);
+    if is_alone {
+        return Ok(Answer::Json(json!({"status": "ok", "reason": "single node cluster"})));
+    }
+    if endangered.is_empty() {
+        return ok();
+    }
+    let text =
+        "There are quorum queues that would lose their quorum if the target node is shut down";
+    failed(text, json!({"queues": endangered}))
 }
 
 pub(crate) fn alarms(call: &Call) -> Outcome {

@@ -8,7 +8,7 @@ import { ICONS, button, dialog, facts, icon, name, nothing, problem, section, ta
 
 const CHECKS = [
   ['/health/checks/alarms', 'No alarm is in effect'], ['/health/checks/ready-to-serve-clients', 'Clients can connect'], ['/health/checks/is-in-service', 'Not in maintenance'], ['/health/checks/virtual-hosts', 'Virtual hosts run'],
-  ['/health/checks/certificate-expiration/1/months', 'No certificate expires within a month'], ['/health/checks/below-node-connection-limit', 'Below the limit of connections'], ['/health/checks/node-is-quorum-critical', 'No queue loses its majority with this node'],
+  ['/health/checks/certificate-expiration/1/months', 'No certificate expires within a month'], ['/health/checks/below-node-connection-limit', 'Below the limit of connections'], ['/health/checks/node-is-quorum-critical', 'Nothing loses its majority with this node'],
   ['/health/checks/quorum-queues-without-elected-leaders/all-vhosts', 'Quorum queues have leaders'], ['/health/checks/metadata-store/initialized', 'Definitions are there'],
 ];
 

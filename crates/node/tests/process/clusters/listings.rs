@@ -214,3 +214,28 @@ fn lists_wait_for_no_node_that_is_killed_or_stands_still() {
         assert_eq!(get(node, "/queues/%2F/at%203").body["state"], "down");
     }
 }
+
+#[test]
+fn a_node_is_critical_once_the_others_are_no_majority() {
+    let mut nodes = three(&HTTP);
+    let [a, b, c] = &mut nodes;
+    let health = "/health/checks/node-is-quorum-critical";
+    for node in [&*a, b, c] {
+        let told = node.done(&["check_if_node_is_quorum_critical", "-q"]);
+        assert!(told.contains("reported no quorum queues with minimum quorum"), "{told}");
+        node.done(&["await_online_quorum_plus_one"]);
+        assert_eq!(get(node, health).body["status"], "ok");
+    }
+    c.kill();
+    wait_until("the node is missed", || !a.running().contains(&c.name));
+    let told = a.refused(&["check_if_node_is_quorum_critical", "-q"]);
+    assert!(told.contains("rabbitmq_metadata would lose quorum if node"), "{told}");
+    let failed = ask(http(a), "guest:guest", &format!("GET {health}"), "");
+    assert_eq!(
+        (failed.status, &failed.body["queues"][0]["name"]),
+        (503, &"rabbitmq_metadata".into())
+    );
+    assert!(a.refused(&["await_online_quorum_plus_one", "-t", "0"]).contains("time is up"));
+    c.start_again();
+    a.done(&["await_online_quorum_plus_one"]);
+}

@@ -4,7 +4,7 @@ use crate::Api;
 use crate::caller::Caller;
 use crate::list::{Listing, MergeOrder, Merged, OtherRows, Row, RowSet, Rows};
 use crate::memory::Holding;
-use crate::peers::Peers;
+use crate::peers::{PeerReplies, Peers, Sharing};
 use crate::query::Query;
 use crate::refusal::Refusal;
 use crate::request::Request;
@@ -17,7 +17,7 @@ use meta::definitions::is_flat;
 use meta::{JSON_VALUES_MAX, JsonCount, MetaError, Name, State, Vhost};
 use mgmt::Course;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
@@ -140,6 +140,43 @@ impl Call {
     /// Refuses an address whose node is not this one, which is all of its cluster.
     pub(crate) fn check_node(&self) -> Result<(), Refusal> {
         if self.is_of(self.param("node")) { Ok(()) } else { Err(Refusal::not_found()) }
+    }
+
+    /// Whether other nodes have a part in the answer, and are not asked yet.
+    pub(crate) fn may_ask_others(&self) -> bool {
+        let is_own = || self.query.flag("local");
+        matches!(self.peers, Peers::Unasked) && self.view().meta.nodes().len() > 1 && !is_own()
+    }
+
+    /// Whether an object of another node is refused here, since that node can be asked for it, or is.
+    pub(crate) fn is_for_others(&self) -> bool {
+        matches!(self.peers, Peers::Alone) || self.may_ask_others()
+    }
+
+    /// Asks the other nodes, by a question as [`PeerAnswers`](crate::PeerAnswers) take it.
+    pub(crate) async fn ask_others(&self, sharing: Sharing) -> Result<PeerReplies, Refusal> {
+        let query = match sharing {
+            Sharing::List => Listing::part(&self.query)?,
+            Sharing::Own | Sharing::Object | Sharing::Sum => self.query.clone(),
+        };
+        let prefix = if self.caller.is_local() { "" } else { &*self.api.settings.look.prefix };
+        let query = query.0.iter().map(|(name, value)| json!([name, value]));
+        let question = json!({
+            "path": self.path.strip_prefix(prefix).unwrap_or(&self.path),
+            "query": query.chain([json!(["local", "true"])]).collect::<Value>(),
+            "user": self.caller.user,
+            "tags": self.caller.tags,
+        });
+        let question = question.to_string().into_bytes();
+        let replies = self.api.management.control.ask_members(question).await;
+        let n_bytes: usize = replies.iter().flat_map(|it| &it.reply).map(Vec::len).sum();
+        let hold = || self.api.turns.memory.hold(&self.caller.user);
+        let holding = (!self.caller.is_local()).then(hold);
+        if let Some(holding) = &holding {
+            holding.complete();
+            holding.note(n_bytes as u64)?;
+        }
+        Ok(PeerReplies::new(replies, holding))
     }
 
     /// The body, an object; an empty one if there is none.

@@ -25,6 +25,7 @@ mod messages;
 mod negotiation;
 mod objects;
 mod origins;
+mod peer_answers;
 mod peers;
 mod properties;
 mod query;
@@ -49,7 +50,7 @@ pub use connection::{Entrance, IsTold, Listener, PeerLine};
 pub use list::shown;
 pub use local::serve_local;
 pub use messages::line::rewritten;
-pub use peers::PeerAnswer;
+pub use peer_answers::{PeerAnswer, PeerAnswers};
 #[doc(hidden)]
 pub use server::Socketless;
 pub use server::{serve, serve_metrics};
@@ -82,7 +83,6 @@ pub struct Api {
     turns: stream::Turns,
     traces: tracer::Traces,
     lists: objects::queues::QueueLists,
-    peer_routes: peers::PeerRoutes,
     /// Makes tags of what is not hashed whole.
     tags: RandomState,
 }
@@ -112,7 +112,6 @@ impl Api {
             turns: stream::Turns::new(memory),
             traces: tracer::Traces::default(),
             lists: objects::queues::QueueLists::default(),
-            peer_routes: peers::PeerRoutes::default(),
             tags: RandomState::new(),
         })
     }
@@ -121,7 +120,6 @@ impl Api {
     pub fn end(&self) {
         self.turns.is_stopping.store(true, Ordering::Relaxed);
         self.turns.jobs.end();
-        self.peer_routes.end();
     }
 
     /// Whether a line of the log is written that the client at that address causes.

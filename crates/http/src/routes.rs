@@ -18,6 +18,7 @@ use crate::objects::{
     access, bindings, bulk, clients, definitions, exchanges, explain, health, jobs, messages, node,
     policies, queues, sessions, streams, traces, undo, vhosts, why,
 };
+use crate::peers::Sharing;
 use crate::refusal::Refusal;
 use crate::settings::Restriction;
 use axum::body::Body;
@@ -74,19 +75,6 @@ stdx::named! {
         Explain = "explain",
         Leveret = "leveret",
     }
-}
-
-/// The part that the other nodes of a cluster have in an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sharing {
-    /// The others have no part.
-    Own,
-    /// Each node has some of the rows.
-    List,
-    /// One of the nodes has the object.
-    Object,
-    /// Each node has a part of the object's figures.
-    Sum,
 }
 
 /// How a request is answered.

@@ -229,7 +229,6 @@ async fn serve(
     tokio::spawn(keep_time(Arc::clone(&broker), clock, timers, monitor, Arc::clone(&manager)));
     let ready =
         announce(&listeners, &http, &args.data_dir, started, broker.is_new().then_some(config))?;
-    seat.answer_by(&control.api());
     control.started();
     accept(&server, listeners, &suspended);
     let http_ending = http.start(control.api(), &server);

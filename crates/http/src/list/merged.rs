@@ -53,7 +53,7 @@ pub(crate) enum MergeOrder {
 
 /// The place of a row: its node among the others, or none for this one, and its place there.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct RowPlace {
     other: Option<usize>,
     at: usize,
 }
@@ -63,7 +63,7 @@ struct Place {
 pub(crate) struct Merged<T> {
     own: T,
     others: Vec<OtherRows>,
-    places: Vec<Place>,
+    places: Vec<RowPlace>,
 }
 
 impl<T: RowSet> Merged<T> {
@@ -79,11 +79,12 @@ impl<T: RowSet> Merged<T> {
             others.iter_mut().for_each(|it| it.rows.reverse());
         }
         let n_before = others.iter().filter(|it| *it.node < *node).count();
-        let places = |other: Option<usize>, n| (0..n).map(move |at| Place { other, at });
+        let places = |other: Option<usize>, n| (0..n).map(move |at| RowPlace { other, at });
         let of_other = |(nth, it): (usize, &OtherRows)| places(Some(nth), it.rows.len());
         let before = others.iter().enumerate().take(n_before).flat_map(of_other);
         let after = others.iter().enumerate().skip(n_before).flat_map(of_other);
-        let mut sorted: Vec<Place> = before.chain(places(None, own.len())).chain(after).collect();
+        let mut sorted: Vec<RowPlace> =
+            before.chain(places(None, own.len())).chain(after).collect();
         let mut this = Self { own, others, places: Vec::new() };
         if order == MergeOrder::Name {
             sorted.sort_by_cached_key(|place| this.name_of(*place));
@@ -92,7 +93,7 @@ impl<T: RowSet> Merged<T> {
         this
     }
 
-    fn name_of(&self, place: Place) -> [Option<String>; 2] {
+    fn name_of(&self, place: RowPlace) -> [Option<String>; 2] {
         let row = self.at(place);
         ["vhost", "name"].map(|column| {
             let value = row.as_ref()?.value(column)?;
@@ -100,7 +101,7 @@ impl<T: RowSet> Merged<T> {
         })
     }
 
-    fn at(&self, Place { other, at }: Place) -> Option<MergedRow<T::Row<'_>>> {
+    fn at(&self, RowPlace { other, at }: RowPlace) -> Option<MergedRow<T::Row<'_>>> {
         let Some(other) = other else { return self.own.row(at).map(MergedRow::Own) };
         let row = serde_json::from_str(self.others.get(other)?.rows.get(at)?.get());
         Some(MergedRow::Other(row.unwrap_or_default()))

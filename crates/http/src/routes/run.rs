@@ -1,11 +1,11 @@
 //! The ways to answer a request.
 
-use super::{Cost, Group, Route, Run, Sharing};
+use super::{Cost, Group, Route, Run};
 use crate::admin::{self, Reply};
 use crate::audit;
 use crate::call::{Answer, Call, Outcome};
 use crate::list;
-use crate::peers::Peers;
+use crate::peers::{Peers, Sharing};
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::stream;

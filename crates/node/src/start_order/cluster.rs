@@ -4,7 +4,7 @@ use super::means::PeerMeans;
 use super::{components, joining};
 use broker::{Broker, ReplicaParts, follow_definitions, found_cluster};
 use cluster_host::ClusterHost;
-use http::Api;
+use http::PeerAnswers;
 use log::NodeNumber;
 use meta::{ClusterAddress, Command, Name};
 use net::Timers;
@@ -13,7 +13,7 @@ use segments::Disk;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Interval at which what is due is looked for.
 pub(super) const TICK: Duration = Duration::from_millis(50);
@@ -34,9 +34,9 @@ pub(crate) struct ClusterRun {
     timers: Timers,
     disk: Arc<dyn Disk>,
     change_timeout_ms: u64,
-    /// The API that answers questions of other nodes, once it is there.
-    api: OnceLock<Weak<Api>>,
-    answers: Arc<Semaphore>,
+    /// The answers to questions of other nodes, once there are some.
+    answers: OnceLock<Weak<PeerAnswers>>,
+    answer_places: Arc<Semaphore>,
 }
 
 impl ClusterRun {
@@ -54,23 +54,20 @@ impl ClusterRun {
             timers: means.timers.clone(),
             disk: Arc::clone(&means.disk),
             change_timeout_ms: means.change_timeout_ms,
-            api: OnceLock::new(),
-            answers: Arc::new(Semaphore::new(ANSWERS_MAX)),
+            answers: OnceLock::new(),
+            answer_places: Arc::new(Semaphore::new(ANSWERS_MAX)),
         }
     }
 
-    /// Has questions of other nodes answered by this API from now on.
-    pub(super) fn answer_by(&self, api: &Arc<Api>) {
-        let _is_first = self.api.set(Arc::downgrade(api));
+    /// Has questions of other nodes answered from now on, as long as the answers are there.
+    pub(super) fn answer_by(&self, answers: &Arc<PeerAnswers>) {
+        let _is_first = self.answers.set(Arc::downgrade(answers));
     }
 
-    pub(super) fn api(&self) -> Option<Arc<Api>> {
-        self.api.get()?.upgrade()
-    }
-
-    /// The places of questions of other nodes that are being answered.
-    pub(super) const fn answers(&self) -> &Arc<Semaphore> {
-        &self.answers
+    /// The answers to questions of other nodes, and a place for one more.
+    pub(super) fn answers(&self) -> Option<(Arc<PeerAnswers>, OwnedSemaphorePermit)> {
+        let place = Arc::clone(&self.answer_places).try_acquire_owned().ok()?;
+        Some((self.answers.get()?.upgrade()?, place))
     }
 
     /// The parts of this node's replica of the definitions.

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use auth::LoginThrottle;
 use broker::Broker;
 use ctl::environment;
-use http::Api;
+use http::{Api, PeerAnswers};
 use mgmt::{ControlSocket, ListenerInfo, Management, NodeInfo};
 use net::Clock;
 use session::ClientTotals;
@@ -51,6 +51,8 @@ pub(crate) struct NodeFacts<'s> {
 pub(crate) struct Control {
     management: Arc<Management>,
     api: Arc<Api>,
+    /// Held as long as other nodes are answered.
+    _peer_answers: Arc<PeerAnswers>,
     ending: Arc<Notify>,
     task: JoinHandle<std::io::Result<()>>,
     /// Sends figures and spans to a collector until told to end.
@@ -89,12 +91,14 @@ impl Control {
         let (throttle, clock) = (handles.throttle, handles.clock);
         let clock = Box::new(move || clock.now());
         let api = Api::new(Arc::clone(&management), throttle, settings, connections_max, clock);
+        let peer_answers = PeerAnswers::new(Arc::clone(&api));
+        handles.seat.answer_by(&peer_answers);
         let ending = Arc::new(Notify::new());
         let until = Arc::clone(&ending);
         let until = async move { until.notified().await };
         let task = tokio::spawn(http::serve_local(socket, Arc::clone(&api), until));
         let exporter = export(config, &management, &api)?;
-        Ok(Self { management, api, ending, task, exporter })
+        Ok(Self { management, api, _peer_answers: peer_answers, ending, task, exporter })
     }
 
     /// The API that it serves.

@@ -2,7 +2,6 @@
 
 use super::cluster::ClusterRun;
 use cluster_host::{PeerQuestion, PendingReply};
-use http::PeerAnswer;
 use log::NodeNumber;
 use mgmt::MemberReply;
 use std::future::poll_fn;
@@ -69,8 +68,7 @@ async fn replies(asked: &mut [AskedMember]) {
 
 /// Answers the question of another node, or refuses at once what is too much.
 pub(super) fn answer(run: &Arc<ClusterRun>, question: PeerQuestion) {
-    let (place, api) = (Arc::clone(run.answers()).try_acquire_owned().ok(), run.api());
-    let Some((place, api)) = place.zip(api) else {
+    let Some((answers, place)) = run.answers() else {
         return run.host().reply(&question, Vec::new().into(), true);
     };
     let run = Arc::clone(run);
@@ -78,7 +76,7 @@ pub(super) fn answer(run: &Arc<ClusterRun>, question: PeerQuestion) {
         let _place = place;
         let host = run.host();
         let answering = async {
-            let mut answer = PeerAnswer::begin(api, &question.body).await;
+            let mut answer = answers.begin(&question.body).await;
             while let Some(part) = answer.next().await {
                 poll_fn(|cx| host.poll_room(question.from, cx)).await;
                 host.reply(&question, part, false);

@@ -6,7 +6,7 @@ use super::means::PeerMeans;
 use super::questions;
 use api::ErrorCode;
 use broker::Broker;
-use http::Api;
+use http::PeerAnswers;
 use mgmt::{ApiError, MemberReplies, NodeChange, NodeControl, NodeEnd};
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -37,10 +37,10 @@ impl NodeSeat {
         wanted.unwrap_or(NodeEnd::Stop)
     }
 
-    /// Has questions of other nodes answered by this API from now on.
-    pub(super) fn answer_by(&self, api: &Arc<Api>) {
+    /// Has questions of other nodes answered from now on.
+    pub(super) fn answer_by(&self, answers: &Arc<PeerAnswers>) {
         if let Some(cluster) = &self.cluster {
-            cluster.answer_by(api);
+            cluster.answer_by(answers);
         }
     }
 

@@ -169,7 +169,7 @@ fn a_user_sees_on_each_node_what_the_user_may_see() {
     assert_eq!(ask("/queues/hutch/burrow").body["state"], "running");
 }
 
-/// What the tool lists, and what it warns of.
+/// The tool's list, and its warnings.
 fn listed(node: &Member, args: &[&str]) -> (String, String) {
     let began = Instant::now();
     let Output { stdout, stderr, .. } = node.ctl_command(args).output().unwrap();

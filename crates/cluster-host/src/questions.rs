@@ -13,7 +13,7 @@ const REPLY_BYTES_MAX: usize = 64 << 20;
 /// The bytes of all replies that are awaited at most.
 const ALL_REPLIES_BYTES_MAX: usize = 256 << 20;
 /// Questions that wait for a reply at most.
-const QUESTIONS_MAX: usize = 1_024;
+const QUESTIONS_MAX: usize = 4_096;
 
 /// A question of another node.
 #[derive(Debug)]

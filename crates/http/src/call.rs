@@ -168,7 +168,9 @@ impl Call {
             "tags": self.caller.tags,
         });
         let question = question.to_string().into_bytes();
+        let place = self.api.turns.question(&self.asker())?;
         let replies = self.api.management.control.ask_members(question).await;
+        drop(place);
         let n_bytes: usize = replies.iter().flat_map(|it| &it.reply).map(Vec::len).sum();
         let hold = || self.api.turns.memory.hold(&self.caller.user);
         let holding = (!self.caller.is_local()).then(hold);

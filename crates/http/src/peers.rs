@@ -26,6 +26,9 @@ pub(crate) enum Sharing {
     Sum,
 }
 
+/// The status of a reply that is an answer.
+const OK: [u8; 2] = StatusCode::OK.as_u16().to_be_bytes();
+
 /// The other nodes of the cluster, as a request knows them.
 #[derive(Clone, Debug)]
 pub(crate) enum Peers {
@@ -50,18 +53,15 @@ pub(crate) struct PeerReplies {
 struct PeerReply {
     node: String,
     is_answered: AtomicBool,
-    /// The body, until it is read.
-    body: Mutex<Vec<u8>>,
+    /// The status and the body, until they are read.
+    reply: Mutex<Vec<u8>>,
 }
 
 impl PeerReply {
     fn of(MemberReply { node, reply }: MemberReply) -> Self {
-        let body = reply.and_then(|reply| {
-            let (status, body) = reply.split_first_chunk()?;
-            (u16::from_be_bytes(*status) == StatusCode::OK.as_u16()).then(|| body.to_vec())
-        });
-        let is_answered = AtomicBool::new(body.is_some());
-        Self { node, is_answered, body: Mutex::new(body.unwrap_or_default()) }
+        let reply = reply.unwrap_or_default();
+        let is_answered = AtomicBool::new(reply.starts_with(&OK));
+        Self { node, is_answered, reply: Mutex::new(reply) }
     }
 
     fn is_answered(&self) -> bool {
@@ -70,8 +70,9 @@ impl PeerReply {
 
     /// Reads the body. A node whose reply is damaged has not answered.
     fn read<T>(&self, read: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
-        let body = std::mem::take(&mut *stdx::lock(&self.body));
-        let read = if self.is_answered() { read(&body) } else { None };
+        let reply = std::mem::take(&mut *stdx::lock(&self.reply));
+        let body = reply.strip_prefix(&OK).filter(|_| self.is_answered());
+        let read = body.and_then(read);
         self.is_answered.store(read.is_some(), Ordering::Relaxed);
         read
     }

@@ -50,6 +50,8 @@ const WAITING: (usize, usize) = (4_096, 512);
 const SEARCHES: PlaceLimits = PlaceLimits { of_user_max: 4, of_address_max: 12, of_node_max: 16 };
 /// Uploads at a time.
 const UPLOADS: PlaceLimits = PlaceLimits { of_user_max: 8, of_address_max: 48, of_node_max: 64 };
+/// Requests that wait for other nodes of the cluster at a time.
+const QUESTIONS: PlaceLimits = PlaceLimits { of_user_max: 16, of_address_max: 48, of_node_max: 64 };
 /// Threads of the runtime for what waits or takes long (`max_blocking_threads` of tokio).
 const BLOCKING_THREADS: usize = 512;
 /// The most of them that requests hold at a time, whatever their clients do. The lines are those of answers
@@ -104,6 +106,14 @@ struct Scrapes {
     unread: Arc<UnreadPlaces>,
 }
 
+/// Places of requests that take long.
+#[derive(Debug)]
+struct LongPlaces {
+    searches: Arc<Places>,
+    uploads: Arc<Places>,
+    questions: Arc<Places>,
+}
+
 /// Turns of requests.
 pub(crate) struct Turns {
     pub(crate) reads: Arc<FairTurns>,
@@ -111,8 +121,7 @@ pub(crate) struct Turns {
     pub(crate) slices: Arc<FairTurns>,
     scrapes: Scrapes,
     long: Arc<LongTurns>,
-    searches: Arc<Places>,
-    uploads: Arc<Places>,
+    places: LongPlaces,
     pub(crate) memory: Arc<Memory>,
     /// Whether the node stops: everything under way is to end.
     pub(crate) is_stopping: Arc<AtomicBool>,
@@ -143,8 +152,11 @@ impl Turns {
             },
             is_told: OnceLock::new(),
             long: Arc::default(),
-            searches: Places::new("searches", SEARCHES),
-            uploads: Places::new("uploads", UPLOADS),
+            places: LongPlaces {
+                searches: Places::new("searches", SEARCHES),
+                uploads: Places::new("uploads", UPLOADS),
+                questions: Places::new("lists of the whole cluster", QUESTIONS),
+            },
             memory,
             is_stopping: Arc::default(),
             jobs: Jobs::default(),
@@ -186,12 +198,17 @@ impl Turns {
 
     /// The place of a long look through messages.
     pub(crate) fn search(&self, asker: &TurnKey) -> Result<Place, Refusal> {
-        self.searches.take(asker)
+        self.places.searches.take(asker)
     }
 
     /// The place of an upload.
     pub(crate) fn upload(&self, asker: &TurnKey) -> Result<Place, Refusal> {
-        self.uploads.take(asker)
+        self.places.uploads.take(asker)
+    }
+
+    /// The place of a request that waits for other nodes.
+    pub(crate) fn question(&self, asker: &TurnKey) -> Result<Place, Refusal> {
+        self.places.questions.take(asker)
     }
 
     /// Works out what a scrape needs to be begun; `None` when the runtime ends.

@@ -33,12 +33,8 @@ impl OtherRows {
         // An object without any of the columns that are wanted is an empty list.
         let is_row = |row: &RawValue| row.get().starts_with('{') || row.get() == "[]";
         let is_sound = rows.iter().all(|row| is_row(row)) && n_filtered >= rows.len();
-        (is_sound && n_total >= n_filtered).then(|| Self {
-            node: node.to_owned(),
-            rows,
-            n_total,
-            n_filtered,
-        })
+        let is_number = (n_filtered..=u32::MAX as usize).contains(&n_total);
+        (is_sound && is_number).then(|| Self { node: node.to_owned(), rows, n_total, n_filtered })
     }
 }
 

@@ -190,3 +190,56 @@ fn a_page_and_all_are_arranged_each_for_itself() {
     assert_eq!(page, arranging(&[("name", "a"), ("page", "2"), ("page_size", "7")]));
     assert_ne!(page, arranging(&[("name", "a")]));
 }
+
+/// The answer of a node to its part of a list.
+fn part_of(node: &str, rows: &[Value], part: &Query) -> OtherRows {
+    let Rows { head, items, tail, .. } = Listing::of(part).unwrap().rows(rows.to_vec()).unwrap();
+    let items: Vec<String> = items.map(|item| item.to_string()).collect();
+    OtherRows::parse(node, format!("{head}{}{tail}", items.join(",")).as_bytes()).unwrap()
+}
+
+proptest! {
+    /// A list of which nodes have parts is that of one node with all rows, in the order of the nodes.
+    #[test]
+    fn parts_of_nodes_make_the_whole_list(
+        rows in prop::collection::vec(("[ab]", 0_i64..5), 0..20),
+        cuts in [0_usize..20, 0_usize..20],
+        query in any_query(),
+    ) {
+        let rows: Vec<Value> = rows.iter().map(|(name, n)| json!({"name": name, "n": n})).collect();
+        let Ok(listing) = Listing::of(&query) else { return Ok(()) };
+        let part = Listing::part(&query).unwrap();
+        let cuts = [cuts[0].min(cuts[1]), cuts[0].max(cuts[1])].map(|it| it.min(rows.len()));
+        let (first, own, last) = (&rows[..cuts[0]], &rows[cuts[0]..cuts[1]], &rows[cuts[1]..]);
+        let others = vec![part_of("a", first, &part), part_of("c", last, &part)];
+        let order = (MergeOrder::Node, listing.is_reversed());
+        let text = |listed: Result<Rows, Refusal>| {
+            let Rows { head, items, tail, .. } = listed.map_err(|refusal| refusal.reason)?;
+            Ok::<_, String>(head + &Value::from_iter(items).to_string() + &tail)
+        };
+        let merged = listing.rows(Merged::new(own.to_vec(), "b", others, order));
+        let whole = Listing::of(&query).unwrap().rows(rows);
+        prop_assert_eq!(text(merged), text(whole));
+    }
+}
+
+#[test]
+fn rows_of_another_node_are_objects_and_as_many_as_it_says() {
+    let parse = |text: &str| OtherRows::parse("a", text.as_bytes()).is_some();
+    assert!(parse("[]") && parse(r#"[{"name":"a"},[]]"#));
+    assert!(parse(r#"{"items":[{}],"filtered_count":1,"total_count":2,"page":1}"#));
+    for damaged in [
+        "",
+        "{}",
+        "[1]",
+        "[{]",
+        "[{}",
+        r#"{"items":[{}],"filtered_count":0,"total_count":2}"#,
+        r#"{"items":[{}],"filtered_count":3,"total_count":2}"#,
+        r#"{"items":[{}],"filtered_count":-1,"total_count":2}"#,
+        r#"{"items":[],"filtered_count":18446744073709551615,"total_count":18446744073709551615}"#,
+        r#"{"items":{},"filtered_count":1,"total_count":2}"#,
+    ] {
+        assert!(!parse(damaged), "{damaged}");
+    }
+}

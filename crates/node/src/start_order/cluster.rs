@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Interval at which what is due is looked for.
 pub(super) const TICK: Duration = Duration::from_millis(50);
 /// Questions of other nodes that are answered at a time.
-const ANSWERS_MAX: usize = 32;
+const ANSWERS_MAX: usize = 512;
 /// Interval at which a start tells what it waits for.
 const TELL: Duration = Duration::from_secs(5);
 

@@ -60,7 +60,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("limit", "at most this number of messages"),
     ("close_all_connections limit", "at most this number of connections"),
     ("list-commands", "only names of commands"),
-    ("local", "only queues of this node"),
+    ("local", "only what this node has"),
     ("longnames", "node names contain full host names"),
     ("max-age", "age of the oldest segment of the partitions"),
     ("max-length-bytes", "size limit of the partitions"),

@@ -67,16 +67,16 @@ pub(super) const VERBS: &[Verb] = verbs! {
         "Lists the bindings of a virtual host":
         vhost: true, banner: Lines("Listing bindings for vhost {vhost}..."),
         action: choice("GET /bindings/{vhost}?typed=true", Form::Streamed, BindingColumn::OF_TOOL, BindingColumn::OF_TOOL);
-    MONITORING "list_connections [--no-table-headers] [<column> ...]", "Lists client connections":
-        banner: Lines("Listing connections ..."),
+    MONITORING "list_connections [--local] [--no-table-headers] [<column> ...]", "Lists client connections":
+        switches: &[flag("local", None)], banner: Lines("Listing connections ..."),
         action: choice(
             "GET /connections?typed=true",
             Form::Streamed,
             ConnectionColumn::OF_TOOL,
             "user, peer_host, peer_port, state",
         );
-    MONITORING "list_channels [--no-table-headers] [<column> ...]", "Lists client channels":
-        banner: Lines("Listing channels ..."),
+    MONITORING "list_channels [--local] [--no-table-headers] [<column> ...]", "Lists client channels":
+        switches: &[flag("local", None)], banner: Lines("Listing channels ..."),
         action: choice(
             "GET /channels?typed=true",
             Form::Streamed,
@@ -101,9 +101,9 @@ pub(super) const VERBS: &[Verb] = verbs! {
             "connection, channel_number, handle, link_name, target_address, source_address, \
                     delivery_count, credit",
         );
-    MONITORING "list_consumers [--vhost <vhost>] [--no-table-headers] [<column> ...]",
+    MONITORING "list_consumers [--vhost <vhost>] [--local] [--no-table-headers] [<column> ...]",
         "Lists the consumers of a virtual host":
-        vhost: true, banner: Lines("Listing consumers in vhost {vhost} ..."),
+        switches: &[flag("local", None)], vhost: true, banner: Lines("Listing consumers in vhost {vhost} ..."),
         action: choice(
             "GET /consumers/{vhost}?typed=true",
             Form::Streamed,

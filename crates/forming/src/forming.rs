@@ -244,6 +244,13 @@ impl Forming {
         }
     }
 
+    /// Takes other names of all nodes that are to form the cluster: some were not known before.
+    pub fn set_names(&mut self, names: BTreeSet<String>) {
+        self.settings.names = names;
+        self.settings.names.insert(self.settings.me.clone());
+        self.heard.retain(|name, _| self.settings.names.contains(name));
+    }
+
     /// Goes on after the cluster that was to be joined could not be.
     pub fn resume(&mut self, now: MonotonicMs) {
         (self.outcome, self.next_ask) =

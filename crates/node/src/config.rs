@@ -32,7 +32,7 @@ use meta::{HashAlgorithm, NodeQueueTypes, QueueVersion, VhostDefaults};
 use net::ListenAddress;
 use syntax::{ParsedLine, Place, Setting, SyntaxError};
 
-pub(crate) use distribution::Distribution;
+pub(crate) use distribution::{Discovery, Distribution, PeerDiscovery};
 pub(crate) use environment::Environment;
 pub(crate) use logging::{
     Category, Formatter, LogPlace, Logging, Rotation, SyslogSettings, Transport,

@@ -3,6 +3,7 @@
 
 mod cluster;
 mod components;
+mod formation;
 mod http;
 mod joining;
 mod listeners;
@@ -44,6 +45,7 @@ use crate::resources::ResourceMonitor;
 use crate::signals::{self, StopSignals};
 use crate::welcome;
 use cluster::ClusterRun;
+use formation::{Formation, Formed, FormingSeat};
 use management::{Control, NodeFacts, RuntimeHandles};
 use means::PeerMeans;
 use seat::NodeSeat;
@@ -191,6 +193,8 @@ async fn serve(
     let monitor =
         Arc::new(ResourceMonitor::new(&config.resources, disk.clone(), Arc::clone(&descriptors)));
     let joined = joining::resume(data_dir.disk().as_ref())?;
+    let forming =
+        formation::begin(data_dir.disk().as_ref(), &config.listeners.distribution.discovery)?;
     let (broker, node) = components::open_broker(config, data_dir, disk, &monitor, failed)?;
     monitor.watch_disk(&broker);
     let clock = components::clock();
@@ -198,19 +202,17 @@ async fn serve(
     let suspended = watch::Sender::new(false);
     let server = server(config, &broker, Admission::new(descriptors), clock, timers.clone());
     let means = PeerMeans::of(config, args, data_dir.disk(), &timers);
-    let cluster =
-        peer_port.map(|port| peer_host::start(port, joined.as_ref(), &broker, &server, &means));
+    let seated = (joined.as_ref(), forming.map(FormingSeat::new));
+    let cluster = peer_port.map(|port| peer_host::start(port, seated, &broker, &server, &means));
     let (cluster, peers) = cluster.transpose()?.unzip();
-    tokio::select! {
-        defined = define(&broker, cluster.as_deref(), config) => defined?,
-        signal = stop_signals.received() => {
-            tracing::info!("{signal} received - not started");
-            return broker.stop().context("cannot stop in good order").map(|()| NodeEnd::Stop);
-        }
+    let seat = Arc::new(NodeSeat::new(&broker, means, cluster));
+    if let Some(end) =
+        unless_stopped(Box::pin(define(&seat, &broker, config)), &mut stop_signals).await?
+    {
+        return broker.stop().context("cannot stop in good order").map(|()| end);
     }
     components::tell_events(config, &broker).await?;
     let log_exchange = components::publish_log(config, &log, &broker).await?;
-    let seat = Arc::new(NodeSeat::new(&broker, means, cluster));
     let handles = RuntimeHandles {
         monitor: &monitor,
         log: Arc::clone(&log),
@@ -281,22 +283,46 @@ fn accept(server: &Arc<Server>, listeners: Vec<Listener>, suspended: &watch::Sen
     }
 }
 
+/// The outcome of a part of the start, unless the node is told to stop meanwhile.
+async fn unless_stopped(
+    part: impl Future<Output = anyhow::Result<Option<NodeEnd>>>,
+    stop_signals: &mut StopSignals,
+) -> anyhow::Result<Option<NodeEnd>> {
+    tokio::select! {
+        outcome = part => outcome,
+        signal = stop_signals.received() => {
+            tracing::info!("{signal} received - not started");
+            Ok(Some(NodeEnd::Stop))
+        }
+    }
+}
+
 /// Makes the definitions that the configuration asks for; a member of a cluster waits for those that there
-/// are.
+/// are, and a node that forms one becomes a member. Returns the end of the run if the node starts again.
 async fn define(
+    seat: &NodeSeat,
     broker: &Broker,
-    cluster: Option<&ClusterRun>,
     config: &Config,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Option<NodeEnd>> {
+    let cluster = seat.cluster();
     if let Some(cluster) = cluster.filter(|cluster| cluster.is_member()) {
         cluster.ready().await;
-        return Ok(());
+        return Ok(None);
+    }
+    if let Some(forming) = cluster.and_then(ClusterRun::forming)
+        && Formation::run(forming, seat.moved()).await? == Formed::Added
+    {
+        return Ok(Some(NodeEnd::Restart));
     }
     match &config.definitions.imported {
         Some(source) => definitions::load(broker, source, config.access.hashing).await?,
         None => components::create_defaults(broker, config).await?,
     }
-    components::name_cluster(broker, config).await
+    components::name_cluster(broker, config).await?;
+    if let Some(cluster) = cluster {
+        cluster.formed().await?;
+    }
+    Ok(None)
 }
 
 /// Registers the node's control socket for tools. If that fails, tools need `--data-dir`.

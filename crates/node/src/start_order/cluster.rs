@@ -1,8 +1,10 @@
 //! A node's part in a cluster from start to stop: the host of its replicas, its connections, its time.
 
+use super::formation::FormingSeat;
 use super::means::PeerMeans;
 use super::{components, joining};
 use broker::{Broker, ReplicaParts, follow_definitions, found_cluster};
+use cluster::RaftGroup;
 use cluster_host::ClusterHost;
 use http::PeerAnswers;
 use log::NodeNumber;
@@ -29,6 +31,8 @@ pub(crate) struct ClusterRun {
     host: Arc<ClusterHost>,
     /// The address at which other nodes reach this one.
     address: PeerAddress,
+    /// The seat of a node that forms a cluster first.
+    forming: Option<FormingSeat>,
     /// Whether this start of the node is being told to the cluster.
     tells_boot: AtomicBool,
     timers: Timers,
@@ -44,12 +48,14 @@ impl ClusterRun {
         broker: &Arc<Broker>,
         host: ClusterHost,
         address: PeerAddress,
+        forming: Option<FormingSeat>,
         means: &PeerMeans,
     ) -> Self {
         Self {
             broker: Arc::clone(broker),
             host: Arc::new(host),
             address,
+            forming,
             tells_boot: AtomicBool::new(false),
             timers: means.timers.clone(),
             disk: Arc::clone(&means.disk),
@@ -85,6 +91,18 @@ impl ClusterRun {
 
     pub(super) const fn timers(&self) -> &Timers {
         &self.timers
+    }
+
+    /// The seat of this node, if it forms a cluster and is not a member yet.
+    pub(super) fn forming(&self) -> Option<&FormingSeat> {
+        self.forming.as_ref().filter(|forming| forming.is_open())
+    }
+
+    /// Has a node that forms a cluster be the first one of it.
+    pub(super) async fn formed(&self) -> anyhow::Result<()> {
+        let Some(forming) = self.forming() else { return Ok(()) };
+        self.found().await.map_err(anyhow::Error::msg)?;
+        Ok(forming.close(self.disk.as_ref())?)
     }
 
     /// Whether a node is alive, as far as this one hears it.
@@ -134,6 +152,11 @@ impl ClusterRun {
 
     /// Resolves when the node knows the cluster's definitions, and the cluster knows of this start of it.
     pub(super) async fn ready(&self) {
+        if self.is_unfinished()
+            && let Err(error) = self.found().await
+        {
+            tracing::warn!("the cluster does not know its first member yet: {error}");
+        }
         let mut told = Instant::now();
         while !self.is_ready() {
             if told.elapsed() >= TELL {
@@ -142,6 +165,14 @@ impl ClusterRun {
             }
             self.timers.sleep(TICK).await;
         }
+    }
+
+    /// Whether this node has been stopped while it became the first one of a cluster.
+    fn is_unfinished(&self) -> bool {
+        let is_lone = |group: &RaftGroup| group.members().are_only(group.me());
+        let replication = self.broker.control_plane.replication();
+        let is_lone = replication.and_then(|it| it.inspect(|it| is_lone(it.group())));
+        is_lone == Some(true) && self.broker.view().meta.nodes().is_empty()
     }
 
     fn is_ready(&self) -> bool {

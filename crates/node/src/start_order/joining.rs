@@ -7,7 +7,8 @@ use broker::{Broker, QueueRef};
 use cluster_host::peer_address;
 use ctl::environment;
 use forming::{
-    JOINING_ROWS, JoinAnswer, JoinAsk, JoinedCluster, Joining, JoiningNote, JoiningStep,
+    FORMING_ROWS, JOINING_ROWS, JoinAnswer, JoinAsk, JoinedCluster, Joining, JoiningNote,
+    JoiningStep,
 };
 use log::{NodeNote, wipe_data};
 use net::peer::PeerTunnel;
@@ -51,14 +52,19 @@ pub(super) struct Move<'n> {
 impl Move<'_> {
     /// Has a node be added to the cluster of another one, and condemns its data: the next start goes on.
     pub(super) async fn join(&self, node: &str, is_forced: bool) -> Result<(), String> {
+        self.join_at(&address_of(node, peers::DISTRIBUTION_PORT), is_forced).await
+    }
+
+    /// As [`Self::join`], at an address.
+    pub(super) async fn join_at(&self, to: &PeerAddress, is_forced: bool) -> Result<(), String> {
         let disk = self.means.disk.as_ref();
         let note = read_note(disk).map_err(|error| format!("{error:#}"))?;
         let me = self.broker.figures().identity();
         let own = self.means.settings.port.unwrap_or(peers::DISTRIBUTION_PORT);
         let ask =
             JoinAsk { name: me.name.clone(), address: address_of(&me.name, own), token: random() };
-        let to = address_of(node, peers::DISTRIBUTION_PORT);
-        self.advance(Joining::join(ask, is_forced, note), &[to]).await
+        let joining = Joining::join(ask, is_forced, note);
+        self.advance(joining, std::slice::from_ref(to)).await
     }
 
     /// Has a node leave its cluster, and condemns its data: the next start goes on.
@@ -156,7 +162,7 @@ pub(super) async fn read_frame<T>(
     tunnel: &mut PeerTunnel,
     take: impl Fn(PeerFrame<'_>) -> T,
 ) -> anyhow::Result<T> {
-    let mut decoder = FrameDecoder::new(Vocabulary::new(0, &[JOINING_ROWS]));
+    let mut decoder = FrameDecoder::new(Vocabulary::new(0, &[JOINING_ROWS, FORMING_ROWS]));
     let mut bytes = [0; READ_BYTES];
     loop {
         let n = tunnel.read(&mut bytes).await?;

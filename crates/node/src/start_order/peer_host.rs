@@ -2,6 +2,7 @@
 
 use super::cluster::{ClusterRun, TICK};
 use super::components;
+use super::formation::FormingSeat;
 use super::means::{LEVELS, PeerMeans, address_of, random};
 use super::peers::DistributionPort;
 use super::remote_sessions::PeerSessions;
@@ -26,10 +27,10 @@ const LINK_LIMITS: LinkLimits = LinkLimits { room_bytes: 8 << 20, bytes_max: 256
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Begins to serve other nodes. A node that is a member takes its seat again; one that was added to a
-/// cluster, which `joined` tells, learns the definitions.
+/// cluster, which `joined` tells, learns the definitions; one that is `forming` answers others that do.
 pub(super) fn start(
     port: DistributionPort,
-    joined: Option<&JoinedCluster>,
+    (joined, forming): (Option<&JoinedCluster>, Option<FormingSeat>),
     broker: &Arc<Broker>,
     server: &Server,
     means: &PeerMeans,
@@ -47,7 +48,11 @@ pub(super) fn start(
     let due = Arc::new(TickDue::default());
     let waker = Waker::from(Arc::clone(&due));
     let host = ClusterHost::new(Arc::clone(&membership), plane, clock, images, waker);
-    let run = Arc::new(ClusterRun::new(broker, host, address, means));
+    let is_member = joined.is_some() || awaits_cluster(&broker.control_plane);
+    if let Some(forming) = forming.as_ref().filter(|_| is_member) {
+        forming.close(means.disk.as_ref())?;
+    }
+    let run = Arc::new(ClusterRun::new(broker, host, address, forming, means));
     write_images(Arc::clone(&broker.control_plane), to_write)?;
     // The definitions may not name them yet, also where a part of the log is there.
     for member in joined.iter().flat_map(|joined| &joined.members) {

@@ -35,7 +35,7 @@ pub(super) struct PeerSecrets {
 pub(super) fn listen(config: &Config, data_dir: &Path) -> anyhow::Result<Option<DistributionPort>> {
     let wanted = &config.listeners.distribution;
     let has_cookie = given_cookie().is_some() || data_dir.join(COOKIE_FILE).exists();
-    let is_configured = *wanted != Distribution::default();
+    let is_configured = wanted.is_configured();
     if !is_configured && !has_cookie {
         return Ok(None);
     }

@@ -44,8 +44,12 @@ impl NodeSeat {
         }
     }
 
-    fn moved(&self) -> Move<'_> {
+    pub(super) fn moved(&self) -> Move<'_> {
         Move { broker: &self.broker, means: &self.means }
+    }
+
+    pub(super) fn cluster(&self) -> Option<&ClusterRun> {
+        self.cluster.as_deref()
     }
 
     fn is_member(&self) -> bool {
@@ -62,6 +66,9 @@ impl NodeControl for NodeSeat {
         Box::pin(async move {
             if self.is_member() {
                 return Err(refused("the node is already a member of a cluster: reset it first"));
+            }
+            if self.cluster().is_some_and(|cluster| cluster.forming().is_some()) {
+                return Err(refused("the node is about to form a cluster"));
             }
             self.moved().join(node, is_forced).await.map_err(refused)?;
             self.end(NodeEnd::Restart);

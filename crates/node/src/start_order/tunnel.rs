@@ -4,18 +4,22 @@ use super::cluster::ClusterRun;
 use super::joining::{ASK_TIMEOUT, read_frame};
 use broker::Broker;
 use cluster_host::peer_address;
-use forming::{JoinAnswer, JoinAsk, JoinedCluster, JoinedMember, LeaveAsk};
+use forming::{
+    FormingAnswer, FormingAsk, JoinAnswer, JoinAsk, JoinedCluster, JoinedMember, LeaveAsk,
+};
 use log::NodeNumber;
 use meta::{ClusterAddress, Command, Done, MetaError, Name};
 use net::peer::PeerTunnel;
 use peer::{PeerFrame, PeerHello};
 use std::sync::Arc;
+use stdx::record::RecordError;
 use tokio::io::AsyncWriteExt as _;
 
 /// The ask of a tool or another node, on a tunnel.
 enum TunnelAsk {
     Join(JoinAsk),
     Leave(LeaveAsk),
+    Form(FormingAsk),
     Unknown,
 }
 
@@ -23,20 +27,24 @@ enum TunnelAsk {
 pub(super) async fn serve(run: Arc<ClusterRun>, peer: PeerHello, mut tunnel: PeerTunnel) {
     let take = |frame: PeerFrame<'_>| {
         let (kind, body) = (frame.kind, frame.body.into_bytes());
-        match (JoinAsk::decode(kind, &body), LeaveAsk::decode(kind, &body)) {
-            (Ok(Some(ask)), _) => TunnelAsk::Join(ask),
-            (_, Ok(Some(ask))) => TunnelAsk::Leave(ask),
-            (_, _) => TunnelAsk::Unknown,
-        }
+        let join = || Ok(JoinAsk::decode(kind, &body)?.map(TunnelAsk::Join));
+        let leave = || Ok(LeaveAsk::decode(kind, &body)?.map(TunnelAsk::Leave));
+        let form = || Ok(FormingAsk::decode(kind, &body)?.map(TunnelAsk::Form));
+        let known = [&join as &dyn Fn() -> Result<Option<TunnelAsk>, RecordError>, &leave, &form];
+        let found = known.into_iter().find_map(|decode| decode().transpose());
+        found.and_then(Result::ok).unwrap_or(TunnelAsk::Unknown)
     };
     let answering = async {
-        let answer = match read_frame(&mut tunnel, take).await {
-            Ok(TunnelAsk::Join(ask)) => add(&run, ask).await,
-            Ok(TunnelAsk::Leave(ask)) => remove(&run, &ask).await,
-            Ok(TunnelAsk::Unknown) | Err(_) => return,
-        };
         let mut bytes = Vec::new();
-        answer.encode(&mut bytes);
+        match read_frame(&mut tunnel, take).await {
+            Ok(TunnelAsk::Join(ask)) => add(&run, ask).await.encode(&mut bytes),
+            Ok(TunnelAsk::Leave(ask)) => remove(&run, &ask).await.encode(&mut bytes),
+            Ok(TunnelAsk::Form(ask)) => match form(&run, ask).await {
+                Some(answer) => answer.encode(&mut bytes),
+                None => return,
+            },
+            Ok(TunnelAsk::Unknown) | Err(_) => return,
+        }
         if let Err(error) = tunnel.write_all(&bytes).await {
             tracing::warn!("{} has not taken the answer: {error}", peer.identity.name);
         }
@@ -46,7 +54,19 @@ pub(super) async fn serve(run: Arc<ClusterRun>, peer: PeerHello, mut tunnel: Pee
     }
 }
 
+/// Answers a fresh node; none if this one is about to start again.
+async fn form(run: &ClusterRun, ask: FormingAsk) -> Option<FormingAnswer> {
+    if let Some(forming) = run.forming() {
+        return forming.answer(ask).await;
+    }
+    let me = run.broker().figures().identity();
+    Some(FormingAnswer::Member { name: me.name.clone(), cluster: me.cluster })
+}
+
 async fn add(run: &ClusterRun, ask: JoinAsk) -> JoinAnswer {
+    if run.forming().is_some() {
+        return JoinAnswer::NotNow("the node is about to form a cluster: try again".to_owned());
+    }
     if let Err(text) = run.found().await {
         return JoinAnswer::NotNow(text);
     }

@@ -1,5 +1,6 @@
 //! Clusters of several processes: what they share, and what is left when some of them are killed.
 
+mod forming;
 mod listings;
 mod member;
 mod remote_queues;

@@ -24,6 +24,8 @@ pub(super) struct Member {
     pub(super) name: String,
     cookie: &'static str,
     settings: &'static [&'static str],
+    /// The nodes that it forms a cluster with.
+    peers: Vec<String>,
     port: u16,
     peer_port: u16,
 }
@@ -49,11 +51,24 @@ impl Member {
         cookie: &'static str,
         settings: &'static [&'static str],
     ) -> Self {
-        let (port, peer_port) = (free_port(), free_port());
-        let (name, home) = (format!("rabbit{n}@127.0.0.1"), tempfile::tempdir().unwrap());
-        let mut member = Self { child: None, home, name, cookie, settings, port, peer_port };
+        let mut member = Self::fresh(n, cookie, settings);
         member.start_again();
         member
+    }
+
+    fn fresh(n: u32, cookie: &'static str, settings: &'static [&'static str]) -> Self {
+        let (port, peer_port) = (free_port(), free_port());
+        let (name, home) = (format!("rabbit{n}@127.0.0.1"), tempfile::tempdir().unwrap());
+        let peers = Vec::new();
+        Self { child: None, home, name, cookie, settings, peers, port, peer_port }
+    }
+
+    /// Three nodes that are to form a cluster and have not been started.
+    pub(super) fn three_fresh(settings: &'static [&'static str]) -> [Self; 3] {
+        let mut nodes = [1, 2, 3].map(|n| Self::fresh(n, "SECRET", settings));
+        let peers: Vec<_> = nodes.iter().map(Self::contact).collect();
+        nodes.iter_mut().for_each(|node| node.peers.clone_from(&peers));
+        nodes
     }
 
     /// Starts the process, and waits until it is ready.
@@ -73,6 +88,9 @@ impl Member {
         let settings = [port.as_str()].into_iter().chain(others).chain(log);
         for setting in settings.chain(self.settings.iter().copied()) {
             command.args(["--set", setting]);
+        }
+        for (n, peer) in self.peers.iter().enumerate() {
+            command.args(["--set", &format!("cluster_formation.classic_config.nodes.{n}={peer}")]);
         }
         command.env_remove("LEVERET_DATA_DIR").env("XDG_RUNTIME_DIR", self.home.path());
         command.env("RABBITMQ_NODENAME", &self.name).env("RABBITMQ_ERLANG_COOKIE", self.cookie);

@@ -9,6 +9,13 @@ use mgmt::{ApiError, Management, NodeChange, NodeEnd, is_same_node};
 use queue_type::{DeleteConditions, QueueRefused};
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// Time that closed clients have to go.
+const GOODBYE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Interval at which it is looked whether they have gone.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Deletes a queue.
 pub(crate) async fn delete_queue(
@@ -127,6 +134,13 @@ async fn without_clients(management: &Management, change: NodeChange<'_>) -> Rep
     let was_suspended = *management.suspended.borrow();
     suspend(management, true);
     close(management, "the node joins or leaves a cluster", usize::MAX, |_| true);
+    let left = async {
+        while !management.broker.connections.is_empty() {
+            sleep(LOOK_EVERY).await;
+        }
+    };
+    // What clients hold is back in the queues when they have gone; one that does not go is not waited for.
+    let _is_late = timeout(GOODBYE_TIMEOUT, left).await.is_err();
     let changed = change.await;
     match &changed {
         // The node starts again: it counts as started when it has.

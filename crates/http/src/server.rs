@@ -226,7 +226,8 @@ async fn answer(
     };
     caller.user.clone_into(&mut asker.0);
     if !caller.is_local() && !api.management.running.load(Ordering::Relaxed) {
-        return Err(Refusal::unavailable("the node is stopping"));
+        let waits_for = api.management.control.waits_for();
+        return Err(Refusal::unavailable(waits_for.as_deref().unwrap_or("the node is stopping")));
     }
     if !negotiation::takes(&head.headers, "application/*", "application/json") {
         let text = "responses are application/json";
@@ -255,6 +256,10 @@ async fn answer(
     };
     if caller.is_local() {
         check_node(&head.headers, &api.management.node_info.name)?;
+        let waits_for = || api.management.control.waits_for();
+        if let Some(text) = (!route.is_early()).then(waits_for).flatten() {
+            return Err(Refusal::unavailable(text));
+        }
     }
     // The course ends when the request is answered, or nobody waits for the answer any more.
     let (course, _waiting) = Course::begin(&api.turns.is_stopping);

@@ -51,6 +51,9 @@ pub trait NodeControl: Debug + Send + Sync {
     /// Asks all other members of the cluster a question, in which each finds what it has to do. None of them
     /// is waited for that does not go on with its reply.
     fn ask_members(&self, question: Vec<u8>) -> MemberReplies<'_>;
+
+    /// The reason for which the node has not started yet.
+    fn waits_for(&self) -> Option<String>;
 }
 
 /// The control of a node in no cluster that only notes the end that is wanted: for tests.
@@ -87,5 +90,9 @@ impl NodeControl for NotedControl {
 
     fn ask_members(&self, _question: Vec<u8>) -> MemberReplies<'_> {
         Box::pin(async { Vec::new() })
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        None
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::connection::{self, Begun, Name};
 use crate::front::Arrival;
-use crate::listener::{ListenAddress, Listener, Service};
+use crate::listener::{ClosedListener, Listener, Service};
 use crate::peer_lines::Kind;
 use crate::proxy;
 use crate::server::{DISPLACED_REASON, Server};
@@ -67,13 +67,14 @@ impl Server {
     /// Listens again, once that is wanted.
     async fn resumed(
         &self,
-        (address, backlog, service): (SocketAddr, u32, Service),
+        listener: ClosedListener,
         suspended: &mut watch::Receiver<bool>,
     ) -> Listener {
+        let address = listener.address;
         tracing::info!("suspended the listener on {address}");
         loop {
             until(suspended, false).await;
-            match Listener::bind(ListenAddress::One(address), backlog, service.clone()) {
+            match listener.open() {
                 Ok(listener) => {
                     tracing::info!("resumed the listener on {address}");
                     return listener;

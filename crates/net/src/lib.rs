@@ -19,7 +19,7 @@ mod timers;
 
 pub use clock::Clock;
 pub use front::Protocol;
-pub use listener::{ListenAddress, Listener, Service};
+pub use listener::{ClosedListener, ListenAddress, Listener, Service};
 pub use peer_lines::{Kind as PeerLineKind, Source as PeerLineSource};
 pub use server::{Server, ServerSettings};
 pub use timers::Timers;

@@ -100,9 +100,30 @@ impl Listener {
         Ok(Self { socket, address, backlog, service })
     }
 
-    /// Closes the socket, and says how to bind one like it: at the very port, and with its backlog.
-    pub(crate) fn close(self) -> (SocketAddr, u32, Service) {
-        (self.address, self.backlog, self.service)
+    /// Closes the socket.
+    #[must_use]
+    pub fn close(self) -> ClosedListener {
+        let Self { address, backlog, service, .. } = self;
+        ClosedListener { address, backlog, service }
+    }
+}
+
+/// A listener whose socket is closed.
+#[derive(Clone, Debug)]
+pub struct ClosedListener {
+    /// The address of the socket.
+    pub address: SocketAddr,
+    backlog: u32,
+    service: Service,
+}
+
+impl ClosedListener {
+    /// Binds a socket like the one before: at the very port, and with its backlog.
+    ///
+    /// # Errors
+    /// As [`Listener::bind`].
+    pub fn open(&self) -> io::Result<Listener> {
+        Listener::bind(ListenAddress::One(self.address), self.backlog, self.service.clone())
     }
 }
 

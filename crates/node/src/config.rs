@@ -228,6 +228,8 @@ pub(crate) struct Definitions {
     pub(crate) default_passwords: BTreeMap<String, String>,
     /// Time in which a cluster decides on a change, milliseconds.
     pub(crate) change_timeout_ms: u64,
+    /// Whether a member of a cluster serves clients without a majority.
+    pub(crate) serves_without_quorum: bool,
 }
 
 /// The user and virtual host that a node creates in an empty data directory.

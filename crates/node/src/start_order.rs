@@ -20,6 +20,7 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use admission::{Admission, Descriptors};
@@ -29,7 +30,7 @@ use ctl::environment;
 use log::DataDir;
 use mgmt::{ListenerInfo, NodeEnd, Resources as _};
 use net::peer::PeerService;
-use net::{Clock, Listener, Protocol, Server, ServerSettings, Service, Timers};
+use net::{Clock, Listener, Server, ServerSettings, Timers};
 use segments::{RealDisk, ReservedDisk};
 use session::ClientTotals;
 use tokio::sync::{mpsc, watch};
@@ -46,6 +47,7 @@ use crate::signals::{self, StopSignals};
 use crate::welcome;
 use cluster::ClusterRun;
 use formation::{Formation, Formed, FormingSeat};
+use listeners::ClientListeners;
 use management::{Control, NodeFacts, RuntimeHandles};
 use means::PeerMeans;
 use seat::NodeSeat;
@@ -206,13 +208,6 @@ async fn serve(
     let cluster = peer_port.map(|port| peer_host::start(port, seated, &broker, &server, &means));
     let (cluster, peers) = cluster.transpose()?.unzip();
     let seat = Arc::new(NodeSeat::new(&broker, means, cluster));
-    if let Some(end) =
-        unless_stopped(Box::pin(define(&seat, &broker, config)), &mut stop_signals).await?
-    {
-        return broker.stop().context("cannot stop in good order").map(|()| end);
-    }
-    components::tell_events(config, &broker).await?;
-    let log_exchange = components::publish_log(config, &log, &broker).await?;
     let handles = RuntimeHandles {
         monitor: &monitor,
         log: Arc::clone(&log),
@@ -229,27 +224,43 @@ async fn serve(
     let control = Control::start(facts, &broker, handles)?;
     let _registration = register(&args.data_dir, infos.first().map(|info| info.address));
     tokio::spawn(keep_time(Arc::clone(&broker), clock, timers, monitor, Arc::clone(&manager)));
-    let ready =
-        announce(&listeners, &http, &args.data_dir, started, broker.is_new().then_some(config))?;
-    control.started();
-    accept(&server, listeners, &suspended);
     let http_ending = http.start(control.api(), &server);
-    manager.ready(&ready);
-    let _pid_file = PidFile::write();
-    let (end, failure) = wait_for_end(&mut stop_signals, &seat, &mut failures).await;
+    let listeners = ClientListeners::new(listeners, seat.waits());
+    let mut ended = tokio::select! {
+        defined = Box::pin(define(&seat, &broker, config)) => defined?.map(|end| (end, None)),
+        ended = wait_for_end(&mut stop_signals, &seat, &mut failures) => Some(ended),
+    };
+    let (mut log_exchange, mut _pid_file) = (None, None);
+    if ended.is_none() {
+        components::tell_events(config, &broker).await?;
+        log_exchange = components::publish_log(config, &log, &broker).await?;
+        let listeners = listeners.open()?;
+        let first = broker.is_new().then_some(config);
+        let ready = announce(&infos, &args.data_dir, started, first);
+        seat.started();
+        control.started();
+        accept(&server, listeners, &suspended);
+        manager.ready(&ready);
+        _pid_file = PidFile::write();
+        ended = Some(wait_for_end(&mut stop_signals, &seat, &mut failures).await);
+    }
+    let (end, failure) = ended.unwrap_or((NodeEnd::Stop, None));
     tracing::info!("stopping");
     (end == NodeEnd::Stop).then(|| manager.stopping());
     http_ending.notify_waiters();
-    control.end().await;
-    stop_serving(&server, peers).await;
+    stop_serving(control, &server, peers).await;
     log.end_exchange(log_exchange);
     disk.end_waiting();
+    stop_broker(&broker, failure).map(|()| end)
+}
+
+fn stop_broker(broker: &Broker, failure: Option<String>) -> anyhow::Result<()> {
     if let Some(failure) = failure {
         anyhow::bail!("the log has failed: {failure}");
     }
     broker.stop().context("cannot stop in good order")?;
     tracing::info!("stopped");
-    Ok(end)
+    Ok(())
 }
 
 /// Waits until the node is to stop or to start again, or its log has failed; returns why it has.
@@ -268,8 +279,9 @@ async fn wait_for_end(
     }
 }
 
-/// Ends the connections of clients, then those with other nodes.
-async fn stop_serving(server: &Server, peers: Option<PeerService>) {
+/// Ends the control socket, the connections of clients, then those with other nodes.
+async fn stop_serving(control: Control, server: &Server, peers: Option<PeerService>) {
+    control.end().await;
     server.stop(GOODBYE_TIMEOUT).await;
     if let Some(peers) = peers {
         peers.stop().await;
@@ -280,20 +292,6 @@ async fn stop_serving(server: &Server, peers: Option<PeerService>) {
 fn accept(server: &Arc<Server>, listeners: Vec<Listener>, suspended: &watch::Sender<bool>) {
     for listener in listeners {
         tokio::spawn(Arc::clone(server).accept(listener, suspended.subscribe()));
-    }
-}
-
-/// The outcome of a part of the start, unless the node is told to stop meanwhile.
-async fn unless_stopped(
-    part: impl Future<Output = anyhow::Result<Option<NodeEnd>>>,
-    stop_signals: &mut StopSignals,
-) -> anyhow::Result<Option<NodeEnd>> {
-    tokio::select! {
-        outcome = part => outcome,
-        signal = stop_signals.received() => {
-            tracing::info!("{signal} received - not started");
-            Ok(Some(NodeEnd::Stop))
-        }
     }
 }
 
@@ -443,18 +441,17 @@ fn tls_context(options: &tls::Options) -> anyhow::Result<Arc<tls::Context>> {
     Ok(Arc::new(context))
 }
 
-/// Prints a line that the node is ready, and at the first start how to connect; returns the line.
+/// Tells that the node is ready, and at the first start how to connect; returns the line. It is printed at
+/// the first start of the process.
 fn announce(
-    listeners: &[Listener],
-    http: &http::Listeners,
+    listeners: &[ListenerInfo],
     data_dir: &Path,
     started: Instant,
     first: Option<&Config>,
-) -> anyhow::Result<String> {
-    let ui = http.infos().find(|info| ["http", "https"].contains(&info.protocol));
-    let http = http.infos().map(|info| info.address);
-    let addresses = listeners.iter().map(|listener| listener.address).chain(http);
-    let addresses: Vec<String> = addresses.map(|address| address.to_string()).collect();
+) -> String {
+    static IS_PRINTED: AtomicBool = AtomicBool::new(false);
+    let ui = listeners.iter().find(|info| ["http", "https"].contains(&info.protocol));
+    let addresses: Vec<String> = listeners.iter().map(|info| info.address.to_string()).collect();
     let addresses = if addresses.is_empty() { "no port".to_owned() } else { addresses.join(", ") };
     let data_dir = data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned());
     let line = format!(
@@ -464,17 +461,17 @@ fn announce(
         started.elapsed().as_millis(),
     );
     tracing::info!(target: logging::NOT_TO_CONSOLE, "{line}");
-    let is_amqp = |listener: &&Listener| {
-        matches!(listener.service, Service { protocol: Protocol::Amqp091(_), tls: None, .. })
-    };
-    let address = listeners.iter().find(is_amqp).map(|listener| listener.address);
-    let how = first
-        .map(|config| welcome::lines(config, address, ui.as_ref(), &data_dir))
-        .unwrap_or_default();
+    if IS_PRINTED.swap(true, Ordering::Relaxed) {
+        return line;
+    }
+    let address = listeners.iter().find(|info| info.protocol == "amqp").map(|info| info.address);
+    let how =
+        first.map(|config| welcome::lines(config, address, ui, &data_dir)).unwrap_or_default();
     // A single write: the reader of the first line may close the pipe then.
     let text = format!("{line}\n{how}");
     let mut stdout = std::io::stdout().lock();
-    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-    written.context("cannot write to stdout")?;
-    Ok(line)
+    if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        tracing::warn!("cannot write to stdout: {error}");
+    }
+    line
 }

@@ -28,7 +28,26 @@ pub(crate) type Later = for<'m> fn(&'m Management, &'m Request) -> Told<'m>;
 /// The course of a `Later`.
 pub(crate) type Told<'m> = Pin<Box<dyn Future<Output = Reply> + Send + 'm>>;
 
+/// The beginnings of routes that need no definitions.
+const EARLY: [&str; 10] = [
+    "/leveret/cluster",
+    "/leveret/connections",
+    "/leveret/environment",
+    "/leveret/listeners",
+    "/leveret/log",
+    "/leveret/metadata-store",
+    "/leveret/os-env",
+    "/leveret/state",
+    "/leveret/status",
+    "/leveret/stop",
+];
+
 impl Route {
+    /// Whether operators of this machine may use the route before the node has started.
+    pub(crate) fn is_early(&self) -> bool {
+        EARLY.iter().any(|start| self.template.starts_with(start))
+    }
+
     /// Answers a request; `upload` is the body of one that comes in for long.
     pub(crate) async fn answered(
         &'static self,

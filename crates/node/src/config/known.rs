@@ -199,6 +199,7 @@ mod tests {
         let ours = [
             "amqp091.immediate",
             "backlog_memory",
+            "cluster.serve_without_quorum",
             "cluster.tls.cacertfile",
             "cluster.tls.certfile",
             "cluster.tls.keyfile",

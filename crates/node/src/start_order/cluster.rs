@@ -41,6 +41,8 @@ pub(crate) struct ClusterRun {
     /// The answers to questions of other nodes, once there are some.
     answers: OnceLock<Weak<PeerAnswers>>,
     answer_places: Arc<Semaphore>,
+    /// Whether the node serves clients without a majority.
+    serves_without_quorum: bool,
 }
 
 impl ClusterRun {
@@ -62,6 +64,7 @@ impl ClusterRun {
             change_timeout_ms: means.change_timeout_ms,
             answers: OnceLock::new(),
             answer_places: Arc::new(Semaphore::new(ANSWERS_MAX)),
+            serves_without_quorum: means.serves_without_quorum,
         }
     }
 
@@ -150,7 +153,8 @@ impl ClusterRun {
         Ok(())
     }
 
-    /// Resolves when the node knows the cluster's definitions, and the cluster knows of this start of it.
+    /// Resolves when the node knows the cluster's definitions, and the cluster knows of this start of it; or
+    /// when it is not to wait for that any longer.
     pub(super) async fn ready(&self) {
         if self.is_unfinished()
             && let Err(error) = self.found().await
@@ -161,6 +165,10 @@ impl ClusterRun {
         while !self.is_ready() {
             if told.elapsed() >= TELL {
                 told = Instant::now();
+                if self.serves_without_quorum && self.is_known() {
+                    tracing::warn!("serving without a majority of the cluster: {}", self.missing());
+                    return;
+                }
                 tracing::warn!("waiting for a majority of the cluster: {}", self.missing());
             }
             self.timers.sleep(TICK).await;
@@ -175,6 +183,12 @@ impl ClusterRun {
         is_lone == Some(true) && self.broker.view().meta.nodes().is_empty()
     }
 
+    /// Whether the definitions that are here know this node.
+    fn is_known(&self) -> bool {
+        let me = self.broker.figures().identity().number.0;
+        self.broker.view().meta.nodes().get(me).is_some()
+    }
+
     fn is_ready(&self) -> bool {
         let me = self.broker.figures().identity();
         let view = self.broker.view();
@@ -183,7 +197,7 @@ impl ClusterRun {
     }
 
     /// The nodes that are not heard, for the operator.
-    fn missing(&self) -> String {
+    pub(super) fn missing(&self) -> String {
         let view = self.broker.view();
         let me = self.broker.figures().identity().number.0;
         let others = view.meta.nodes().iter().filter(|node| node.no != me);

@@ -5,13 +5,40 @@ use crate::config::{Advertised, Config};
 use anyhow::Context as _;
 use ctl::environment;
 use front_amqp091::{Mechanism, OutboxBudget, Settings};
-use net::{ListenAddress, Listener, Protocol, Service};
+use net::{ClosedListener, ListenAddress, Listener, Protocol, Service};
 use session::ClientTotals;
 use std::sync::Arc;
 
 /// The listener of the stream protocol where nothing is said of one. Nobody has asked for it: with the port
 /// in use, as by another node on this machine, the node starts without.
 const STREAM_ADDRESS: ListenAddress = ListenAddress::Every(5552);
+
+/// The listeners of clients before the node is ready. Those of a node that waits for others are closed: its
+/// clients are to find another node at once.
+pub(super) struct ClientListeners {
+    open: Vec<Listener>,
+    closed: Vec<ClosedListener>,
+}
+
+impl ClientListeners {
+    pub(super) fn new(all: Vec<Listener>, is_closed: bool) -> Self {
+        if is_closed {
+            let closed = all.into_iter().map(Listener::close).collect();
+            return Self { open: Vec::new(), closed };
+        }
+        Self { open: all, closed: Vec::new() }
+    }
+
+    /// All of them, open.
+    pub(super) fn open(self) -> anyhow::Result<Vec<Listener>> {
+        let Self { mut open, closed } = self;
+        for closed in closed {
+            let opened = closed.open();
+            open.push(opened.with_context(|| format!("cannot listen on {}", closed.address))?);
+        }
+        Ok(open)
+    }
+}
 
 /// Binds all listeners of clients; returns also the certificates that TLS listeners share, if there are any.
 pub(super) fn listen(

@@ -24,6 +24,8 @@ pub(super) struct PeerMeans {
     pub(super) timers: Timers,
     /// Time in which the cluster decides on a change of definitions, milliseconds.
     pub(super) change_timeout_ms: u64,
+    /// Whether the node serves clients without a majority.
+    pub(super) serves_without_quorum: bool,
 }
 
 impl PeerMeans {
@@ -40,6 +42,7 @@ impl PeerMeans {
             disk,
             timers: timers.clone(),
             change_timeout_ms: config.definitions.change_timeout_ms,
+            serves_without_quorum: config.definitions.serves_without_quorum,
         }
     }
 }

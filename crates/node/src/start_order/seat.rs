@@ -9,6 +9,7 @@ use broker::Broker;
 use http::PeerAnswers;
 use mgmt::{ApiError, MemberReplies, NodeChange, NodeControl, NodeEnd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::watch;
 
 /// The seat of a running node.
@@ -19,6 +20,7 @@ pub(crate) struct NodeSeat {
     /// The node's part in a cluster; none if it listens for no other nodes.
     cluster: Option<Arc<ClusterRun>>,
     end: watch::Sender<Option<NodeEnd>>,
+    has_started: AtomicBool,
 }
 
 impl NodeSeat {
@@ -27,7 +29,18 @@ impl NodeSeat {
         means: PeerMeans,
         cluster: Option<Arc<ClusterRun>>,
     ) -> Self {
-        Self { broker: Arc::clone(broker), means, cluster, end: watch::Sender::new(None) }
+        let (broker, end) = (Arc::clone(broker), watch::Sender::new(None));
+        Self { broker, means, cluster, end, has_started: AtomicBool::new(false) }
+    }
+
+    /// Notes that the definitions are there, and clients are let in.
+    pub(super) fn started(&self) {
+        self.has_started.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the start waits for other nodes.
+    pub(super) fn waits(&self) -> bool {
+        self.is_member() || self.cluster().is_some_and(|cluster| cluster.forming().is_some())
     }
 
     /// Resolves when an operator wants the node to stop, or to start again.
@@ -117,6 +130,19 @@ impl NodeControl for NodeSeat {
                 Some(cluster) => questions::ask(cluster, &question).await,
                 None => Vec::new(),
             }
+        })
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        if self.has_started.load(Ordering::Relaxed) {
+            return None;
+        }
+        let Some(cluster) = self.cluster().filter(|_| self.waits()) else {
+            return Some("this node is starting".to_owned());
+        };
+        Some(match cluster.forming() {
+            Some(_) => "this node waits for others to form a cluster".to_owned(),
+            None => format!("this node waits for a majority of its cluster: {}", cluster.missing()),
         })
     }
 }

@@ -74,8 +74,13 @@ fn an_exclusive_queue_is_locked_on_all_nodes_until_its_connection_or_node_ends()
 
 /// Declares a durable queue and publishes a message to it, which is confirmed.
 fn keep(node: &Member, queue: &str) {
+    node.client().declare(queue);
+    keep_in(node, queue);
+}
+
+/// As [`keep`], of a queue that is there.
+fn keep_in(node: &Member, queue: &str) {
     let mut client = node.client();
-    client.declare(queue);
     client.select_confirms();
     client.put_publish(queue, true, queue.as_bytes());
     client.wait_for_confirms();
@@ -174,6 +179,46 @@ fn a_node_that_was_forgotten_is_refused() {
     assert_eq!(c.members().len(), 2);
     b.begin();
     wait_until("it is told", || b.log().contains("was removed from the cluster of"));
+    let told = b.refused(&["add_vhost", "hutch"]);
+    assert!(told.contains("this node waits for a majority of its cluster"), "{told}");
+    b.done(&["force_reset"]);
+    b.join(&c);
+    await_all(&[a, b, c]);
+}
+
+#[test]
+fn a_member_that_waits_for_a_majority_is_operated_and_serves_nobody() {
+    let [mut a, mut b, mut c] = three(&[]);
+    [&mut a, &mut b, &mut c].into_iter().for_each(Member::kill);
+    c.begin();
+    wait_until("it waits", || c.log().contains("waiting for a majority of the cluster"));
+    assert_eq!(c.running(), [c.name.as_str()]);
+    assert!(c.done(&["status"]).contains(&c.name));
+    let told = c.refused(&["list_queues"]);
+    let text =
+        format!("this node waits for a majority of its cluster: {}, {} are down", a.name, b.name);
+    assert!(told.contains(&text), "{told}");
+    assert!(TcpStream::connect(c.address()).is_err());
+    a.begin();
+    a.await_ready();
+    c.await_ready();
+    c.client().declare("on");
+}
+
+#[test]
+fn a_member_serves_without_a_majority_if_it_is_to() {
+    let mut nodes =
+        three(&["cluster.serve_without_quorum=true", "metadata_store.khepri.default_timeout=1000"]);
+    keep(&nodes[2], "near");
+    nodes.iter_mut().for_each(Member::kill);
+    nodes[2].start_again();
+    expect_kept(&nodes[2], "near");
+    keep_in(&nodes[2], "near");
+    expect_kept(&nodes[2], "near");
+    assert!(nodes[2].log().contains("serving without a majority of the cluster"));
+    nodes[..2].iter_mut().for_each(Member::start_again);
+    await_all(&nodes);
+    nodes[2].client().declare("later");
 }
 
 #[test]

@@ -46,6 +46,10 @@ pub(in crate::config) const OPTIONS: &[ConfigOption] = options! {
             d.config.listeners.distribution.discovery.retry_interval_ms = v;
         }),
         "Interval between two attempts.";
+    "cluster.serve_without_quorum = false" =>
+        Flag(|d, v| d.config.definitions.serves_without_quorum = v),
+        "Accept clients although no majority of the cluster's nodes runs, 5 s after a start: with the \
+         definitions that this node knows, which nobody can change meanwhile. Leveret's own key.";
     "metadata_store.khepri.default_timeout = 30000" =>
         Integer(1..=3_600_000, "milliseconds", |d, v| d.config.definitions.change_timeout_ms = v),
         "Time in which the cluster decides on a change of definitions. A change that no majority of the \

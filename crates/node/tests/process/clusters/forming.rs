@@ -3,6 +3,7 @@
 use super::member::{Member, exchange};
 use super::{await_all, wait_until};
 use crate::support::bystander;
+use std::net::TcpStream;
 
 const QUICK: &[&str] = &["cluster_formation.discovery_retry_interval=100"];
 
@@ -56,6 +57,11 @@ fn a_minority_waits_and_tells_for_whom() {
         nodes[0].name, nodes[1].name
     );
     wait_until("it tells for whom it waits", || nodes[2].log().contains(&told));
+    // The control socket is there, clients are not let in.
+    assert!(nodes[2].done(&["status"]).contains(&nodes[2].name));
+    let told = nodes[2].refused(&["list_vhosts"]);
+    assert!(told.contains("this node waits for others to form a cluster"), "{told}");
+    assert!(TcpStream::connect(nodes[2].address()).is_err());
     nodes[1].begin();
     nodes[1..].iter_mut().for_each(Member::await_ready);
     await_all(&nodes[1..]);

@@ -78,6 +78,8 @@ impl ClusterHost {
         self.ways.due.wake_by_ref();
         if let Some(replication) = self.control.replication() {
             replication.durable();
+            // The only member hears of nobody whose life could lead to an election.
+            replication.step(GroupStep::Campaign);
         }
     }
 

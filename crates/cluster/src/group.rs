@@ -430,7 +430,7 @@ fn apply_change(
     log.set_members(next);
     fx.members = Some(log.members());
     // Nobody hears that the change is committed before this replica remembers it.
-    let vote = Some(Vote { commit: index, ..log.vote });
+    let vote = Some(Vote { commit: index.max(log.vote.commit), ..log.vote });
     let lsn = log.append(wal, NewState { vote, ..NewState::default() });
     group.vote_lsn = lsn;
     group.unsynced.push_back(UnsyncedRound { lsn, number: 0 });

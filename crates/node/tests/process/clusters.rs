@@ -270,3 +270,29 @@ fn a_node_with_messages_joins_by_force_only() {
     assert_eq!(b.list(&["list_queues", "name"]), [""; 0]);
     await_all(&[a, b]);
 }
+
+#[test]
+fn a_member_that_starts_again_and_again_without_a_majority_keeps_its_queues() {
+    let mut nodes = three(&[]);
+    keep(&nodes[2], "kept");
+    nodes.iter_mut().for_each(Member::kill);
+    for _ in 0..3 {
+        nodes[2].begin();
+        wait_until("it answers", || nodes[2].ctl(&["status"]).is_ok());
+        nodes[2].kill();
+    }
+    nodes.iter_mut().for_each(Member::begin);
+    nodes.iter_mut().for_each(Member::await_ready);
+    expect_kept(&nodes[2], "kept");
+}
+
+#[test]
+fn the_only_member_that_is_left_starts_again() {
+    let (mut a, b) = (Member::start(1), Member::start(2));
+    b.join(&a);
+    b.done(&["reset"]);
+    wait_until("the node has left", || a.members().len() == 1);
+    a.kill();
+    a.start_again();
+    a.client().declare("on");
+}

@@ -16,6 +16,7 @@ use member::{GroupWork, MemberEvent, Membership, PeerConnection, PeerInput};
 use meta::{ClusterNodes, Command};
 use peer::{ConnectionKind, NodeMessage, PeerLink, QUESTION_BYTES_MAX};
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -41,6 +42,8 @@ pub struct ClusterHost {
     clock: HostClock,
     followed: Mutex<FollowedMembers>,
     questions: Arc<Questions>,
+    /// Whether the group's members stay as they are.
+    holds_members: AtomicBool,
 }
 
 impl ClusterHost {
@@ -57,7 +60,8 @@ impl ClusterHost {
     ) -> Self {
         let ways = DefinitionsWays::new(Arc::clone(&membership), &control, clock, images, due);
         let (followed, questions) = (Mutex::default(), Arc::default());
-        Self { membership, control, ways, clock, followed, questions }
+        let holds_members = AtomicBool::new(false);
+        Self { membership, control, ways, clock, followed, questions, holds_members }
     }
 
     /// The parts of this node's replica of the definitions.
@@ -95,6 +99,11 @@ impl ClusterHost {
         let has = |group: &RaftGroup| group.members().has(replica_of(node));
         let replication = self.control.replication();
         replication.and_then(|it| it.inspect(|it| has(it.group()))).unwrap_or_default()
+    }
+
+    /// Has the group's members stay as they are, or follow the nodes of the cluster as usual.
+    pub fn hold_members(&self, holds: bool) {
+        self.holds_members.store(holds, Ordering::Release);
     }
 
     /// Asks a node a question, unless the node is not heard, or has too many of them.
@@ -221,7 +230,8 @@ impl ClusterHost {
     fn step_members(&self, replication: Replication<'_>, nodes: &ClusterNodes) -> bool {
         let living = self.membership.living();
         let next = |group: &RaftGroup| {
-            if nodes.is_empty() || group.role() != Role::Leader {
+            let is_held = self.holds_members.load(Ordering::Acquire);
+            if is_held || nodes.is_empty() || group.role() != Role::Leader {
                 return (None, false);
             }
             let wanted: BTreeSet<PeerId> = nodes.iter().map(|node| replica_of(node.no)).collect();

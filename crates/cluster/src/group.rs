@@ -132,7 +132,7 @@ impl RaftGroup {
         freed.release(wal);
     }
 
-    fn of_log(log: RaftLog, health: Health) -> Self {
+    pub(crate) fn of_log(log: RaftLog, health: Health) -> Self {
         let (owner, me) = (log.owner, log.me);
         if log.members().are_only(me) && !log.has_changes() && health == Health::Sound {
             return Self::new(Raft::Alone(Box::new(log)), health);

@@ -4,6 +4,7 @@
 //! Start reading at [`RaftGroup`] and [`GroupStep`]; the engine is in `engine.rs`.
 
 mod checks;
+mod discarding;
 mod effects;
 mod engine;
 mod entry;
@@ -22,6 +23,7 @@ mod sparse;
 mod step;
 mod wire;
 
+pub use discarding::discard_others;
 pub use effects::{
     Committed, GroupEffects, GroupRequest, Health, OutgoingMessage, ProposalOutcome, Ticket,
 };

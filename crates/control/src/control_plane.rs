@@ -20,7 +20,9 @@ mod snapshot;
 
 pub use command_log::CommandLog;
 pub use effects::{Effects, LeaderEffects, NodeEffect};
-pub use founding::{FoundReplica, FoundingError, found_cluster, join_cluster, resume_cluster};
+pub use founding::{
+    FoundReplica, FoundingError, discard_others, found_cluster, join_cluster, resume_cluster,
+};
 pub use node_work::{NodeWork, NodeWorkDue};
 pub use planned::{HeldDefinitions, PlanError, Planned};
 pub use replica::{ASK_TIMEOUT_MS, DefinitionsLinks, ReplicaParts};

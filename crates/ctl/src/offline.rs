@@ -132,6 +132,17 @@ fn leave(invocation: &Invocation, is_forced: bool) -> Result<Answer, Failure> {
     await_startup(invocation)
 }
 
+/// Has a member go on as the only one of its cluster, and waits until it has started.
+pub(crate) fn force_boot(invocation: &Invocation) -> Result<Answer, Failure> {
+    if !invocation.flag("discard-others") {
+        let text = "the other members of the cluster, and what only they have, are lost for good to this node, \
+                    and cannot come back without a reset: confirm it with --discard-others";
+        return Err(Failure::error(code::USAGE, text));
+    }
+    run::ask(invocation, "POST /leveret/cluster/force-boot", Map::new())?;
+    await_startup(invocation)
+}
+
 pub(crate) fn await_startup(invocation: &Invocation) -> Result<Answer, Failure> {
     let started = Instant::now();
     loop {

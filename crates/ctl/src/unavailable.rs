@@ -6,8 +6,8 @@ use crate::failure::{Failure, code};
 /// The reason, and the commands.
 const GROUPS: &[(&str, &str)] = &[
     (
-        "a node does not go on with a part of its cluster yet",
-        "force_boot force_standalone_khepri_boot",
+        "a node goes on without its cluster by force_boot --discard-others",
+        "force_standalone_khepri_boot",
     ),
     // COMPAT: RabbitMQ since 4.0 does nothing of these either, and says so.
     (

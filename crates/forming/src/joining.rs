@@ -10,6 +10,8 @@
 //!   the rest, then writes the identity, or is a fresh node.
 //! - *Learns*: the new identity is there, and no data but the cluster's. The node connects to the members
 //!   that the note names until it has definitions of its own.
+//! - *Discards*: an operator's word that the other members are lost. A start goes on in the note's epoch, as
+//!   the only member, and forgets the others; then the note goes.
 //!
 //! ```text
 //! join:    count messages, write "asks", ask a member, write "wipes", wipe, write the identity,
@@ -115,7 +117,7 @@ impl Joining {
     #[must_use]
     pub fn resume(name: &str, note: Option<JoiningNote>) -> Option<Self> {
         let phase = match note? {
-            JoiningNote::Asks { .. } => return None,
+            JoiningNote::Asks { .. } | JoiningNote::Discards { .. } => return None,
             JoiningNote::Wipes(then) => JoiningPhase::Wipes(then),
             JoiningNote::Learns(cluster) => JoiningPhase::Learns(cluster),
         };

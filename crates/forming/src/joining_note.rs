@@ -5,15 +5,17 @@
 //! 1                wipes, then is fresh
 //! 2 | cluster      wipes, then is a member
 //! 3 | cluster      learns
+//! 4 | epoch u32    discards
 //! ```
 
 use crate::joining_message::JoinedCluster;
-use stdx::record::{Reader, RecordError, put_u8, put_u64};
+use stdx::record::{Reader, RecordError, put_u8, put_u32, put_u64};
 
 const ASKS: u8 = 0;
 const WIPES: u8 = 1;
 const WIPES_TO_JOIN: u8 = 2;
 const LEARNS: u8 = 3;
+const DISCARDS: u8 = 4;
 
 /// A node's progress in joining or leaving a cluster, as it is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +29,11 @@ pub enum JoiningNote {
     Wipes(Option<JoinedCluster>),
     /// The node is a member that has no definitions yet.
     Learns(JoinedCluster),
+    /// The node goes on without the other members of its cluster.
+    Discards {
+        /// The epoch in which it does: members of earlier ones are refused.
+        epoch: u32,
+    },
 }
 
 impl JoiningNote {
@@ -38,6 +45,11 @@ impl JoiningNote {
             Self::Asks { token } => {
                 put_u8(&mut out, ASKS);
                 put_u64(&mut out, *token);
+                return out;
+            }
+            Self::Discards { epoch } => {
+                put_u8(&mut out, DISCARDS);
+                put_u32(&mut out, *epoch);
                 return out;
             }
             Self::Wipes(None) => (WIPES, None),
@@ -59,6 +71,7 @@ impl JoiningNote {
             ASKS => Self::Asks { token: reader.u64()? },
             WIPES => Self::Wipes(None),
             WIPES_TO_JOIN => Self::Wipes(Some(JoinedCluster::read(&mut reader)?)),
+            DISCARDS => Self::Discards { epoch: reader.u32()? },
             LEARNS => Self::Learns(JoinedCluster::read(&mut reader)?),
             _ => return Err(RecordError::Invalid),
         })

@@ -518,6 +518,7 @@ routes! {
     GET "/leveret/listeners" Administrator ask node::listeners, "Listeners";
     PUT "/leveret/cluster/{member}" Administrator later(job) operations::join_cluster, "Join the cluster of a node, and start again without what this node had; `force` although durable queues hold messages";
     DELETE "/leveret/cluster" Administrator later(job) operations::reset, "Leave the cluster, and start again without what this node had; `force` tells the others nothing";
+    POST "/leveret/cluster/force-boot" Administrator ask operations::discard_others, "Start again as the only member of a cluster whose other members are lost";
     DELETE "/leveret/cluster/{member}" Administrator later(job) operations::forget_node, "Remove another node from the cluster";
     DELETE "/leveret/listeners" Administrator ask operations::suspend_listeners, "Suspend client listeners";
     POST "/leveret/listeners" Administrator ask operations::resume_listeners, "Resume client listeners";

@@ -66,8 +66,6 @@ impl DefinitionsStanding {
 pub struct ClusterView {
     /// The members, by name, this node among them.
     pub members: Vec<ClusterMember>,
-    /// The names that peer discovery finds, the node's own among them; empty without peer discovery.
-    pub discovered_peers: Vec<String>,
     /// COMPAT: `cluster_formation.target_cluster_size_hint`, the members that the cluster is to have.
     pub target_size: usize,
 }
@@ -122,8 +120,7 @@ impl Management {
             members.push(me);
         }
         members.sort_by(|left, right| left.name.cmp(&right.name));
-        let target_size = members.len();
-        ClusterView { members, discovered_peers: Vec::new(), target_size }
+        ClusterView { members, target_size: self.control.target_size() }
     }
 
     /// The part of this node in the Raft group of the definitions; none of a node in no cluster.

@@ -42,6 +42,12 @@ pub trait NodeControl: Debug + Send + Sync {
     /// the others.
     fn reset(&self, is_forced: bool) -> NodeChange<'_>;
 
+    /// Has a member that waits for a majority start again as the only one of its cluster: others are lost.
+    ///
+    /// # Errors
+    /// A majority runs, or the node is no member.
+    fn discard_others(&self) -> Result<(), ApiError>;
+
     /// Removes another node from the cluster.
     fn forget<'n>(&'n self, node: &'n str) -> NodeChange<'n>;
 
@@ -51,6 +57,13 @@ pub trait NodeControl: Debug + Send + Sync {
     /// Asks all other members of the cluster a question, in which each finds what it has to do. None of them
     /// is waited for that does not go on with its reply.
     fn ask_members(&self, question: Vec<u8>) -> MemberReplies<'_>;
+
+    /// COMPAT: `cluster_formation.target_cluster_size_hint`, the members that the cluster is to have.
+    fn target_size(&self) -> usize;
+
+    /// The names that peer discovery finds, the node's own among them; empty without peer discovery.
+    /// **Blocks** while a host name is looked up.
+    fn discovered_peers(&self) -> Vec<String>;
 
     /// The reason for which the node has not started yet.
     fn waits_for(&self) -> Option<String>;
@@ -80,6 +93,10 @@ impl NodeControl for NotedControl {
         Box::pin(async { Ok(()) })
     }
 
+    fn discard_others(&self) -> Result<(), ApiError> {
+        Ok(())
+    }
+
     fn forget<'n>(&'n self, _node: &'n str) -> NodeChange<'n> {
         Box::pin(async { Ok(()) })
     }
@@ -90,6 +107,14 @@ impl NodeControl for NotedControl {
 
     fn ask_members(&self, _question: Vec<u8>) -> MemberReplies<'_> {
         Box::pin(async { Vec::new() })
+    }
+
+    fn target_size(&self) -> usize {
+        1
+    }
+
+    fn discovered_peers(&self) -> Vec<String> {
+        Vec::new()
     }
 
     fn waits_for(&self) -> Option<String> {

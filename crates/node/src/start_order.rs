@@ -194,7 +194,7 @@ async fn serve(
     let (failed, mut failures) = mpsc::unbounded_channel();
     let monitor =
         Arc::new(ResourceMonitor::new(&config.resources, disk.clone(), Arc::clone(&descriptors)));
-    let joined = joining::resume(data_dir.disk().as_ref())?;
+    let underway = joining::resume(data_dir.disk().as_ref())?;
     let forming =
         formation::begin(data_dir.disk().as_ref(), &config.listeners.distribution.discovery)?;
     let (broker, node) = components::open_broker(config, data_dir, disk, &monitor, failed)?;
@@ -204,7 +204,7 @@ async fn serve(
     let suspended = watch::Sender::new(false);
     let server = server(config, &broker, Admission::new(descriptors), clock, timers.clone());
     let means = PeerMeans::of(config, args, data_dir.disk(), &timers);
-    let seated = (joined.as_ref(), forming.map(FormingSeat::new));
+    let seated = (&underway, forming.map(FormingSeat::new));
     let cluster = peer_port.map(|port| peer_host::start(port, seated, &broker, &server, &means));
     let (cluster, peers) = cluster.transpose()?.unzip();
     let seat = Arc::new(NodeSeat::new(&broker, means, cluster));
@@ -305,7 +305,7 @@ async fn define(
     let cluster = seat.cluster();
     if let Some(cluster) = cluster.filter(|cluster| cluster.is_member()) {
         cluster.ready().await;
-        return Ok(None);
+        return cluster.discard().await.map(|()| None);
     }
     if let Some(forming) = cluster.and_then(ClusterRun::forming)
         && Formation::run(forming, seat.moved()).await? == Formed::Added

@@ -23,6 +23,9 @@ pub enum FoundingError {
     /// The disk's error.
     #[error(transparent)]
     Disk(#[from] FileError),
+    /// The log's error.
+    #[error(transparent)]
+    Log(#[from] log::LogError),
     /// The replica's error.
     #[error(transparent)]
     Stopped(#[from] StopReason),
@@ -87,6 +90,19 @@ pub fn resume_cluster(plane: &ControlPlane, parts: ReplicaParts) -> Result<(), F
     if let Some(replication) = plane.replication() {
         replication.durable();
     }
+    Ok(())
+}
+
+/// Has the replica that a start has found be the only one of its cluster, by an operator's word that the
+/// others are lost. **Blocks** until that is durable. Nothing is done if nothing was found.
+///
+/// # Errors
+/// As [`FoundingError`] says.
+pub fn discard_others(plane: &ControlPlane) -> Result<(), FoundingError> {
+    let found = stdx::lock(&plane.definitions).found.take();
+    let Some(found) = found else { return Ok(()) };
+    let group = cluster::discard_others(found.group, &plane.storage().wal)?;
+    stdx::lock(&plane.definitions).found = Some(Box::new(FoundReplica { group, ..*found }));
     Ok(())
 }
 

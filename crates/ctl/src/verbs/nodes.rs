@@ -155,6 +155,11 @@ pub(super) const VERBS: &[Verb] = verbs! {
         section: Section::Cluster, timeout_ms: Some(120_000),
         banner: Lines("Forcefully resetting node {node} ..."),
         action: Action::Offline(offline::force_reset);
+    VERB "force_boot --discard-others",
+        "Has a node that waits for lost members go on as the only one of its cluster":
+        section: Section::Cluster, switches: &[flag("discard-others", None)],
+        timeout_ms: Some(120_000), banner: Lines("Forcing boot of node {node} ..."),
+        action: Action::Offline(offline::force_boot);
     VERB "forget_cluster_node <existing_cluster_member_node>",
         "Removes a node from the cluster; its queues go with it":
         section: Section::Cluster, params: &["member"], timeout_ms: Some(60_000),

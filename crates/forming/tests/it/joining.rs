@@ -97,7 +97,7 @@ fn check(disk: &MemoryDisk) {
         && NodeIdentity::read(disk).unwrap().is_some_and(|it| it.cluster == ClusterId(5));
     let identity = NodeIdentity::read(disk).unwrap();
     match note(disk) {
-        Some(JoiningNote::Asks { .. }) => assert!(is_whole),
+        Some(JoiningNote::Asks { .. } | JoiningNote::Discards { .. }) => assert!(is_whole),
         Some(JoiningNote::Wipes(_)) => {}
         Some(JoiningNote::Learns(cluster)) => {
             assert_eq!(identity.map(|it| it.number), Some(cluster.number));

@@ -235,7 +235,7 @@ pub(crate) fn formation(management: &Management, _: &Request) -> Reply {
         "target_size": view.target_size,
         "is_in_maintenance": is_in_maintenance(management),
         "has_reached_target_size": view.has_reached_target_size(),
-        "discovered_peers": view.discovered_peers,
+        "discovered_peers": management.control.discovered_peers(),
     }))
 }
 

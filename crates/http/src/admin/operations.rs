@@ -123,6 +123,13 @@ pub(crate) async fn reset(management: &Management, request: &Request) -> Reply {
     without_clients(management, management.control.reset(request.flag("force"))).await
 }
 
+/// Has a member start again as the only one of its cluster. It counts as started when it has.
+pub(crate) fn discard_others(management: &Management, _: &Request) -> Reply {
+    management.control.discard_others()?;
+    management.running.store(false, Ordering::Relaxed);
+    Ok(Value::Null)
+}
+
 /// Removes another node from the cluster.
 pub(crate) async fn forget_node(management: &Management, request: &Request) -> Reply {
     management.control.forget(request.text("member")?).await?;

@@ -7,7 +7,7 @@ use broker::{Broker, ReplicaParts, follow_definitions, found_cluster};
 use cluster::RaftGroup;
 use cluster_host::ClusterHost;
 use http::PeerAnswers;
-use log::NodeNumber;
+use log::{NodeNote, NodeNumber};
 use meta::{ClusterAddress, Command, Name};
 use net::Timers;
 use peer::PeerAddress;
@@ -33,6 +33,8 @@ pub(crate) struct ClusterRun {
     address: PeerAddress,
     /// The seat of a node that forms a cluster first.
     forming: Option<FormingSeat>,
+    /// Whether the node is to go on without the other members, and has not forgotten them yet.
+    discards: AtomicBool,
     /// Whether this start of the node is being told to the cluster.
     tells_boot: AtomicBool,
     timers: Timers,
@@ -58,6 +60,7 @@ impl ClusterRun {
             host: Arc::new(host),
             address,
             forming,
+            discards: AtomicBool::new(false),
             tells_boot: AtomicBool::new(false),
             timers: means.timers.clone(),
             disk: Arc::clone(&means.disk),
@@ -175,6 +178,29 @@ impl ClusterRun {
         }
     }
 
+    /// Begins to go on without the other members: none of them is added to the group meanwhile.
+    pub(super) fn begin_discarding(&self) {
+        self.discards.store(true, Ordering::Release);
+        self.host.hold_members(true);
+    }
+
+    /// Forgets all other members, of a node that goes on without them.
+    pub(super) async fn discard(&self) -> anyhow::Result<()> {
+        if !self.discards.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let me = self.broker.figures().identity().number.0;
+        let others: Vec<_> = self.broker.view().meta.nodes().iter().cloned().collect();
+        for other in others.into_iter().filter(|other| other.no != me) {
+            tracing::warn!("{} is forgotten with all that only it had", other.name);
+            self.broker.apply_definition(Command::NodeForgotten { no: other.no }).await?;
+        }
+        NodeNote::Joining.remove(self.disk.as_ref())?;
+        self.discards.store(false, Ordering::Release);
+        self.host.hold_members(false);
+        Ok(())
+    }
+
     /// Whether this node has been stopped while it became the first one of a cluster.
     fn is_unfinished(&self) -> bool {
         let is_lone = |group: &RaftGroup| group.members().are_only(group.me());
@@ -194,6 +220,12 @@ impl ClusterRun {
         let view = self.broker.view();
         let is_alone = self.broker.control_plane.replication().is_none();
         is_alone || view.meta.nodes().get(me.number.0).is_some_and(|known| known.boot == me.boot)
+    }
+
+    /// Whether a majority of the cluster runs, as far as this node knows.
+    pub(super) fn is_led(&self) -> bool {
+        let replication = self.broker.control_plane.replication();
+        replication.and_then(|it| it.inspect(|it| it.leader().is_some())).unwrap_or_default()
     }
 
     /// The nodes that are not heard, for the operator.
@@ -219,6 +251,7 @@ impl ClusterRun {
             let run = Arc::clone(self);
             tokio::spawn(async move {
                 match run.broker.apply_definition(command).await {
+                    Ok(_) if run.discards.load(Ordering::Acquire) => {}
                     Ok(_) => joining::forget_note(run.disk.as_ref()),
                     Err(error) => tracing::warn!("the cluster is not told of this start: {error}"),
                 }

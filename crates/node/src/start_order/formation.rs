@@ -19,7 +19,7 @@ use net::peer::PeerTransport;
 use peer::{HANDSHAKE_MS, PeerAddress, PeerFrame};
 use segments::Disk;
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, ToSocketAddrs as _};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -194,12 +194,11 @@ impl<'n> Formation<'n> {
         let means = self.moved.means;
         let port = means.settings.port.unwrap_or(DISTRIBUTION_PORT);
         let me = &self.moved.broker.figures().identity().name;
-        let kind = me.split_once('@').map_or("rabbit", |(kind, _)| kind);
         let old = std::mem::take(&mut self.contacts);
         for ip in ips.iter().take(NAMES_MAX - 1) {
             let address = PeerAddress { host: ip.to_string(), port };
             let told = old.iter().find(|contact| contact.address == address);
-            let name = told.map_or_else(|| format!("{kind}@{ip}"), |it| it.name.clone());
+            let name = told.map_or_else(|| placeholder(me, *ip), |it| it.name.clone());
             self.contacts.push(Contact { name, address });
         }
         self.names_changed();
@@ -304,6 +303,25 @@ fn names(contacts: &[Contact], me: &str, target_size: usize) -> BTreeSet<String>
         names.insert(format!("node {n} of {target_size}"));
     }
     names
+}
+
+/// The names of the nodes that are to form a cluster, that of this node among them; none if none are named.
+/// **Blocks** while a host name is looked up.
+pub(super) fn discovered(discovery: &Discovery, me: &str) -> Vec<String> {
+    let found = discovery.host().and_then(|host| (host, 0).to_socket_addrs().ok());
+    let found = found.into_iter().flatten().map(|address| placeholder(me, address.ip()));
+    let mut names: BTreeSet<String> = discovery.names().map(plain).map(str::to_owned).collect();
+    names.extend(found);
+    if discovery.is_on() {
+        names.insert(me.to_owned());
+    }
+    names.into_iter().collect()
+}
+
+/// The name of a node of which only the address is known.
+fn placeholder(me: &str, ip: IpAddr) -> String {
+    let kind = me.split_once('@').map_or("rabbit", |(kind, _)| kind);
+    format!("{kind}@{ip}")
 }
 
 /// Looks for a host's addresses, over and over, until nobody wants them any more.

@@ -10,7 +10,7 @@ use forming::{
     FORMING_ROWS, JOINING_ROWS, JoinAnswer, JoinAsk, JoinedCluster, Joining, JoiningNote,
     JoiningStep,
 };
-use log::{NodeNote, wipe_data};
+use log::{NodeIdentity, NodeNote, wipe_data};
 use net::peer::PeerTunnel;
 use peer::{FrameDecoder, PeerAddress, PeerFrame, Vocabulary};
 use segments::Disk;
@@ -77,6 +77,14 @@ impl Move<'_> {
         let others = view.meta.nodes().iter().filter(|node| node.no != me.number.0);
         let others: Vec<_> = others.map(|node| peer_address(&node.address)).collect();
         self.advance(Joining::reset(me), &others).await
+    }
+
+    /// Has the next start go on without the other members of the cluster.
+    pub(super) fn discard_others(&self) -> Result<(), String> {
+        let epoch = self.broker.figures().identity().epoch.saturating_add(1);
+        let note = JoiningNote::Discards { epoch }.encode();
+        let written = NodeNote::Joining.write(self.means.disk.as_ref(), &note);
+        written.map_err(|error| error.to_string())
     }
 
     /// Takes the steps up to the one from which the next start goes on.
@@ -175,11 +183,30 @@ pub(super) async fn read_frame<T>(
     }
 }
 
-/// Goes on at a start with what an earlier run has begun, before anything else is read. Returns the cluster
-/// whose definitions the node is to learn, if it is on its way into one.
-pub(crate) fn resume(disk: &dyn Disk) -> anyhow::Result<Option<JoinedCluster>> {
+/// The way on which a start finds a node into a cluster, or out of one.
+#[derive(Debug)]
+pub(super) enum Underway {
+    /// None: the node is what its data says.
+    Nowhere,
+    /// The node is to learn the cluster's definitions.
+    Learns(JoinedCluster),
+    /// The node goes on without the other members.
+    Discards,
+}
+
+/// Goes on at a start with what an earlier run has begun, before anything else is read.
+pub(super) fn resume(disk: &dyn Disk) -> anyhow::Result<Underway> {
     let name = environment::node_name(&environment::of_process);
-    let Some(mut joining) = Joining::resume(&name, read_note(disk)?) else { return Ok(None) };
+    let note = read_note(disk)?;
+    if let Some(JoiningNote::Discards { epoch }) = note {
+        let me = NodeIdentity::read(disk)?.context("leveret-node is missing")?;
+        if me.epoch < epoch {
+            NodeIdentity { epoch, ..me }.create(disk)?;
+        }
+        tracing::warn!("this node goes on without the other members of its cluster");
+        return Ok(Underway::Discards);
+    }
+    let Some(mut joining) = Joining::resume(&name, note) else { return Ok(Underway::Nowhere) };
     loop {
         match joining.step() {
             JoiningStep::Wipe => {
@@ -189,12 +216,12 @@ pub(crate) fn resume(disk: &dyn Disk) -> anyhow::Result<Option<JoinedCluster>> {
             JoiningStep::WriteIdentity(identity) => identity.create(disk)?,
             JoiningStep::WriteNote(note) => NodeNote::Joining.write(disk, &note.encode())?,
             JoiningStep::RemoveNote => NodeNote::Joining.remove(disk)?,
-            JoiningStep::Learn(cluster) => return Ok(Some(cluster)),
+            JoiningStep::Learn(cluster) => return Ok(Underway::Learns(cluster)),
             JoiningStep::CountMessages
             | JoiningStep::AskToJoin(_)
             | JoiningStep::AskToLeave(_)
             | JoiningStep::BeFresh
-            | JoiningStep::Refuse(_) => return Ok(None),
+            | JoiningStep::Refuse(_) => return Ok(Underway::Nowhere),
         }
         joining.done();
     }

@@ -3,14 +3,16 @@
 use super::cluster::{ClusterRun, TICK};
 use super::components;
 use super::formation::FormingSeat;
+use super::joining::Underway;
 use super::means::{LEVELS, PeerMeans, address_of, random};
 use super::peers::DistributionPort;
 use super::remote_sessions::PeerSessions;
 use super::{questions, tunnel};
 use anyhow::Context as _;
-use broker::{Alarm, Broker, ControlPlane, awaits_cluster, join_cluster, resume_cluster};
+use broker::{
+    Alarm, Broker, ControlPlane, awaits_cluster, discard_others, join_cluster, resume_cluster,
+};
 use cluster_host::{ClusterHost, HostClock, HostTick};
-use forming::JoinedCluster;
 use member::{MemberEvent, Membership, MembershipOptions, PeerConnection, PeerInput, PulseHealth};
 use net::Server;
 use net::peer::{PeerHandler, PeerService, PeerServiceOptions, PeerTunnel};
@@ -26,11 +28,11 @@ const LINK_LIMITS: LinkLimits = LinkLimits { room_bytes: 8 << 20, bytes_max: 256
 /// A time between two looks at what is due, at least.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Begins to serve other nodes. A node that is a member takes its seat again; one that was added to a
-/// cluster, which `joined` tells, learns the definitions; one that is `forming` answers others that do.
+/// Begins to serve other nodes. A node that is a member takes its seat again; one that is `underway`
+/// goes on; one that is `forming` answers others that do.
 pub(super) fn start(
     port: DistributionPort,
-    (joined, forming): (Option<&JoinedCluster>, Option<FormingSeat>),
+    (underway, forming): (&Underway, Option<FormingSeat>),
     broker: &Arc<Broker>,
     server: &Server,
     means: &PeerMeans,
@@ -48,6 +50,7 @@ pub(super) fn start(
     let due = Arc::new(TickDue::default());
     let waker = Waker::from(Arc::clone(&due));
     let host = ClusterHost::new(Arc::clone(&membership), plane, clock, images, waker);
+    let joined = if let Underway::Learns(joined) = underway { Some(joined) } else { None };
     let is_member = joined.is_some() || awaits_cluster(&broker.control_plane);
     if let Some(forming) = forming.as_ref().filter(|_| is_member) {
         forming.close(means.disk.as_ref())?;
@@ -60,11 +63,17 @@ pub(super) fn start(
         membership.set_member((member.number, 0), &member.name, member.address.clone(), now);
     }
     if awaits_cluster(&broker.control_plane) {
+        if let Underway::Discards = underway {
+            discard_others(&broker.control_plane)?;
+        }
         resume_cluster(&broker.control_plane, run.replica_parts())?;
         run.follow();
     } else if joined.is_some() {
         join_cluster(&broker.control_plane, run.replica_parts())?;
         run.follow();
+    }
+    if let Underway::Discards = underway {
+        run.begin_discarding();
     }
     // Members are known before the first of them connects: a refusal is not tried again for a while.
     let _first = run.host().tick();

@@ -1,6 +1,7 @@
 //! The node's seat in a cluster while it runs: what an operator does to it, and the parts it is made of.
 
 use super::cluster::ClusterRun;
+use super::formation;
 use super::joining::Move;
 use super::means::PeerMeans;
 use super::questions;
@@ -97,6 +98,19 @@ impl NodeControl for NodeSeat {
         })
     }
 
+    fn discard_others(&self) -> Result<(), ApiError> {
+        match self.cluster() {
+            Some(cluster) if cluster.is_member() && !cluster.is_led() => {}
+            Some(cluster) if cluster.is_member() => {
+                return Err(refused("a majority of the cluster runs: forget its lost nodes there"));
+            }
+            _ => return Err(refused("the node is not a member of a cluster")),
+        }
+        self.moved().discard_others().map_err(refused)?;
+        self.end(NodeEnd::Restart);
+        Ok(())
+    }
+
     fn forget<'n>(&'n self, node: &'n str) -> NodeChange<'n> {
         Box::pin(async move {
             let view = self.broker.view();
@@ -131,6 +145,15 @@ impl NodeControl for NodeSeat {
                 None => Vec::new(),
             }
         })
+    }
+
+    fn target_size(&self) -> usize {
+        self.means.settings.discovery.target_size
+    }
+
+    fn discovered_peers(&self) -> Vec<String> {
+        let me = &self.broker.figures().identity().name;
+        tokio::task::block_in_place(|| formation::discovered(&self.means.settings.discovery, me))
     }
 
     fn waits_for(&self) -> Option<String> {

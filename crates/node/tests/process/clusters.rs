@@ -206,6 +206,34 @@ fn a_member_that_waits_for_a_majority_is_operated_and_serves_nobody() {
 }
 
 #[test]
+fn the_last_member_goes_on_without_the_others_if_it_is_told_to() {
+    let [mut a, mut b, mut c] = three(&[]);
+    [(&a, "at a"), (&c, "at c")].into_iter().for_each(|(node, queue)| keep(node, queue));
+    let told = c.refused(&["force_boot", "--discard-others"]);
+    assert!(told.contains("a majority of the cluster runs"), "{told}");
+    [&mut a, &mut b, &mut c].into_iter().for_each(Member::kill);
+    c.begin();
+    wait_until("it answers", || c.ctl(&["status"]).is_ok());
+    let told = c.refused(&["force_boot"]);
+    assert!(told.contains("confirm it with --discard-others"), "{told}");
+    c.done(&["force_boot", "--discard-others"]);
+    assert_eq!(c.members(), [c.name.as_str()]);
+    assert_eq!(c.list(&["list_queues", "name"]), ["at c"]);
+    expect_kept(&c, "at c");
+    c.client().ask(1, exchange("alone"));
+    c.kill();
+    c.start_again();
+    assert!(c.list(&["list_exchanges", "name"]).contains(&"alone".to_owned()));
+    a.begin();
+    wait_until("it is refused", || a.log().contains("was left behind when"));
+    a.done(&["force_reset"]);
+    a.join(&c);
+    c.client().declare("together");
+    assert!(a.list(&["list_queues", "name"]).contains(&"together".to_owned()));
+    await_all(&[a, c]);
+}
+
+#[test]
 fn a_member_serves_without_a_majority_if_it_is_to() {
     let mut nodes =
         three(&["cluster.serve_without_quorum=true", "metadata_store.khepri.default_timeout=1000"]);

@@ -39,7 +39,8 @@ pub use crate::start::{Steppers, StreamsStepper, start};
 pub use content::{PagerOptions, StorageOptions};
 pub use control::{
     ControlPlane, DefinitionsLinks, FoundingError, HomeLinks, QueueHomes, ReplicaParts,
-    Replication, View, awaits_cluster, discard_others, found_cluster, join_cluster, other_homes, resume_cluster,
+    Replication, View, awaits_cluster, discard_others, found_cluster, join_cluster, other_homes,
+    resume_cluster,
 };
 pub use inspect::{Browser, LookFrom, LookedAt};
 pub use queue::Standing;

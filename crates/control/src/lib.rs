@@ -15,8 +15,8 @@ pub use control_plane::{
     ASK_TIMEOUT_MS, Asking, Changed, CommandLog, ControlParts, ControlPlane, DEFINITIONS_FILE,
     Definitions, DefinitionsLinks, Effects, FoundReplica, FoundingError, HeldDefinitions,
     LeaderEffects, Made, NodeEffect, NodeWork, NodeWorkDue, PlanError, Planned, ReplicaParts,
-    Replication, Unbinding, accept_stream_loss, awaits_cluster, discard_others, found_cluster, join_cluster,
-    other_homes, resume_cluster, take_queue_id,
+    Replication, Unbinding, accept_stream_loss, awaits_cluster, discard_others, found_cluster,
+    join_cluster, other_homes, resume_cluster, take_queue_id,
 };
 pub use gone::{Gone, encode_definitions, read_before_state};
 pub use queue_homes::QueueHomes;

@@ -184,7 +184,7 @@ mod tests {
                 cpu_cores: None,
             };
             let members = all.enumerate().map(member).collect();
-            ClusterView { members, discovered_peers: Vec::new(), target_size: 0 }
+            ClusterView { members, target_size: 0 }
         };
         let is_critical = |voters: &[bool], learners: &[bool], name: &str| {
             view(voters, learners).is_quorum_critical(name)

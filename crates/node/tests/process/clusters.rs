@@ -234,6 +234,32 @@ fn the_last_member_goes_on_without_the_others_if_it_is_told_to() {
 }
 
 #[test]
+fn a_member_that_is_killed_while_it_goes_on_alone_does_so_by_the_same_command() {
+    for n_polls in (0..6).map(|n| n * 5) {
+        let [mut a, mut b, mut c] = three(&[]);
+        keep(&c, "kept");
+        [&mut a, &mut b, &mut c].into_iter().for_each(Member::kill);
+        c.begin();
+        wait_until("it answers", || c.ctl(&["status"]).is_ok());
+        let mut forcing = c.ctl_command(&["force_boot", "--discard-others"]);
+        let mut forcing = forcing.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        for _ in 0..n_polls {
+            bystander::pause();
+        }
+        c.kill();
+        forcing.kill().unwrap();
+        forcing.wait().unwrap();
+        c.begin();
+        let is_ready = || c.ctl(&["await_startup", "--timeout", "1"]).is_ok();
+        wait_until("it is alone", || {
+            is_ready() || c.ctl(&["force_boot", "--discard-others"]).is_ok()
+        });
+        assert_eq!(c.members(), [c.name.as_str()], "after {n_polls} polls");
+        expect_kept(&c, "kept");
+    }
+}
+
+#[test]
 fn a_member_serves_without_a_majority_if_it_is_to() {
     let mut nodes =
         three(&["cluster.serve_without_quorum=true", "metadata_store.khepri.default_timeout=1000"]);

@@ -5,7 +5,10 @@ use super::{await_all, wait_until};
 use crate::support::bystander;
 use std::net::TcpStream;
 
-const QUICK: &[&str] = &["cluster_formation.discovery_retry_interval=100"];
+const QUICK: &[&str] = &[
+    "cluster_formation.discovery_retry_interval=100",
+    "cluster_formation.target_cluster_size_hint=3",
+];
 
 /// All nodes are members of one cluster, and share definitions.
 fn expect_one(nodes: &mut [Member]) {
@@ -26,6 +29,9 @@ fn fresh_nodes_form_one_cluster_in_any_order() {
         let mut nodes = Member::three_fresh(QUICK);
         order.into_iter().for_each(|at| nodes[at].begin());
         expect_one(&mut nodes);
+        nodes[0].done(&["has_reached_target_cluster_size"]);
+        let peers = nodes[0].done(&["discover_peers"]);
+        assert!(nodes.iter().all(|node| peers.contains(&node.name)), "{peers}");
         // Members ignore the names.
         nodes.iter_mut().for_each(Member::kill);
         nodes.iter_mut().for_each(Member::begin);

@@ -139,8 +139,11 @@ impl<'n> Formation<'n> {
             address: address_of(given, own),
         };
         let contacts: Vec<_> = discovery.names().take(NAMES_MAX - 1).map(contact).collect();
+        let mut names = names(&contacts, &me, discovery.target_size);
+        // A node that has not looked them up yet is not alone.
+        names.extend(discovery.host().map(|host| format!("the nodes at {host}")));
         let settings = FormingSettings {
-            names: names(&contacts, &me, discovery.target_size),
+            names,
             me,
             retry_interval_ms: discovery.retry_interval_ms,
             retry_limit: discovery.retry_limit.map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
@@ -185,6 +188,7 @@ impl<'n> Formation<'n> {
                 }
                 self.forming.answered(answer, now(), &mut self.steps);
             }
+            FormingEvent::Found(ips) if ips.is_empty() => {}
             FormingEvent::Found(ips) => self.found(&ips),
         }
     }

@@ -40,6 +40,22 @@ fn fresh_nodes_form_one_cluster_in_any_order() {
 }
 
 #[test]
+fn a_node_that_finds_itself_alone_in_dns_is_a_cluster() {
+    let node = Member::start_with(
+        1,
+        "SECRET",
+        &[
+            "cluster_formation.peer_discovery_backend=rabbit_peer_discovery_dns",
+            "cluster_formation.dns.hostname=127.0.0.1",
+            "cluster_formation.discovery_retry_interval=100",
+        ],
+    );
+    assert!(node.log().contains("it forms a cluster of rabbit1@127.0.0.1, the nodes at 127.0.0.1"));
+    assert_eq!(node.members(), [node.name.as_str()]);
+    node.client().declare("on");
+}
+
+#[test]
 fn a_node_that_is_killed_while_a_cluster_forms_is_one_of_it() {
     for n_polls in (0..9).map(|n| n * 6) {
         let mut nodes = Member::three_fresh(QUICK);

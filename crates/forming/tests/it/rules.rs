@@ -63,6 +63,16 @@ fn a_node_that_hears_a_member_joins_it() {
 }
 
 #[test]
+fn a_node_counts_once_its_name_is_known() {
+    let mut forming = Forming::new(settings('a', "axy"), None, 7, at(0));
+    assert_eq!(hear(&mut forming, fresh('b', "abc", None)), []);
+    forming.set_names(names("bc"));
+    let own = written(&hear(&mut forming, fresh('b', "abc", None)));
+    assert_eq!(durable(&mut forming).len(), 2, "the others are asked");
+    assert_eq!(hear(&mut forming, fresh('b', "abc", own)), [FormingStep::Make]);
+}
+
+#[test]
 fn a_majority_of_promises_makes_the_cluster() {
     let mut forming = Forming::new(settings('a', "abcde"), None, 7, at(0));
     assert_eq!(hear(&mut forming, fresh('b', "abcde", None)), []);

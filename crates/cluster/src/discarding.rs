@@ -28,7 +28,7 @@ pub fn discard_others(group: RaftGroup, wal: &Wal) -> Result<RaftGroup, LogError
         return Ok(RaftGroup::of_log(log, health));
     }
     let (me, term, last) = (log.me, log.vote.term + 1, log.last_index());
-    // What does not fit the members is passed over when it is applied.
+    // A change that does not fit the members is passed over when it is applied.
     let own = [Change::AddLearner(me), Change::Promote(me)];
     let changes = own.into_iter().chain(others.into_iter().map(Change::Remove));
     let entry = |(index, change): (u64, Change)| {

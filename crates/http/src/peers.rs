@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) enum Sharing {
     /// The others have no part.
     Own,
-    /// Each node has some of the rows.
+    /// The rows of the list are spread over the nodes.
     List,
     /// One of the nodes has the object.
     Object,

@@ -176,6 +176,10 @@ impl RemoteConsumer {
             LinkTold::Flowed(credit) => sink.flowed(link, *credit),
         });
         waker.into_iter().for_each(Waker::wake);
+        if !is_kept {
+            // COMPAT: the consumer of a client that cannot be told ends.
+            self.queue.home().detach(vec![self.number], Return::Released);
+        }
         if told == LinkTold::Cancelled || !is_kept {
             self.cancelled();
         }

@@ -366,7 +366,7 @@ impl LinkRef {
 
     /// Settles messages that were delivered over the link; unknown positions are passed over.
     pub fn settle(&self, settles: &[Settle], wakes: &mut Wakes) -> Settled {
-        each!(self, consumer => consumer.settle(settles, wakes), remote => remote.settle(settles))
+        each!(self, consumer => consumer.settle(settles, wakes), remote => remote.settle(settles, None))
     }
 
     /// Settles messages as [`LinkRef::settle`] does, with one outcome, and changes them. COMPAT: only quorum
@@ -382,7 +382,8 @@ impl LinkRef {
                 consumer.modify(settles, changes, wakes);
                 Settled::All
             }
-            Self::Classic(_) | Self::Stream(_) | Self::Remote(_) => self.settle(settles, wakes),
+            Self::Remote(consumer) => consumer.settle(settles, Some(changes)),
+            Self::Classic(_) | Self::Stream(_) => self.settle(settles, wakes),
         }
     }
 

@@ -3,7 +3,10 @@
 use bytes::Bytes;
 use meta::QueueId;
 use queue::Return;
-use session::{ChannelId, ConsumerCredit, CreditRequest, LinkId, Outcome, Position};
+use session::{
+    ChannelId, ConsumerCredit, CreditRequest, LinkId, MessageChanges, Outcome, Position,
+};
+use stdx::UnixMs;
 use stdx::record::{Reader, RecordError, put_bool, put_bytes, put_str, put_u8, put_u32, put_u64};
 
 const OUTCOMES: [Outcome; 4] =
@@ -20,6 +23,8 @@ pub enum SessionCommand {
         outcome: Outcome,
         /// The messages.
         positions: Vec<Position>,
+        /// The changes that the queue may keep, if there are any.
+        changes: Option<MessageChanges>,
     },
     /// Deliver so many bytes more over a link.
     Credit {
@@ -71,10 +76,11 @@ impl SessionCommand {
     /// Appends the command.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Settle { link, outcome, positions } => {
+            Self::Settle { link, outcome, positions, changes } => {
                 put_u8(out, 0);
                 put_u64(out, *link);
                 put_u8(out, place_of(*outcome));
+                put_changes(out, changes.as_ref());
                 positions.iter().for_each(|position| put_u64(out, position.0));
             }
             Self::Credit { link, bytes } => {
@@ -138,7 +144,8 @@ impl SessionCommand {
             0 => {
                 let outcome = OUTCOMES.get(usize::from(reader.u8()?));
                 let outcome = *outcome.ok_or(RecordError::Invalid)?;
-                Self::Settle { link, outcome, positions: positions(reader)? }
+                let changes = read_changes(&mut reader)?;
+                Self::Settle { link, outcome, positions: positions(reader)?, changes }
             }
             1 => Self::Credit { link, bytes: reader.u32()? },
             2 => {
@@ -231,6 +238,24 @@ impl LinkTold {
         };
         Ok((link, told))
     }
+}
+
+fn put_changes(out: &mut Vec<u8>, changes: Option<&MessageChanges>) {
+    put_bool(out, changes.is_some());
+    if let Some(MessageChanges { annotations, until_ms }) = changes {
+        put_bytes(out, annotations);
+        put_bool(out, until_ms.is_some());
+        put_u64(out, until_ms.map_or(0, UnixMs::get));
+    }
+}
+
+fn read_changes(reader: &mut Reader<'_>) -> Result<Option<MessageChanges>, RecordError> {
+    if !reader.bool()? {
+        return Ok(None);
+    }
+    let annotations = Bytes::copy_from_slice(reader.bytes()?);
+    let (waits, until_ms) = (reader.bool()?, UnixMs::from_raw(reader.u64()?));
+    Ok(Some(MessageChanges { annotations, until_ms: waits.then_some(until_ms) }))
 }
 
 fn place_of(outcome: Outcome) -> u8 {

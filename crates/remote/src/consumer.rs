@@ -8,7 +8,8 @@ use meta::ConfirmOn;
 use queue::{AckMode, Checkout, CreditMode, Return};
 use queue_type::{AttachRefused, Count, Got, Settled, Taker, Tally};
 use session::{
-    ChannelId, CreditRequest, Event, LinkId, Outbox, Outcome, Room, Settle, ShortString, Sink,
+    ChannelId, CreditRequest, Event, LinkId, MessageChanges, Outbox, Outcome, Room, Settle,
+    ShortString, Sink,
 };
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -226,8 +227,8 @@ impl RemoteConsumer {
         }
     }
 
-    /// Settles messages that were delivered over the link.
-    pub fn settle(&self, settles: &[Settle]) -> Settled {
+    /// Settles messages that were delivered over the link, with changes that the queue may keep.
+    pub fn settle(&self, settles: &[Settle], changes: Option<&MessageChanges>) -> Settled {
         let is_recorded = self.queue.confirm_on() != ConfirmOn::AckDirect;
         for run in settles.chunk_by(|a, b| a.outcome == b.outcome) {
             let Some(outcome) = run.first().map(|settle| settle.outcome) else { continue };
@@ -239,8 +240,8 @@ impl RemoteConsumer {
             let mut state = stdx::lock(&self.state);
             state.n_unacked = state.n_unacked.saturating_sub(positions.len() as u64);
             drop(state);
-            let settled = SessionCommand::Settle { link: self.number, outcome, positions };
-            self.command(&settled);
+            let (link, changes) = (self.number, changes.cloned());
+            self.command(&SessionCommand::Settle { link, outcome, positions, changes });
         }
         Settled::All
     }

@@ -13,10 +13,11 @@ use queue_type::{
     RefusedItem,
 };
 use session::{
-    Attachment, ChannelId, ConsumerCredit, CreditRequest, Delivery, LinkId, LinkSource, Outcome,
-    Position, ShortString, Table,
+    Attachment, ChannelId, ConsumerCredit, CreditRequest, Delivery, LinkId, LinkSource,
+    MessageChanges, Outcome, Position, ShortString, Table,
 };
 use std::sync::Arc;
+use stdx::UnixMs;
 use testing::Random;
 
 fn remote(durable: bool) -> Arc<RemoteQueue> {
@@ -150,8 +151,16 @@ fn commands_and_events_are_read_as_they_were_written() {
     };
     let outcomes = [Outcome::Accepted, Outcome::Modified, Outcome::Released, Outcome::Rejected];
     let positions = vec![Position(4), Position(9)];
-    let settle =
-        |outcome| SessionCommand::Settle { link: 3, outcome, positions: positions.clone() };
+    let changes = MessageChanges {
+        annotations: Bytes::from_static(b"map"),
+        until_ms: Some(UnixMs::from_raw(5)),
+    };
+    let settle = |outcome| SessionCommand::Settle {
+        link: 3,
+        outcome,
+        positions: positions.clone(),
+        changes: (outcome == Outcome::Modified).then(|| changes.clone()),
+    };
     let mut commands = outcomes.map(settle).to_vec();
     commands.extend([
         SessionCommand::Credit { link: 3, bytes: 70 },

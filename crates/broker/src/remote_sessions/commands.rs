@@ -9,7 +9,7 @@ use queue::Return;
 use queues::ReleaseRef;
 use remote::commands::SessionCommand;
 use remote::wire::read_record;
-use session::{CreditRequest, LinkId, Outcome, Position, Settle};
+use session::{CreditRequest, LinkId, MessageChanges, Outcome, Position, Settle};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -22,9 +22,10 @@ impl PeerSession {
         command: SessionCommand,
     ) {
         match command {
-            SessionCommand::Settle { link, outcome, positions } => {
+            SessionCommand::Settle { link, outcome, positions, changes } => {
                 if let Some(found) = self.links.get(link) {
-                    settle(turn, &found, LinkId(link), outcome, &positions).await;
+                    let how = Settlement { link: LinkId(link), outcome, changes };
+                    settle(turn, &found, how, &positions).await;
                 }
             }
             SessionCommand::Credit { link, bytes } => {
@@ -65,12 +66,18 @@ impl PeerSession {
     }
 }
 
+/// The settlement of messages of one link.
+struct Settlement {
+    link: LinkId,
+    outcome: Outcome,
+    changes: Option<MessageChanges>,
+}
+
 /// Settles messages of a link; very many, in slices, come back to their queue together.
 async fn settle(
     turn: &mut Turn,
     RemoteLink { link, outbox }: &RemoteLink,
-    id: LinkId,
-    outcome: Outcome,
+    Settlement { link: id, outcome, changes }: Settlement,
     positions: &[Position],
 ) {
     outbox.settled(positions);
@@ -82,7 +89,10 @@ async fn settle(
             |position: &Position| Settle { channel, link: id, position: *position, outcome };
         let settles: Vec<Settle> = part.iter().map(settle).collect();
         // The client's node refuses what the queue's mode does not take.
-        let _by_mode = link.settle(&settles, turn.wakes());
+        let _by_mode = match &changes {
+            None => link.settle(&settles, turn.wakes()),
+            Some(changes) => link.modify(&settles, changes, turn.wakes()),
+        };
         turn.did(part.len()).await;
     }
 }

@@ -223,7 +223,7 @@ impl PeerSession {
 }
 
 /// Deletes queues that nobody uses any more, in a task if definitions do not change at once.
-pub(super) fn drop_queues(broker: &Arc<Broker>, unused: Vec<QueueId>) {
+fn drop_queues(broker: &Arc<Broker>, unused: Vec<QueueId>) {
     if !unused.is_empty() {
         let broker = Arc::clone(broker);
         begin(async move { broker.changes().drop_queues(&unused).await });

@@ -2,7 +2,7 @@
 
 use super::links::{RemoteLink, RemoteOutbox};
 use super::peer_connection::PeerConnection;
-use super::peer_session::{PeerSession, begin, drop_queues};
+use super::peer_session::{PeerSession, begin};
 use crate::broker::Broker;
 use crate::session::Turn;
 use peer::SessionFrame;
@@ -150,7 +150,8 @@ impl PeerSession {
         RemoteOutbox::new(self.connection.clone(), terms.link, is_settled, &self.links)
     }
 
-    /// Ends a link's deliveries; the answer goes behind the last.
+    /// Ends a link's deliveries; the answer goes behind the last, and behind the deletion of a queue that goes
+    /// with its last consumer.
     async fn cancel(
         &self,
         broker: &Arc<Broker>,
@@ -159,14 +160,19 @@ impl PeerSession {
         id: u64,
         mut found: RemoteLink,
     ) {
-        let mut told = None;
-        let tell = || told = self.connection.send([encoded(number, &SessionResponse::Done)]);
-        let after = found.link.cancel(tell).await;
-        turn.wakes().extend(told);
-        if after == AfterDetach::DeleteQueue {
-            drop_queues(broker, vec![found.link.def().id]);
-        }
+        let after = found.link.cancel(|| ()).await;
+        let (queue, connection) = (found.link.def().id, self.connection.clone());
         self.links.insert(id, found);
+        let answer = move || connection.send([encoded(number, &SessionResponse::Done)]);
+        if after == AfterDetach::Stays {
+            turn.wakes().extend(answer());
+            return;
+        }
+        let broker = Arc::clone(broker);
+        begin(async move {
+            broker.changes().drop_queue(queue).await;
+            answer().into_iter().for_each(Waker::wake);
+        });
     }
 }
 

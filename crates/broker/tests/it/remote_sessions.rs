@@ -158,7 +158,8 @@ impl Peer {
     }
 
     fn settle(&self, link: u64, outcome: Outcome, positions: &[Position]) {
-        self.command(&SessionCommand::Settle { link, outcome, positions: positions.to_vec() });
+        let positions = positions.to_vec();
+        self.command(&SessionCommand::Settle { link, outcome, positions, changes: None });
     }
 
     /// Makes a request, and waits for so many lines.

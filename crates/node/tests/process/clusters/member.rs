@@ -125,6 +125,28 @@ impl Member {
         kill_process(Pid::from_child(child), Signal::STOP).unwrap();
     }
 
+    /// Stops the process, which goes on at [`Self::go_on`].
+    pub(super) fn stand_still(&self) {
+        self.signal(Signal::STOP);
+        let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+            let status = std::fs::read_to_string(thread.unwrap().path().join("status"));
+            status.is_ok_and(|status| status.contains("State:\tT"))
+        };
+        let threads = format!("/proc/{}/task", self.child.as_ref().expect("a process").id());
+        wait_until("the process stands still", || {
+            std::fs::read_dir(&threads).unwrap().all(is_stopped)
+        });
+    }
+
+    pub(super) fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let child = self.child.as_ref().expect("a process");
+        kill_process(Pid::from_child(child), signal).unwrap();
+    }
+
     /// The address that `join_cluster` takes.
     pub(super) fn contact(&self) -> String {
         format!("{}:{}", self.name, self.peer_port)

@@ -242,7 +242,10 @@ fn an_auto_delete_queue_goes_with_its_last_consumer_on_another_node() {
         client.ask(1, BasicCancel { consumer_tag: b"tag", no_wait: false }),
         "basic.cancel-ok"
     );
-    wait_until("the queue is gone", || c.list(&["list_queues", "name"]).is_empty());
+    let look = QueueDeclare { queue: b"brief", passive: true, ..QueueDeclare::default() };
+    let told = client.ask(1, look);
+    assert!(told.starts_with("channel.close 404 NOT_FOUND - no queue 'brief'"), "{told}");
+    assert!(c.list(&["list_queues", "name"]).is_empty());
 }
 
 #[test]
@@ -337,5 +340,62 @@ fn quorum_queues_and_streams_are_used_from_every_node() {
         assert_eq!(bodies(&mut client, 2), ["one", "two"], "{kind}");
         ack(&mut client, 2, true);
         assert_eq!(bodies(&mut client, 1), ["three"], "{kind}");
+    }
+}
+
+#[test]
+fn a_home_that_is_frozen_is_given_up_and_used_again() {
+    let [a, b, c] = three(&[]);
+    b.client().declare("far");
+    publish(&a, "far", &["kept"]);
+    let mut consumer = c.client();
+    assert_eq!(consumer.ask(1, consume("far")), "basic.consume-ok");
+    assert_eq!(bodies(&mut consumer, 1), ["kept"]);
+    b.stand_still();
+    let mut publisher = a.client();
+    publisher.select_confirms();
+    publisher.put_publish("far", true, b"in vain");
+    publisher.flush();
+    let answer = publisher.next();
+    assert!(matches!(answer.method(), Method::BasicNack(_)), "{}", answer.show());
+    let told = consumer.next();
+    assert!(matches!(told.method(), Method::BasicCancel(_)), "{}", told.show());
+    b.go_on();
+    wait_until("the queue is reached again", || {
+        c.client().ask(1, consume("far")) == "basic.consume-ok"
+    });
+    // A publish that was given up may have arrived.
+    let mut consumer = a.client();
+    assert_eq!(consumer.ask(1, consume("far")), "basic.consume-ok");
+    assert_eq!(bodies(&mut consumer, 1), ["kept*"]);
+}
+
+#[test]
+fn a_consumer_that_does_not_read_holds_up_nobody_else() {
+    let [a, b, c] = three(&[]);
+    ["flood", "far"].iter().for_each(|queue| {
+        b.client().declare(queue);
+    });
+    let mut stuck = a.client();
+    stuck.consume("flood", true);
+    let mut consumer = a.client();
+    consumer.consume("far", true);
+    let mut publisher = c.client();
+    publisher.select_confirms();
+    let body = vec![b'x'; 100_000];
+    for n in 0..600_u32 {
+        publisher.put_publish("flood", false, &body);
+        if n % 100 == 0 {
+            publisher.put_publish("far", false, &n.to_le_bytes());
+        }
+    }
+    publisher.wait_for_confirms();
+    for n in (0..600_u32).step_by(100) {
+        assert_eq!(consumer.message().unwrap().body, n.to_le_bytes());
+    }
+    // Most of the flood waits at its home.
+    assert!(n_ready(&b, "flood") > 200);
+    for _ in 0..600 {
+        assert_eq!(stuck.message().unwrap().body.len(), body.len());
     }
 }

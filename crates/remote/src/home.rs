@@ -22,8 +22,8 @@ use tokio::sync::{Notify, oneshot};
 
 /// Bytes of messages on their way to a home above which publishers wait.
 const IN_FLIGHT_BYTES_MAX: u64 = 1 << 20;
-/// Messages go in one frame up to so many bytes.
-const FRAME_BYTES: usize = 256 * 1024;
+/// Messages go in one frame up to so many bytes: longer frames are sent in pieces.
+const FRAME_BYTES: usize = 60 * 1024;
 
 /// The links to other nodes.
 pub trait HomeLinks: Debug + Send + Sync {

@@ -21,7 +21,7 @@ use stdx::lock;
 use tokio::runtime::Handle;
 
 /// Deliveries after so many bytes go in another frame.
-const DELIVER_FRAME_BYTES: usize = 64 * 1024;
+const DELIVER_FRAME_BYTES: usize = 60 * 1024;
 /// The bytes that all links of a connection together may have on their way, and the least of each.
 const ALL_LINKS_BYTES: usize = 32 << 20;
 const LINK_BYTES_MIN: usize = 4 * 1024;

@@ -150,8 +150,8 @@ impl PeerSession {
         RemoteOutbox::new(self.connection.clone(), terms.link, is_settled, &self.links)
     }
 
-    /// Ends a link's deliveries; the answer goes behind the last, and behind the deletion of a queue that goes
-    /// with its last consumer.
+    /// Ends a link's deliveries; the answer goes behind the last, and behind the deletion of a queue that its
+    /// last consumer takes with it.
     async fn cancel(
         &self,
         broker: &Arc<Broker>,

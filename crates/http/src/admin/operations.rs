@@ -146,7 +146,7 @@ async fn without_clients(management: &Management, change: NodeChange<'_>) -> Rep
             sleep(LOOK_EVERY).await;
         }
     };
-    // The messages that clients hold are back in the queues when they have gone; nobody who stays is waited for.
+    // The messages that clients hold are back in the queues when they have gone; who stays is not waited for.
     let _is_late = timeout(GOODBYE_TIMEOUT, left).await.is_err();
     let changed = change.await;
     match &changed {

@@ -340,6 +340,12 @@ impl LinkRef {
         each!(self, consumer => consumer.is_active(), remote => remote.is_active())
     }
 
+    /// Whether the link is one to another node that has forgotten it.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        each!(self, _consumer => false, remote => remote.is_lost())
+    }
+
     /// Whether both links are at one queue.
     pub fn is_at_queue_of(&self, other: &Self) -> bool {
         self.def().id == other.def().id

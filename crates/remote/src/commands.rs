@@ -54,10 +54,12 @@ pub enum SessionCommand {
         /// How it comes back.
         how: Return,
     },
-    /// Give back what a link holds, but for some messages.
+    /// Give back what a link holds and its client's node has got, but for some messages.
     Recover {
         /// The link.
         link: u64,
+        /// The number of the newest delivery that the client's node has got: later ones stay.
+        upto: u64,
         /// The positions of those that it keeps.
         kept: Vec<u64>,
     },
@@ -107,9 +109,10 @@ impl SessionCommand {
                 put_bool(out, *how == Return::Failed);
                 links.iter().for_each(|link| put_u64(out, *link));
             }
-            Self::Recover { link, kept } => {
+            Self::Recover { link, upto, kept } => {
                 put_u8(out, 5);
                 put_u64(out, *link);
+                put_u64(out, *upto);
                 kept.iter().for_each(|position| put_u64(out, *position));
             }
             Self::Touch(queue) => {
@@ -163,7 +166,7 @@ impl SessionCommand {
                 let (is_limited, limit) = (reader.bool()?, reader.u32()?);
                 Self::Prefetch { link, prefetch: is_limited.then_some(limit) }
             }
-            5 => Self::Recover { link, kept: numbers(reader)? },
+            5 => Self::Recover { link, upto: reader.u64()?, kept: numbers(reader)? },
             6 => Self::Touch(QueueId(link)),
             _ => return Err(RecordError::Invalid),
         })

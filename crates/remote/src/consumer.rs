@@ -41,11 +41,15 @@ pub struct RemoteConsumer {
     state: Mutex<ConsumerState>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct ConsumerState {
     is_active: bool,
+    /// Whether the home has forgotten the link, with the connection that it was attached over.
+    is_lost: bool,
     /// Deliveries that the client is to settle.
     n_unacked: u64,
+    /// Messages that were delivered by themselves.
+    n_delivered: u64,
     /// Bytes that were delivered, and for which the home was given no credit again.
     owed_bytes: u32,
 }
@@ -57,7 +61,7 @@ impl RemoteConsumer {
         Checkout { settling, credit_mode: mode, .. }: Checkout,
         client: Option<ConsumerClient>,
     ) -> Arc<Self> {
-        let state = ConsumerState { is_active: client.is_some(), n_unacked: 0, owed_bytes: 0 };
+        let state = ConsumerState { is_active: client.is_some(), ..ConsumerState::default() };
         Arc::new(Self {
             queue: Arc::clone(queue),
             number: queue.home().next_link(),
@@ -98,13 +102,19 @@ impl RemoteConsumer {
         stdx::lock(&self.state).is_active
     }
 
+    /// Whether the home has forgotten the link: it gets nothing any more.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        stdx::lock(&self.state).is_lost
+    }
+
     /// Gives deliveries of the home to the client.
     ///
     /// # Errors
     /// One of them cannot be read.
     pub(crate) fn deliver(&self, deliveries: &DeliverFrame) -> Result<(), RecordError> {
         let Some(client) = &self.client else { return Ok(()) };
-        let (mut room, mut n, mut n_again, mut n_held) = (Room::Full, 0, 0, 0);
+        let (mut room, mut n, mut n_again, mut n_held, mut n_got) = (Room::Full, 0, 0, 0, 0);
         let mut read = Ok(());
         let waker = client.outbox.batch(&mut |sink: &mut dyn Sink| {
             for item in deliveries.items() {
@@ -116,6 +126,7 @@ impl RemoteConsumer {
                     }
                 };
                 let delivery = item.as_ref();
+                n_got += 1;
                 n_held += u64::from(!self.is_no_ack() || delivery.settled_by_write);
                 // A message that does not fit is given back when the connection ends for it.
                 if sink.fits(delivery.message, 0, self.queue.def().name.as_str()) {
@@ -128,9 +139,9 @@ impl RemoteConsumer {
             client.tally.add(what, n);
             client.tally.add(Count::Redelivered, n_again);
             // The client settles nothing before its outbox is unlocked.
-            if n_held > 0 {
-                stdx::lock(&self.state).n_unacked += n_held;
-            }
+            let mut state = stdx::lock(&self.state);
+            state.n_unacked += n_held;
+            state.n_delivered += n_got;
         });
         waker.into_iter().for_each(Waker::wake);
         self.owe(deliveries, room);
@@ -188,7 +199,10 @@ impl RemoteConsumer {
 
     /// The queue has ended the consumer, or its home is down.
     pub(crate) fn cancelled(&self) {
-        let was_active = std::mem::replace(&mut stdx::lock(&self.state).is_active, false);
+        let mut state = stdx::lock(&self.state);
+        state.is_lost = true;
+        let was_active = std::mem::take(&mut state.is_active);
+        drop(state);
         let Some(client) = self.client.as_ref().filter(|_| was_active) else { return };
         let ConsumerClient { outbox, link, consumer_tag, .. } = client;
         let waker = outbox.batch(&mut |sink: &mut dyn Sink| {
@@ -217,6 +231,9 @@ impl RemoteConsumer {
                 });
                 waker.into_iter().for_each(Waker::wake);
                 Ok(Got::Message)
+            }
+            Some(SessionResponse::AttachRefused(_)) if self.is_lost() => {
+                Err(self.queue.refuse_attach())
             }
             Some(SessionResponse::AttachRefused(refused)) => Err(refused),
             Some(_) => {
@@ -302,9 +319,12 @@ impl RemoteRelease {
     /// Requeues what the links hold, but for what each keeps.
     pub fn requeue_all(self) {
         for (link, kept) in self.0 {
-            stdx::lock(&link.state).n_unacked = kept.len() as u64;
+            let mut state = stdx::lock(&link.state);
+            state.n_unacked = kept.len() as u64;
+            let upto = state.n_delivered;
+            drop(state);
             let kept = kept.into_iter().collect();
-            link.command(&SessionCommand::Recover { link: link.number, kept });
+            link.command(&SessionCommand::Recover { link: link.number, upto, kept });
         }
     }
 

@@ -169,7 +169,7 @@ fn commands_and_events_are_read_as_they_were_written() {
         SessionCommand::Prefetch { link: 3, prefetch: Some(0) },
         SessionCommand::Detach { links: vec![3, 4], how: Return::Failed },
         SessionCommand::Detach { links: vec![], how: Return::Released },
-        SessionCommand::Recover { link: 3, kept: vec![1] },
+        SessionCommand::Recover { link: 3, upto: 2, kept: vec![1] },
         SessionCommand::Touch(QueueId(6)),
         SessionCommand::Reply { token: "1-a.b".to_owned(), record: vec![1, 2] },
     ]);

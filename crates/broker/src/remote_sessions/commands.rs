@@ -47,9 +47,9 @@ impl PeerSession {
                 }
             }
             SessionCommand::Detach { links, how } => self.detach(broker, turn, &links, how).await,
-            SessionCommand::Recover { link, kept } => {
+            SessionCommand::Recover { link, upto, kept } => {
                 if let Some(found) = self.links.get(link) {
-                    recover(turn, &found, kept.into_iter().collect()).await;
+                    recover(turn, &found, upto, kept.into_iter().collect()).await;
                 }
             }
             SessionCommand::Reply { token, record } => {
@@ -97,10 +97,11 @@ async fn settle(
     }
 }
 
-/// Requeues what a link holds, but for `kept`.
-async fn recover(turn: &mut Turn, found: &RemoteLink, kept: HashSet<u64>) {
+/// Requeues what a link holds of the deliveries up to `upto`, but for `kept`: its client gets the later ones
+/// behind the answer to its request.
+async fn recover(turn: &mut Turn, found: &RemoteLink, upto: u64, mut kept: HashSet<u64>) {
     let RemoteLink { link, outbox } = found;
-    let upto = outbox.n_delivered();
+    kept.extend(outbox.delivered_after(upto));
     if let Some(mut release) = ReleaseRef::of(std::iter::once((link, kept.clone()))) {
         give_back_many(turn, &mut release, Return::Released).await;
         release.requeue_all();

@@ -12,7 +12,7 @@ use session::{
     ChannelId, Confirmation, ConsumerCredit, Delivery, Event, LinkId, Outbox, Position, Room, Sink,
     UnsettledSince,
 };
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::mem::take;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -36,7 +36,7 @@ pub(super) struct RemoteLink {
 /// The links of a session by number. The lock is a leaf: it is taken under those of queues.
 #[derive(Debug)]
 pub(super) struct PeerLinks {
-    links: Mutex<HashMap<u64, LinkEntry>>,
+    links: Mutex<BTreeMap<u64, LinkEntry>>,
     n: AtomicUsize,
     /// The runtime, whose tasks resume links of streams.
     runtime: Option<Handle>,
@@ -110,8 +110,8 @@ impl PeerLinks {
     }
 
     /// The numbers of all links, by queue.
-    pub(super) fn by_queue(&self) -> HashMap<QueueId, Vec<u64>> {
-        let mut by_queue: HashMap<_, Vec<u64>> = HashMap::new();
+    pub(super) fn by_queue(&self) -> BTreeMap<QueueId, Vec<u64>> {
+        let mut by_queue: BTreeMap<_, Vec<u64>> = BTreeMap::new();
         for (number, entry) in lock(&self.links).iter() {
             by_queue.entry(entry.queue).or_default().push(*number);
         }
@@ -192,9 +192,11 @@ impl RemoteOutbox {
         }
     }
 
-    /// The number of the newest delivery.
-    pub(super) fn n_delivered(&self) -> u64 {
-        lock(&self.state).n_delivered
+    /// The positions of unsettled deliveries behind the one of that number.
+    pub(super) fn delivered_after(&self, number: u64) -> Vec<u64> {
+        let state = lock(&self.state);
+        let later = state.unsettled.iter().filter(|(_, it)| **it > number);
+        later.map(|(position, _)| position.0).collect()
     }
 
     /// Notes that what was delivered up to that number has come back to its queue, but for `kept`.

@@ -226,7 +226,8 @@ impl Links {
     ) -> Result<LinkId, Error> {
         let key = (queue.id(), no_ack);
         let known = client.channels.get(channel).and_then(|c| c.gets.get(&key)).copied();
-        if let Some(link) = known.filter(|link| self.get(*link).is_some()) {
+        if let Some(link) = known.filter(|link| self.get(*link).is_some_and(|link| !link.is_lost()))
+        {
             return Ok(link);
         }
         let owner = (client.access.connection.id, channel);

@@ -473,7 +473,7 @@ fn messages_come_back_upon_a_recovery_but_those_that_are_kept() {
         world.peer.attach("q", 1, CreditMode::Unlimited, 4);
         let positions = world.peer.positions();
         let kept = vec![positions[0].0];
-        world.peer.command(&SessionCommand::Recover { link: 1, kept });
+        world.peer.command(&SessionCommand::Recover { link: 1, upto: 2, kept });
         assert_eq!(world.peer.heard(), ["1: b again"], "{mode}");
         world.peer.command(&SessionCommand::Detach { links: vec![1, 9], how: Return::Failed });
         assert_eq!(world.local.get("q"), ["got a again left 1"], "{mode}");

@@ -230,3 +230,11 @@ impl QueueVersion {
 /// A client connection, as far as it can own queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub u64);
+
+impl ConnectionId {
+    /// The number of the node that the connection is with.
+    #[must_use]
+    pub const fn node(self) -> u16 {
+        (self.0 >> 48) as u16
+    }
+}

@@ -43,7 +43,11 @@ pub(super) fn put_given_name(details: &mut Value, identity: &Identity) {
 /// Object that names a channel; an empty one if its connection has ended.
 pub(crate) fn channel_details(api: &Api, connection: ConnectionId, channel: ChannelId) -> Value {
     let Some(connection) = api.management.broker.connections.get(connection) else {
-        return json!({});
+        // The id tells the node of another node's client.
+        let view = api.management.broker.view();
+        let node = view.meta.nodes().get(connection.node());
+        let of_node = |name: &str| json!({"node": name, "number": channel.0});
+        return node.map_or_else(|| json!({}), |node| of_node(&node.name));
     };
     let identity = &connection.identity;
     let mut details = json!({

@@ -31,6 +31,7 @@ mod queue_policies;
 mod quorum;
 mod remote_queues;
 mod remote_sessions;
+mod remote_world;
 mod sent_on;
 mod sharding;
 mod single_active;

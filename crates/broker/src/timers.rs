@@ -225,4 +225,8 @@ impl confirm::JournalSynced for WakeOnDurable {
         self.timers.look_again();
         None
     }
+
+    fn lost(self: Box<Self>) -> Option<Waker> {
+        self.synced()
+    }
 }

@@ -31,6 +31,12 @@ pub trait DurableJournal: Debug + Send + Sync {
 pub trait JournalSynced: Send {
     /// Tells the waiter, without any lock of a journal. The returned waker is called when no lock is held.
     fn synced(self: Box<Self>) -> Option<Waker>;
+
+    /// Tells the waiter, likewise, that messages are lost on their way to another node, which no publisher
+    /// waits for.
+    fn lost(self: Box<Self>) -> Option<Waker> {
+        None
+    }
 }
 
 /// The log's and journals' ends that must be durable before something may be confirmed.
@@ -401,6 +407,10 @@ impl CommitListener for TicketPart {
 impl JournalSynced for TicketPart {
     fn synced(self: Box<Self>) -> Option<Waker> {
         self.confirms.part_done(self.ticket)
+    }
+
+    fn lost(self: Box<Self>) -> Option<Waker> {
+        self.synced()
     }
 }
 

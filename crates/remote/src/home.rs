@@ -12,7 +12,7 @@ use message::MessageRef;
 use meta::{QueueDef, QueueId};
 use peer::{ConnectionNumber, LinkClass, PeerLink, SessionFrame};
 use queue_type::{Confirm, Incoming, Publishes};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -125,8 +125,8 @@ struct HomeState {
     /// Queues whose publishers should let the consumers have their turn.
     slowed: HashSet<QueueId>,
     last_request: u64,
-    requests: HashMap<u64, oneshot::Sender<SessionResponse>>,
-    consumers: HashMap<u64, Arc<RemoteConsumer>>,
+    requests: BTreeMap<u64, oneshot::Sender<SessionResponse>>,
+    consumers: BTreeMap<u64, Arc<RemoteConsumer>>,
 }
 
 /// The open connection to a home.
@@ -179,7 +179,7 @@ impl HomeState {
             // The askers hear that the home is down.
             self.requests.clear();
             self.slowed.clear();
-            lost.consumers = self.consumers.drain().map(|(_, consumer)| consumer).collect();
+            lost.consumers = std::mem::take(&mut self.consumers).into_values().collect();
         }
         lost
     }
@@ -471,7 +471,10 @@ struct HomeJournal {
 impl DurableJournal for HomeJournal {
     fn wait(&self, note: u64, waiter: Box<dyn JournalSynced>) {
         let waits = stdx::lock(&self.home.state).puts.wait(note, self.is_kept, waiter);
-        waits.and_then(JournalSynced::synced).into_iter().for_each(Waker::wake);
+        let tell = |(waiter, is_done): (Box<dyn JournalSynced>, bool)| {
+            if is_done { waiter.synced() } else { waiter.lost() }
+        };
+        waits.and_then(tell).into_iter().for_each(Waker::wake);
     }
 
     fn is_durable(&self, note: u64) -> bool {

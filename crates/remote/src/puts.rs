@@ -54,6 +54,8 @@ pub(crate) struct Puts {
     /// Other messages, by the number of the first.
     others: BTreeMap<u64, OtherRun>,
     waiters: Vec<PutWaiter>,
+    /// The number of the newest message when messages were lost that no publisher waits for.
+    lost_upto: u64,
     /// Bytes that the home has not taken yet.
     pub(crate) in_flight_bytes: u64,
 }
@@ -63,6 +65,8 @@ pub(crate) struct Puts {
 pub(crate) struct ToldPuts {
     runs: Vec<(PutRun, Option<Refusal>)>,
     synced: Vec<Box<dyn JournalSynced>>,
+    /// Those whose messages are lost.
+    failed: Vec<PutWaiter>,
 }
 
 stdx::debug_of!(|it: ToldPuts| n_runs = it.runs.len());
@@ -81,6 +85,7 @@ impl ToldPuts {
             wakers.extend(publisher.answer(std::iter::once(AnsweredRun { first, last, answer })));
         }
         wakers.extend(self.synced.into_iter().filter_map(JournalSynced::synced));
+        wakers.extend(self.failed.into_iter().filter_map(|failed| failed.waiter.0.lost()));
         wakers.into_iter().for_each(Waker::wake);
     }
 }
@@ -176,29 +181,33 @@ impl Puts {
         !earlier.any(|(_, run)| run.kept.is_some() == is_for_kept)
     }
 
-    /// Adds a waiter; it comes back if there is nothing to wait for.
+    /// Adds a waiter; it comes back with `true` if there is nothing to wait for, with `false` if that may be
+    /// lost.
     pub(crate) fn wait(
         &mut self,
         upto: u64,
         is_for_kept: bool,
         waiter: Box<dyn JournalSynced>,
-    ) -> Option<Box<dyn JournalSynced>> {
-        if self.is_done(upto, is_for_kept) {
-            return Some(waiter);
+    ) -> Option<(Box<dyn JournalSynced>, bool)> {
+        let is_lost = !is_for_kept && upto <= self.lost_upto;
+        if is_lost || self.is_done(upto, is_for_kept) {
+            return Some((waiter, !is_lost));
         }
         self.waiters.push(PutWaiter { upto, is_for_kept, waiter: WaiterBox(waiter) });
         None
     }
 
     /// Gives up what is on its way, since the connection has ended: it may have arrived. What is kept stays;
-    /// who waits for anything else is dropped, and hears that it failed.
+    /// who waits for anything else hears that it failed.
     pub(crate) fn lose(&mut self, told: &mut ToldPuts) {
         let lost = std::mem::take(&mut self.confirmed).into_values();
         told.runs.extend(lost.map(|run| (run, Some(Refusal::Unavailable))));
-        let waiters = std::mem::take(&mut self.waiters).into_iter();
-        self.waiters =
-            waiters.filter(|it| it.is_for_kept || self.is_done(it.upto, false)).collect();
+        told.failed.extend(self.waiters.extract_if(.., |it| !it.is_for_kept));
+        let n_before = self.others.len();
         self.others.retain(|_, run| run.kept.is_some());
+        if self.others.len() < n_before {
+            self.lost_upto = self.last;
+        }
         for (first, run) in &mut self.others {
             run.n_left = run.last + 1 - first;
         }

@@ -133,8 +133,12 @@ impl Transactions {
         if settles_any {
             awaited.log = awaited.log.max(Some(wal.stats().appended_upto));
         }
-        awaited.durable(wal).await?;
-        match (is_refused, links.publishers.is_some()) {
+        // A home of queues that is lost before it has answered ends the wait as a log does that has failed.
+        let is_lost = match awaited.durable(wal).await {
+            Err(failed) if wal.poisoned().is_some() => return Err(failed.into()),
+            result => result.is_err(),
+        };
+        match (is_refused || is_lost, links.publishers.is_some()) {
             (false, _) => Ok(Handled::Done),
             (true, true) => Err(lost("a queue has refused a message")),
             // COMPAT: RabbitMQ's text. It fails the commit for a full queue too.

@@ -98,6 +98,8 @@ fn what_is_kept_survives_its_connection_and_its_waiters_with_it() {
     assert_eq!(puts.kept().count(), 1);
     assert!(told.synced.is_empty() && puts.is_done(2, false) && !puts.is_done(5, true));
     assert_eq!(puts.waiters.len(), 1, "the other one hears that it failed");
+    assert!(puts.wait(2, false, Box::new(Counted)).is_some_and(|(_, is_done)| !is_done));
+    assert_eq!(puts.waiters.len(), 1, "so does one that comes later");
     // The whole frame is answered again.
     puts.answer(AnsweredPuts { first: 4, last: 5, refused: None }, &mut told);
     assert!(!puts.is_done(5, true));

@@ -20,7 +20,7 @@ pub(crate) enum Sharing {
     Own,
     /// The rows of the list are spread over the nodes.
     List,
-    /// One of the nodes has the object.
+    /// The object is on one of the nodes.
     Object,
     /// Each node has a part of the object's figures.
     Sum,

@@ -22,6 +22,9 @@ use tokio::sync::{Notify, oneshot};
 
 /// Bytes of messages on their way to a home above which publishers wait.
 const IN_FLIGHT_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of messages on their way to a home above which others are refused: those of the broker itself, which
+/// waits for nothing.
+const REFUSED_ABOVE_BYTES: u64 = 64 << 20;
 /// Messages go in one frame up to so many bytes: longer frames are sent in pieces.
 const FRAME_BYTES: usize = 60 * 1024;
 
@@ -295,8 +298,8 @@ impl Home {
         }
     }
 
-    /// Sends messages to a queue; none if the home is down. The token waits for those that no publisher
-    /// waits for.
+    /// Sends messages to a queue; none if the home is down, or far behind. The token waits for those messages
+    /// that no publisher waits for.
     pub(crate) fn put(
         self: &Arc<Self>,
         queue: &Arc<QueueDef>,
@@ -304,12 +307,15 @@ impl Home {
     ) -> Option<DurabilityToken> {
         let sender = Sender { queue, is_kept: !publishes.on_consume };
         let sent = self.over(|state, way, waker| {
+            if state.puts.in_flight_bytes > REFUSED_ABOVE_BYTES {
+                return None;
+            }
             let mut rest = &*publishes.messages;
             while !rest.is_empty() {
                 rest = sender.send_some(&mut state.puts, way, rest, waker);
             }
-            state.puts.last()
-        })?;
+            Some(state.puts.last())
+        })??;
         let mut token = DurabilityToken::default();
         if publishes.messages.iter().any(|message| message.confirm.is_none()) {
             let journal = HomeJournal { home: Arc::clone(self), is_kept: sender.is_kept };

@@ -65,7 +65,7 @@ pub(crate) struct Puts {
 pub(crate) struct ToldPuts {
     runs: Vec<(PutRun, Option<Refusal>)>,
     synced: Vec<Box<dyn JournalSynced>>,
-    /// Those whose messages are lost.
+    /// The waiters whose messages are lost.
     failed: Vec<PutWaiter>,
 }
 

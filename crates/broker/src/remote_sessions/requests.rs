@@ -90,7 +90,7 @@ impl PeerSession {
         asked: &Attachment,
     ) -> Result<(), AttachRefused> {
         let queue = self.queue_for(broker, turn, terms).await?;
-        // Where a consumer of a stream begins may have to be looked up on the disk.
+        // The beginning of a consumer of a stream may have to be looked up on the disk.
         let is_stream = matches!(queue, QueueRef::Stream(_));
         let _disk = if is_stream { broker.connections.disk_turn().await } else { None };
         let outbox = self.outbox(terms, checkout.settling);

@@ -18,7 +18,7 @@ use testing::run::{Trace, fail};
 
 type Task = Pin<Box<dyn Future<Output = Option<Session>>>>;
 
-/// What a client waits for.
+/// The answer that a client waits for.
 #[derive(Clone, Debug)]
 enum Doing {
     /// So many answers.
@@ -95,7 +95,7 @@ pub(super) struct Actor {
     unconfirmed: BTreeMap<u64, u64>,
     /// Publishes of the transaction, with their queues.
     published: Vec<(Published, Vec<String>)>,
-    /// What it has asked for last, for the trace.
+    /// The client's last request, for the trace.
     asked: String,
     has_failed: bool,
     pub(super) is_over: bool,
@@ -194,7 +194,7 @@ impl Actor {
         }));
     }
 
-    /// What the client held comes back.
+    /// The messages that the client held come back.
     fn let_go(&mut self) {
         self.held.clear();
         self.consumers.clear();
@@ -426,7 +426,7 @@ impl Actor {
         }
     }
 
-    /// What the client holds comes back, with what it is given before it is answered.
+    /// The messages that the client holds come back, with those that it is given before it is answered.
     fn recover(&mut self) {
         let held = self.held.iter().map(|held| (held.link, held.position));
         self.recorder.recover_some(held);
@@ -539,7 +539,7 @@ impl Actor {
     }
 }
 
-/// What clients have at a queue.
+/// The consumers and messages that clients have at a queue.
 #[derive(Debug, Default)]
 pub(super) struct AtQueue {
     pub(super) n_consumers: u64,

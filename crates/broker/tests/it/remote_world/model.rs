@@ -1,4 +1,4 @@
-//! What may have become of each message, by what clients were told and which faults there were.
+//! The fate that each message may have had, by what clients were told and which faults there were.
 
 use super::node::{home_of, letters_of};
 use session::Outcome;

@@ -20,7 +20,7 @@ const LIMITS: LinkLimits = LinkLimits { room_bytes: 8 << 20, bytes_max: 64 << 20
 
 /// The names of the nodes; a queue's home is the node that its name begins with.
 pub(super) const NODES: [&str; 3] = ["a", "b", "c"];
-/// What queues are for: `q` for anything that is settled, `n` also for consumers that settle nothing, `s` has
+/// The kinds of queues: `q` for anything that is settled, `n` also for consumers that settle nothing, `s` has
 /// its rejected messages sent to the queue `d` of the next node.
 pub(super) const USES: [&str; 4] = ["q", "n", "s", "d"];
 /// The exchange whose messages go to the queues `q` of all nodes.

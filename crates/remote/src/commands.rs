@@ -1,13 +1,16 @@
 //! Commands of a session at a queue of another node, which have no answer, and what its consumers are told.
 
 use bytes::Bytes;
-use meta::QueueId;
+use meta::{ConnectionId, QueueId};
 use queue::Return;
+use queue_type::AckTimeout;
 use session::{
     ChannelId, ConsumerCredit, CreditRequest, LinkId, MessageChanges, Outcome, Position,
 };
 use stdx::UnixMs;
-use stdx::record::{Reader, RecordError, put_bool, put_bytes, put_str, put_u8, put_u32, put_u64};
+use stdx::record::{
+    Reader, RecordError, put_bool, put_bytes, put_str, put_u8, put_u16, put_u32, put_u64,
+};
 
 const OUTCOMES: [Outcome; 4] =
     [Outcome::Accepted, Outcome::Modified, Outcome::Released, Outcome::Rejected];
@@ -72,6 +75,8 @@ pub enum SessionCommand {
         /// The record of the message.
         record: Vec<u8>,
     },
+    /// Close a channel of the receiving node's client, which holds a message for too long.
+    Overdue(AckTimeout),
 }
 
 impl SessionCommand {
@@ -124,6 +129,12 @@ impl SessionCommand {
                 put_str(out, token);
                 out.extend_from_slice(record);
             }
+            Self::Overdue(AckTimeout { connection, channel, timeout_ms }) => {
+                put_u8(out, 8);
+                put_u64(out, connection.0);
+                put_u16(out, channel.0);
+                put_u64(out, *timeout_ms);
+            }
         }
     }
 
@@ -168,6 +179,11 @@ impl SessionCommand {
             }
             5 => Self::Recover { link, upto: reader.u64()?, kept: numbers(reader)? },
             6 => Self::Touch(QueueId(link)),
+            8 => Self::Overdue(AckTimeout {
+                connection: ConnectionId(link),
+                channel: ChannelId(reader.u16()?),
+                timeout_ms: reader.u64()?,
+            }),
             _ => return Err(RecordError::Invalid),
         })
     }

@@ -11,7 +11,7 @@ use log::NodeNumber;
 use message::MessageRef;
 use meta::{QueueDef, QueueId};
 use peer::{ConnectionNumber, LinkClass, PeerLink, SessionFrame};
-use queue_type::{Confirm, Incoming, Publishes};
+use queue_type::{AckTimeout, Confirm, Incoming, Publishes};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -88,6 +88,14 @@ impl Homes {
         wire::put_record(&mut record, message);
         let reply = SessionCommand::Reply { token: token.to_owned(), record };
         home.is_up() && home.command(&reply)
+    }
+
+    /// Has a node, which must be a member, close a channel of its client that holds a message of this node's
+    /// for too long.
+    pub fn tell_overdue(&self, overdue: AckTimeout) {
+        let home = self.of(NodeNumber(overdue.connection.node()));
+        // The messages are back once the node's connection has ended.
+        let _is_up = home.command(&SessionCommand::Overdue(overdue));
     }
 
     /// Whether a node, which must be a member, can be reached.

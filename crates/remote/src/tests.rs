@@ -9,8 +9,8 @@ use message::{Annotations, Body, BodyForm, MessageRef, Refusal};
 use meta::{ConnectionId, Name, QueueDef, QueueId, QueueKind};
 use queue::{AckMode, Checkout, CreditMode, Return};
 use queue_type::{
-    Any, AttachRefused, DeleteConditions, Incoming, Named, Publishes, QueueRefused, QueueStat,
-    RefusedItem,
+    AckTimeout, Any, AttachRefused, DeleteConditions, Incoming, Named, Publishes, QueueRefused,
+    QueueStat, RefusedItem,
 };
 use session::{
     Attachment, ChannelId, ConsumerCredit, CreditRequest, Delivery, LinkId, LinkSource,
@@ -171,6 +171,11 @@ fn commands_and_events_are_read_as_they_were_written() {
         SessionCommand::Detach { links: vec![], how: Return::Released },
         SessionCommand::Recover { link: 3, upto: 2, kept: vec![1] },
         SessionCommand::Touch(QueueId(6)),
+        SessionCommand::Overdue(AckTimeout {
+            connection: ConnectionId(7),
+            channel: ChannelId(8),
+            timeout_ms: 9,
+        }),
         SessionCommand::Reply { token: "1-a.b".to_owned(), record: vec![1, 2] },
     ]);
     for command in commands {

@@ -3,6 +3,7 @@
 use super::Broker;
 use classic::ClassicService;
 use content::Storage;
+use control::other_homes;
 use control::{ControlPlane, View};
 use log::Owner;
 use meta::QueueId;
@@ -29,6 +30,8 @@ pub(super) fn look_for_overdue(broker: &Broker, now_ms: MonotonicMs) {
     for overdue in view.queues().flat_map(|queue| Upkeep(queue).overdue(node_timeout_ms, now_ms)) {
         if let Some(connection) = broker.connections.get(overdue.connection) {
             connection.note_overdue(overdue.channel, overdue.timeout_ms);
+        } else if view.meta.nodes().get(overdue.connection.node()).is_some() {
+            other_homes(&broker.control_plane).tell_overdue(overdue);
         }
     }
     let pause_ms = view.queues().count() as u64 / OVERDUE_QUEUES_PER_MS;

@@ -6,6 +6,7 @@ use super::peer_session::PeerSession;
 use crate::broker::Broker;
 use crate::session::{SETTLES_AT_ONCE, Turn, give_back_many};
 use queue::Return;
+use queue_type::AckTimeout;
 use queues::ReleaseRef;
 use remote::commands::SessionCommand;
 use remote::wire::read_record;
@@ -55,6 +56,11 @@ impl PeerSession {
             SessionCommand::Reply { token, record } => {
                 if let Ok(message) = read_record(&record) {
                     let _is_awaited = broker.replies.deliver(&token, message);
+                }
+            }
+            SessionCommand::Overdue(AckTimeout { connection, channel, timeout_ms }) => {
+                if let Some(connection) = broker.connections.get(connection) {
+                    connection.note_overdue(channel, timeout_ms);
                 }
             }
             SessionCommand::Touch(id) => {

@@ -79,7 +79,7 @@ impl PeerLinks {
                 | SessionCommand::Recover { link, .. } => Some(link),
                 SessionCommand::Detach { links: detached, .. } => detached.first(),
                 SessionCommand::Touch(queue) => return *queue,
-                SessionCommand::Reply { .. } => return QueueId(0),
+                SessionCommand::Reply { .. } | SessionCommand::Overdue(_) => return QueueId(0),
             },
         };
         link.and_then(|link| links.get(link)).map_or(QueueId(0), |entry| entry.queue)

@@ -399,3 +399,21 @@ fn a_consumer_that_does_not_read_holds_up_nobody_else() {
         assert_eq!(stuck.message().unwrap().body.len(), body.len());
     }
 }
+
+#[test]
+fn a_channel_that_holds_a_message_of_another_node_for_too_long_is_closed() {
+    let [a, b, _c] = three(&[]);
+    b.client().declare("far");
+    b.done(&["set_policy", "soon", "far", r#"{"consumer-timeout":500}"#]);
+    publish(&b, "far", &["held"]);
+    let mut client = a.client();
+    assert_eq!(client.ask(1, consume("far")), "basic.consume-ok");
+    assert_eq!(bodies(&mut client, 1), ["held"]);
+    let told = client.next().show();
+    let text =
+        "channel.close 406 PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out";
+    assert!(told.starts_with(text), "{told}");
+    let mut other = b.client();
+    other.consume("far", false);
+    assert_eq!(bodies(&mut other, 1), ["held*"]);
+}

@@ -47,35 +47,40 @@ impl RemoteSessions {
         Self { broker, sessions: Mutex::new(BTreeMap::new()) }
     }
 
-    /// Carries out a frame of a node's connection, whose frames come in order. A frame of an older connection
-    /// is passed over; the first of a newer one ends the older. Called in a runtime, for what must wait.
+    /// Carries out the frames that one read of a node's connection has brought, in order. Those of an older
+    /// connection are passed over; the first of a newer one ends the older. Called in a runtime, where what
+    /// must wait goes on.
     ///
     /// # Errors
-    /// The body is not one of its kind, or more frames wait than may: the caller closes the connection.
+    /// A body is not one of its kind, or more frames wait than may: the caller closes the connection.
     pub fn receive(
         &self,
         node: NodeNumber,
         number: ConnectionNumber,
         link: &Arc<PeerLink>,
-        frame: SessionFrame,
-        body: Bytes,
+        frames: impl IntoIterator<Item = (SessionFrame, Bytes)>,
     ) -> Result<(), RecordError> {
-        let input = match frame {
-            SessionFrame::Put => SessionInput::Put(numbered(PutFrame::decode(&body)?)?),
-            SessionFrame::Command => SessionInput::Command(SessionCommand::decode(&body)?),
-            SessionFrame::Request => {
-                let (number, request) = SessionRequest::decode(&body)?;
-                SessionInput::Request(number, Box::new(request))
-            }
-            SessionFrame::Response
-            | SessionFrame::Answers
-            | SessionFrame::Deliver
-            | SessionFrame::Event => return Err(RecordError::Invalid),
-        };
+        let Some(session) = self.session(node, number, link) else { return Ok(()) };
+        let mut begun = Vec::new();
+        let read = frames.into_iter().try_for_each(|(frame, body)| {
+            begun.extend(session.submit(input(frame, &body)?)?);
+            Ok(())
+        });
+        begun.into_iter().for_each(|queue| session.begin(&self.broker, queue));
+        read
+    }
+
+    /// The session of a connection; none if there has been a newer one.
+    fn session(
+        &self,
+        node: NodeNumber,
+        number: ConnectionNumber,
+        link: &Arc<PeerLink>,
+    ) -> Option<Arc<PeerSession>> {
         let mut sessions = lock(&self.sessions);
         let known = sessions.get(&node);
         if known.is_some_and(|known| known.number() > number) {
-            return Ok(());
+            return None;
         }
         let known = known.filter(|known| known.number() == number).map(Arc::clone);
         let mut older = None;
@@ -88,7 +93,7 @@ impl RemoteSessions {
         if let Some(older) = older {
             older.end(&self.broker);
         }
-        session.submit(&self.broker, input)
+        Some(session)
     }
 
     /// Undoes what a connection has left, which has ended: its links are detached, and their messages come
@@ -99,6 +104,22 @@ impl RemoteSessions {
             session.end(&self.broker);
         }
     }
+}
+
+/// Reads a frame.
+fn input(frame: SessionFrame, body: &Bytes) -> Result<SessionInput, RecordError> {
+    Ok(match frame {
+        SessionFrame::Put => SessionInput::Put(numbered(PutFrame::decode(body)?)?),
+        SessionFrame::Command => SessionInput::Command(SessionCommand::decode(body)?),
+        SessionFrame::Request => {
+            let (number, request) = SessionRequest::decode(body)?;
+            SessionInput::Request(number, Box::new(request))
+        }
+        SessionFrame::Response
+        | SessionFrame::Answers
+        | SessionFrame::Deliver
+        | SessionFrame::Event => return Err(RecordError::Invalid),
+    })
 }
 
 /// The frame, if its messages have numbers that there are: the first is 1.

@@ -28,6 +28,8 @@ use tokio::sync::Semaphore;
 
 /// Frames that wait at most: flow control keeps those with messages from being many.
 const FRAMES_WAITING_MAX: usize = 1 << 20;
+/// Requests for one queue after which others are woken.
+const WAKES_EACH: usize = 16;
 /// The channel that all messages of a session are confirmed on.
 pub(super) const CHANNEL: ChannelId = ChannelId(1);
 
@@ -74,19 +76,16 @@ impl PeerSession {
         self.connection.number
     }
 
-    /// Carries out a request once those before it for its queue are; none of a connection that has ended.
+    /// Adds a request behind those before it for its queue, unless the connection has ended. Returns a queue
+    /// for which no request is being carried out: it is to begin.
     ///
     /// # Errors
     /// Too many wait.
-    pub(super) fn submit(
-        self: &Arc<Self>,
-        broker: &Arc<Broker>,
-        input: SessionInput,
-    ) -> Result<(), RecordError> {
+    pub(super) fn submit(&self, input: SessionInput) -> Result<Option<QueueId>, RecordError> {
         let queue = self.links.queue_of(&input);
         let mut inbox = lock(&self.inbox);
         if self.ended.is_closed() {
-            return Ok(());
+            return Ok(None);
         }
         let n_waiting = inbox.n_waiting;
         match inbox.waiting.entry(queue) {
@@ -94,15 +93,19 @@ impl PeerSession {
             Entry::Occupied(mut waiting) => {
                 waiting.get_mut().push_back(input);
                 inbox.n_waiting += 1;
-                Ok(())
+                Ok(None)
             }
             Entry::Vacant(idle) => {
-                idle.insert(VecDeque::new());
-                drop(inbox);
-                begin(Arc::clone(self).work(Arc::clone(broker), queue, input));
-                Ok(())
+                idle.insert(VecDeque::from([input]));
+                inbox.n_waiting += 1;
+                Ok(Some(queue))
             }
         }
+    }
+
+    /// Begins to carry out the requests for a queue.
+    pub(super) fn begin(self: &Arc<Self>, broker: &Arc<Broker>, queue: QueueId) {
+        begin(Arc::clone(self).work(Arc::clone(broker), queue));
     }
 
     /// Undoes everything: the links of a queue once the request that is being carried out for it is.
@@ -140,11 +143,11 @@ impl PeerSession {
         Turn::new(outbox, Arc::clone(&broker.classic.services))
     }
 
-    /// Carries out requests for a queue, in order, until none waits.
-    async fn work(self: Arc<Self>, broker: Arc<Broker>, queue: QueueId, first: SessionInput) {
-        let mut next = Some(first);
-        while let Some(input) = next {
-            let mut turn = self.turn(&broker);
+    /// Carries out requests for a queue, in order, until none waits. Others are woken, and the log is
+    /// committed, once for several.
+    async fn work(self: Arc<Self>, broker: Arc<Broker>, queue: QueueId) {
+        let (mut turn, mut n_done) = (self.turn(&broker), 0_usize);
+        while let Some(input) = self.next(queue) {
             match input {
                 SessionInput::Put(frame) => self.put(&broker, &mut turn, &frame).await,
                 SessionInput::Command(command) => self.command(&broker, &mut turn, command).await,
@@ -152,14 +155,23 @@ impl PeerSession {
                     self.request(&broker, &mut turn, number, *request).await;
                 }
             }
-            turn.before_waiting();
-            let mut inbox = lock(&self.inbox);
-            next = inbox.waiting.get_mut(&queue).and_then(VecDeque::pop_front);
-            match next {
-                Some(_) => inbox.n_waiting -= 1,
-                None => drop(inbox.waiting.remove(&queue)),
+            n_done += 1;
+            if n_done.is_multiple_of(WAKES_EACH) {
+                turn.before_waiting();
             }
         }
+        turn.before_waiting();
+    }
+
+    /// The next request for a queue; with none, nothing is being carried out for it any more.
+    fn next(&self, queue: QueueId) -> Option<SessionInput> {
+        let mut inbox = lock(&self.inbox);
+        let next = inbox.waiting.get_mut(&queue).and_then(VecDeque::pop_front);
+        match next {
+            Some(_) => inbox.n_waiting -= 1,
+            None => drop(inbox.waiting.remove(&queue)),
+        }
+        next
     }
 
     /// A queue of this node, once this node's definitions have it and it is loaded. None if it is deleted, or

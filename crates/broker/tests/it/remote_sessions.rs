@@ -103,7 +103,7 @@ impl Peer {
 
     fn send(&self, frame: SessionFrame, body: Vec<u8>) -> Result<(), RecordError> {
         let _in_runtime = self.tasks.enter();
-        self.sessions.receive(NODE, self.number, &self.link, frame, body.into())
+        self.sessions.receive(NODE, self.number, &self.link, [(frame, body.into())])
     }
 
     /// Ends the connection.

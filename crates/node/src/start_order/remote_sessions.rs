@@ -45,24 +45,28 @@ impl PeerSessions {
         let PeerConnection { node, number, .. } = connection;
         let Some(link) = self.membership.link(node, connection.kind) else { return };
         let of_sessions = inputs.extract_if(.., |input| matches!(input, PeerInput::Session(..)));
+        let (mut for_home, mut read) = (Vec::new(), Ok(()));
         for input in of_sessions {
             let PeerInput::Session(frame, body) = input else { continue };
-            let taken = match frame {
+            match frame {
                 SessionFrame::Put | SessionFrame::Command | SessionFrame::Request => {
-                    self.served.receive(node, number, &link, frame, body)
+                    for_home.push((frame, body));
                 }
                 SessionFrame::Response
                 | SessionFrame::Answers
                 | SessionFrame::Deliver
                 | SessionFrame::Event => {
-                    other_homes(&self.broker.control_plane).receive(node, number, frame, &body)
+                    let homes = other_homes(&self.broker.control_plane);
+                    read = read.and(homes.receive(node, number, frame, &body));
                 }
-            };
-            if let Err(error) = taken {
-                tracing::warn!("node {} sends what cannot be read: {error}", node.0);
-                self.membership.end(node, connection.kind);
-                return;
             }
+        }
+        if !for_home.is_empty() {
+            read = read.and(self.served.receive(node, number, &link, for_home));
+        }
+        if let Err(error) = read {
+            tracing::warn!("node {} sends what cannot be read: {error}", node.0);
+            self.membership.end(node, connection.kind);
         }
     }
 

@@ -125,7 +125,7 @@ impl Running {
         let node = Node::number(from);
         let taken = match frame {
             SessionFrame::Put | SessionFrame::Command | SessionFrame::Request => {
-                self.served.receive(node, number, self.link(from), frame, body)
+                self.served.receive(node, number, self.link(from), [(frame, body)])
             }
             SessionFrame::Response
             | SessionFrame::Answers

@@ -236,9 +236,9 @@ async fn serve(
         log_exchange = components::publish_log(config, &log, &broker).await?;
         let listeners = listeners.open()?;
         let first = broker.is_new().then_some(config);
-        let ready = announce(&infos, &args.data_dir, started, first);
         seat.started();
         control.started();
+        let ready = announce(&infos, &args.data_dir, started, first);
         accept(&server, listeners, &suspended);
         manager.ready(&ready);
         _pid_file = PidFile::write();

@@ -185,7 +185,8 @@ impl Model {
             fail(format!("m{id} was never in {queue}"));
         };
         let n_crashes = faults.n_crashes(copy.home);
-        if !copy.may_be_double(faults) {
+        // A delivery that was on its way when its connection ended is out of date.
+        if !copy.may_be_double(faults) && faults.is_clean(by) {
             if copy.taken.as_ref().is_some_and(|taken| !taken.may_return(faults)) {
                 fail(format!("m{id} of {queue} was settled and comes again"));
             }

@@ -186,10 +186,9 @@ async fn serve(
     log: Arc<Log>,
 ) -> anyhow::Result<NodeEnd> {
     let mut stop_signals = StopSignals::handle()?;
-    let manager = Arc::new(Notify::from_environment());
+    let (manager, client_totals) = (Arc::new(Notify::from_environment()), ClientTotals::default());
     signals::handle_others(Arc::clone(&log), Arc::clone(&manager))?;
     let descriptors = Arc::new(Descriptors::new(descriptors::raise_limit()));
-    let client_totals = ClientTotals::default();
     let Sockets { listeners, http, peer_port, tls } = Sockets::bind(config, args, &client_totals)?;
     let (failed, mut failures) = mpsc::unbounded_channel();
     let monitor =
@@ -224,7 +223,8 @@ async fn serve(
     let control = Control::start(facts, &broker, handles)?;
     let _registration = register(&args.data_dir, infos.first().map(|info| info.address));
     tokio::spawn(keep_time(Arc::clone(&broker), clock, timers, monitor, Arc::clone(&manager)));
-    let http_ending = http.start(control.api(), &server);
+    let mut http = Some(http);
+    let mut http_ending = serve_http(seat.waits(), &mut http, &control, &server);
     let listeners = ClientListeners::new(listeners, seat.waits());
     let mut ended = tokio::select! {
         defined = Box::pin(define(&seat, &broker, config)) => defined?.map(|end| (end, None)),
@@ -238,6 +238,7 @@ async fn serve(
         let first = broker.is_new().then_some(config);
         seat.started();
         control.started();
+        http_ending = http_ending.or_else(|| serve_http(true, &mut http, &control, &server));
         let ready = announce(&infos, &args.data_dir, started, first);
         accept(&server, listeners, &suspended);
         manager.ready(&ready);
@@ -247,7 +248,7 @@ async fn serve(
     let (end, failure) = ended.unwrap_or((NodeEnd::Stop, None));
     tracing::info!("stopping");
     (end == NodeEnd::Stop).then(|| manager.stopping());
-    http_ending.notify_waiters();
+    http_ending.iter().for_each(|ending| ending.notify_waiters());
     stop_serving(control, &server, peers).await;
     log.end_exchange(log_exchange);
     disk.end_waiting();
@@ -439,6 +440,18 @@ fn tls_context(options: &tls::Options) -> anyhow::Result<Arc<tls::Context>> {
     let context = tls::Context::new(options.clone())?;
     context.current().warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(Arc::new(context))
+}
+
+/// Serves HTTP if it is time, once. Requests to a node that has to wait for others are told so; to one that
+/// need not, they wait the moment until it has started.
+fn serve_http(
+    is_time: bool,
+    http: &mut Option<http::Listeners>,
+    control: &Control,
+    server: &Arc<Server>,
+) -> Option<Arc<tokio::sync::Notify>> {
+    let http = http.take_if(|_| is_time)?;
+    Some(http.start(control.api(), server))
 }
 
 /// Tells that the node is ready, and at the first start how to connect; returns the line. It is printed at

@@ -57,12 +57,12 @@ impl PeerSessions {
                 | SessionFrame::Deliver
                 | SessionFrame::Event => {
                     let homes = other_homes(&self.broker.control_plane);
-                    read = read.and(homes.receive(node, number, frame, &body));
+                    read = read.and_then(|()| homes.receive(node, number, frame, &body));
                 }
             }
         }
         if !for_home.is_empty() {
-            read = read.and(self.served.receive(node, number, &link, for_home));
+            read = read.and_then(|()| self.served.receive(node, number, &link, for_home));
         }
         if let Err(error) = read {
             tracing::warn!("node {} sends what cannot be read: {error}", node.0);

@@ -1,11 +1,11 @@
 //! Where a new queue wants to be: its arguments and policies say.
 
 use crate::command::QueueDeclare;
-use crate::queue::QueueDef;
 use crate::queue_arguments::kind_of;
 use crate::queue_type::QueueKind;
+use crate::setting::{Given, LEADER_LOCATOR, MASTER_LOCATOR};
 use crate::state::State;
-use routing::QueueId;
+use serde_json::{Map, Value as Json};
 
 /// Whether a queue that is to be declared wants to be placed where few are; none if neither its arguments
 /// nor a policy say. A stream stays where it is declared: clients of the stream protocol look for it there.
@@ -15,27 +15,15 @@ pub fn wants_balance(state: &State, declare: &QueueDeclare) -> Option<bool> {
     if kind == QueueKind::Stream {
         return Some(false);
     }
-    let argument = |key: &str| declare.arguments.get(key.as_bytes())?.as_str().map(str::to_owned);
-    let by_argument =
-        ["x-queue-leader-locator", "x-queue-master-locator"].into_iter().find_map(argument);
-    let locator = by_argument.or_else(|| {
-        let QueueDeclare { vhost, name, durable, auto_delete, arguments, home, .. } =
-            declare.clone();
-        let policies = &state.vhost(&vhost)?.policies;
-        let draft = QueueDef {
-            id: QueueId(0),
-            vhost,
-            name,
-            kind,
-            durable,
-            auto_delete,
-            exclusive_owner: None,
-            arguments,
-            home,
-        };
-        let settings = policies.settings_of_queue(&draft);
-        let of_policy = |key| settings.get(key)?.as_str().map(str::to_owned);
-        ["queue-leader-locator", "queue-master-locator"].into_iter().find_map(of_policy)
-    })?;
-    Some(locator != "client-local")
+    let wants_balance = |policy: &Map<String, Json>| {
+        let (queues, arguments) = (kind.capabilities(), &declare.arguments);
+        let given = Given { queues, arguments, policy };
+        let locator = given.text(&LEADER_LOCATOR).or_else(|| given.text(&MASTER_LOCATOR))?;
+        Some(locator != "client-local")
+    };
+    // Either argument comes before both policy keys.
+    wants_balance(&Map::new()).or_else(|| {
+        let policies = &state.vhost(&declare.vhost)?.policies;
+        wants_balance(&policies.settings_of_new_queue(kind, &declare.name))
+    })
 }

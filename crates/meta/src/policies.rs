@@ -13,6 +13,7 @@ use crate::exchange_settings::ExchangeSettings;
 use crate::policy::{self, ALL_POLICIES_STEPS_MAX, POLICY_STEPS_MAX, Policy, PolicyScope, Target};
 use crate::queue::QueueDef;
 use crate::queue_settings::QueueSettings;
+use crate::queue_type::QueueKind;
 use crate::sharding::{Sharded, Sharding};
 use crate::stream_settings::StreamSettings;
 
@@ -105,6 +106,11 @@ impl Policies {
     #[must_use]
     pub fn settings_of_queue(&self, queue: &QueueDef) -> Map<String, Value> {
         self.in_force(|scope| self.of_queue(scope, queue))
+    }
+
+    /// The settings of the policies that are going to be in force for a queue that is not declared yet.
+    pub(crate) fn settings_of_new_queue(&self, kind: QueueKind, name: &str) -> Map<String, Value> {
+        self.in_force(|scope| self.effective(scope, Target::Queue(kind), name))
     }
 
     /// The settings of a queue: its arguments, and the policies in force.

@@ -17,8 +17,8 @@ pub(super) fn home_of(
     is_balanced: bool,
     is_alive: impl Fn(NodeNumber) -> bool,
 ) -> QueueHome {
-    let is_balanced = meta::wants_balance(meta, declare).unwrap_or(is_balanced);
-    if declare.exclusive_owner.is_some() || !is_balanced {
+    let is_balanced = || meta::wants_balance(meta, declare).unwrap_or(is_balanced);
+    if declare.exclusive_owner.is_some() || !is_balanced() {
         return here;
     }
     let nodes = meta.nodes().iter();

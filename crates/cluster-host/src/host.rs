@@ -109,20 +109,20 @@ impl ClusterHost {
     /// Asks a node a question, unless the node is not heard, or has too many of them.
     #[must_use]
     pub fn ask(&self, node: NodeNumber, question: Bytes) -> Option<PendingReply> {
-        let link = self.work_link(node).filter(|link| link.connection().is_some())?;
-        if !self.is_alive(node) || question.len() + size_of::<u64>() > QUESTION_BYTES_MAX as usize {
+        let is_connected = self.work_link(node)?.connection().is_some();
+        let is_heard = is_connected && self.is_alive(node);
+        if !is_heard || question.len() + size_of::<u64>() > QUESTION_BYTES_MAX as usize {
             return None;
         }
         let reply = self.questions.open(node)?;
-        put(&link, &NodeMessage::Question(reply.request(), question));
+        self.ways.tell(node.0, &NodeMessage::Question(reply.request(), question));
         Some(reply)
     }
 
     /// Sends a node the next part of the reply to its question.
     pub fn reply(&self, question: &PeerQuestion, part: Bytes, is_last: bool) {
-        if let Some(link) = self.work_link(question.from) {
-            put(&link, &NodeMessage::Reply { request: question.request, is_last, part });
-        }
+        let reply = NodeMessage::Reply { request: question.request, is_last, part };
+        self.ways.tell(question.from.0, &reply);
     }
 
     /// Waits until the link to a node has room for a part of a reply.
@@ -288,12 +288,6 @@ fn are_as_wanted(members: &Members, wanted: &BTreeSet<PeerId>) -> bool {
 /// The replica of the definitions that a node has in all its lives.
 const fn replica_of(node: u16) -> PeerId {
     PeerId((node as u64) << 48 | 1)
-}
-
-fn put(link: &PeerLink, message: &NodeMessage) {
-    if let Some(writer) = link.put(|out| message.put(out)) {
-        writer.wake();
-    }
 }
 
 /// Takes a message that a node has sent to this one.

@@ -68,7 +68,8 @@ impl DefinitionsWays {
         }
     }
 
-    fn tell(&self, node: u16, message: &NodeMessage) {
+    /// Sends a node a message.
+    pub(crate) fn tell(&self, node: u16, message: &NodeMessage) {
         if let Some(writer) = self.membership.send_node(NodeNumber(node), message) {
             writer.wake();
         }

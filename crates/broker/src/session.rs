@@ -44,7 +44,7 @@ use confirm::ConfirmQueue;
 use control::slices::WORK_MAX;
 use link_requests::refuse_publish;
 use links::{Links, take_credit};
-pub(crate) use links::{SETTLES_AT_ONCE, detach, give_back_many};
+pub(crate) use links::{SETTLES_AT_ONCE, detach_all, give_back_many};
 use publish::Publishing;
 use session::{
     ChannelId, Control, Error, ErrorKind, Event, LinkId, MethodTag, Op, Outbox, ReadInput,

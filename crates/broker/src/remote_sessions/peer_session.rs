@@ -5,17 +5,16 @@ use super::input::SessionInput;
 use super::links::PeerLinks;
 use super::peer_connection::PeerConnection;
 use crate::broker::Broker;
-use crate::session::{Turn, detach};
+use crate::session::{Turn, detach_all};
 use confirm::{ConfirmQueue, Publisher};
 use meta::QueueId;
 use peer::ConnectionNumber;
 use queue::Return;
-use queue_type::AfterDetach;
-use queues::{LinkRef, QueueRef, ReleaseRef};
+use queues::QueueRef;
 use remote::commands::SessionCommand;
 use session::ChannelId;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::AtomicU64;
@@ -219,16 +218,8 @@ impl PeerSession {
         how: Return,
     ) {
         let links = numbers.iter().filter_map(|number| self.links.get(*number));
-        let mut links: Vec<LinkRef> = links.map(|it| it.link).collect();
-        links.sort_by_key(|link| link.def().id);
-        let mut unused = Vec::new();
-        for of_queue in links.chunk_by(LinkRef::is_at_queue_of) {
-            let consumers = of_queue.iter().map(|link| (link, HashSet::new()));
-            let Some(release) = ReleaseRef::of(consumers) else { continue };
-            if detach(turn, release, how).await == AfterDetach::DeleteQueue {
-                unused.extend(of_queue.first().map(|link| link.def().id));
-            }
-        }
+        let links = links.map(|it| it.link).collect();
+        let unused = detach_all(turn, links, how).await;
         self.links.remove(numbers);
         drop_queues(broker, unused);
     }

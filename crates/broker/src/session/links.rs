@@ -184,18 +184,8 @@ impl Links {
             }
         }
         let ids = closed.links.iter();
-        let mut links: Vec<LinkRef> =
-            ids.filter_map(|id| Some(self.links.remove(id)?.link)).collect();
-        links.sort_by_key(|link| link.def().id);
-        let mut unused = Vec::new();
-        for of_queue in links.chunk_by(LinkRef::is_at_queue_of) {
-            let consumers = of_queue.iter().map(|link| (link, HashSet::new()));
-            let Some(release) = ReleaseRef::of(consumers) else { continue };
-            if detach(&mut client.turn, release, Return::Failed).await == AfterDetach::DeleteQueue {
-                unused.extend(of_queue.first().map(|link| link.def().id));
-            }
-            client.turn.did_steps(of_queue.len()).await;
-        }
+        let links = ids.filter_map(|id| Some(self.links.remove(id)?.link)).collect();
+        let unused = detach_all(&mut client.turn, links, Return::Failed).await;
         client.access.broker.changes().drop_queues(&unused).await;
     }
 }
@@ -266,9 +256,29 @@ pub(super) async fn give_back_link(links: &mut Links, client: &mut Client, id: L
     }
 }
 
+/// Detaches links, of each queue all together. Returns the queues that are to be deleted, since their last
+/// consumers have gone.
+pub(crate) async fn detach_all(
+    turn: &mut Turn,
+    mut links: Vec<LinkRef>,
+    how: Return,
+) -> Vec<QueueId> {
+    links.sort_by_key(|link| link.def().id);
+    let mut unused = Vec::new();
+    for of_queue in links.chunk_by(LinkRef::is_at_queue_of) {
+        let consumers = of_queue.iter().map(|link| (link, HashSet::new()));
+        let Some(release) = ReleaseRef::of(consumers) else { continue };
+        if detach(turn, release, how).await == AfterDetach::DeleteQueue {
+            unused.extend(of_queue.first().map(|link| link.def().id));
+        }
+        turn.did_steps(of_queue.len()).await;
+    }
+    unused
+}
+
 /// Detaches the consumers of one channel at one queue. Their unacked messages come back together; of very
 /// many consumers, those without unacked messages go before, in slices.
-pub(crate) async fn detach(turn: &mut Turn, mut release: ReleaseRef, how: Return) -> AfterDetach {
+async fn detach(turn: &mut Turn, mut release: ReleaseRef, how: Return) -> AfterDetach {
     let mut after = AfterDetach::Stays;
     if release.n_consumers() > SLICE {
         // The single active one is likely to be the first: it goes last, rather than pass its part

@@ -28,9 +28,8 @@ fn change(broker: &Broker, steppers: &mut Steppers, command: Command) {
     }
 }
 
-fn declare(name: &str, (argument, value): (&'static str, Value)) -> Command {
-    let mut arguments = Table::new();
-    arguments.push(ShortString::from_static(argument), value);
+/// The declaration of a durable queue on a node.
+pub(crate) fn durable_queue(name: &str, arguments: Table, home: QueueHome) -> Command {
     Command::DeclareQueue(QueueDeclare {
         vhost: Name::from("/"),
         name: Name::from(name),
@@ -40,8 +39,14 @@ fn declare(name: &str, (argument, value): (&'static str, Value)) -> Command {
         exclusive_owner: None,
         arguments,
         id: None,
-        home: QueueHome::default(),
+        home,
     })
+}
+
+fn declare(name: &str, (argument, value): (&'static str, Value)) -> Command {
+    let mut arguments = Table::new();
+    arguments.push(ShortString::from_static(argument), value);
+    durable_queue(name, arguments, QueueHome::default())
 }
 
 fn delete(name: &str) -> Command {

@@ -11,7 +11,7 @@ use std::task::{Context, Waker};
 use testing::{CrashOutcome, MemoryDisk};
 
 /// A node that has started and does not know yet which messages are in `q`.
-fn node() -> (Arc<Broker>, Steppers) {
+pub(crate) fn node() -> (Arc<Broker>, Steppers) {
     let disk = MemoryDisk::new();
     let broker = start(&Arc::new(disk.clone()));
     let mut client = Client::connect(&broker);

@@ -2,31 +2,20 @@
 
 use super::{Peer, runtime};
 use crate::client::{Client, Kind, start, wait_until};
-use crate::waiting::{declare, finish};
+use crate::waiting::{declare, finish, node};
 use broker::{Broker, BrokerOptions, Steppers};
 use log::WalOptions;
 use meta::QueueId;
 use queue::CreditMode;
 use remote::requests::SessionRequest;
-use session::{ReadInput, Value};
+use session::ReadInput;
 use std::sync::Arc;
-use testing::{CrashOutcome, MemoryDisk, first_user};
+use testing::{MemoryDisk, first_user};
 
-/// A node that has started and does not know yet which messages are in `q`; it knows of `other`.
+/// A node that has started and does not know yet which messages are in `q`; it knows the one in `other`.
 fn loading() -> (Arc<Broker>, Steppers) {
-    let disk = MemoryDisk::new();
-    let broker = start(&Arc::new(disk.clone()));
-    let mut client = Client::connect(&broker);
-    client.declare("other", true);
-    client.declare_with("q", true, &[("x-queue-version", Value::I32(1))]);
-    client.publish("q", &["a"], Kind::Persistent);
-    client.publish("other", &["x"], Kind::Persistent);
-    client.disconnect();
-    broker.stop().unwrap();
-    let disk = Arc::new(disk.survive(CrashOutcome::Everything));
-    let (broker, steppers) =
-        Broker::open_stepped(disk, WalOptions::default(), BrokerOptions::default()).unwrap();
-    assert!(broker.queue("/", "q").unwrap().is_loading());
+    let (broker, steppers) = node();
+    Client::connect(&broker).publish("other", &["x"], Kind::Persistent);
     (broker, steppers)
 }
 

@@ -1,12 +1,13 @@
 //! A node: a broker over a disk in memory, both sides of its sessions with others, and its runtime.
 
 use crate::client::{Client, control, short};
+use crate::leftovers::durable_queue;
 use broker::{Broker, BrokerOptions, HomeLinks, QueueHomes, RemoteSessions, Steppers};
 use bytes::Bytes;
 use log::{ClusterId, Identities, NodeId, NodeIdentity, NodeNumber, WalOptions};
 use meta::{
-    BindingSpec, Command, DestinationName, ExchangeDeclare, ExchangeKind, Name, NamedBy,
-    QueueDeclare, QueueHome, RoutingKey,
+    BindingSpec, Command, DestinationName, ExchangeDeclare, ExchangeKind, Name, QueueHome,
+    RoutingKey,
 };
 use peer::{ConnectionNumber, LinkLimits, PeerLink, SessionFrame};
 use remote::Homes;
@@ -197,17 +198,8 @@ fn definitions(n: usize) -> Vec<Command> {
                 let letters = letters_of(&format!("{node}.s"), n).unwrap();
                 arguments.push(short("x-dead-letter-routing-key"), &*letters);
             }
-            commands.push(Command::DeclareQueue(QueueDeclare {
-                vhost: vhost(),
-                name: Name::from(&*format!("{node}.{of}")),
-                named_by: NamedBy::Client,
-                durable: true,
-                auto_delete: false,
-                exclusive_owner: None,
-                arguments,
-                id: None,
-                home: QueueHome { node: Node::number(at).0, boot: 0 },
-            }));
+            let home = QueueHome { node: Node::number(at).0, boot: 0 };
+            commands.push(durable_queue(&format!("{node}.{of}"), arguments, home));
         }
         commands.push(Command::Bind(BindingSpec {
             vhost: vhost(),

@@ -28,6 +28,9 @@ const REFUSED_ABOVE_BYTES: u64 = 64 << 20;
 /// Messages go in one frame up to so many bytes: longer frames are sent in pieces.
 const FRAME_BYTES: usize = 60 * 1024;
 
+/// Queues at most of which it is remembered that their publishers should slow down.
+const SLOWED_MAX: usize = 4_096;
+
 /// The links to other nodes.
 pub trait HomeLinks: Debug + Send + Sync {
     /// The link to a node, for what belongs to no group.
@@ -83,11 +86,9 @@ impl Homes {
     /// node cannot be reached.
     #[must_use]
     pub fn reply(&self, node: NodeNumber, token: &str, message: &MessageRef<'_>) -> bool {
-        let home = self.of(node);
         let mut record = Vec::new();
         wire::put_record(&mut record, message);
-        let reply = SessionCommand::Reply { token: token.to_owned(), record };
-        home.is_up() && home.command(&reply)
+        self.of(node).command(&SessionCommand::Reply { token: token.to_owned(), record })
     }
 
     /// Has a node, which must be a member, close a channel of its client that holds a message of this node's
@@ -395,7 +396,9 @@ impl Home {
         puts.in_flight_bytes = puts.in_flight_bytes.saturating_sub(taken.n_bytes);
         answers.into_iter().for_each(|answer| puts.answer(answer, &mut told));
         let has_room = puts.in_flight_bytes < IN_FLIGHT_BYTES_MAX;
-        state.slowed.extend(taken.slowed);
+        if state.slowed.len() < SLOWED_MAX {
+            state.slowed.extend(taken.slowed);
+        }
         drop(state);
         told.tell();
         if has_room {

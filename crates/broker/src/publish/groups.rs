@@ -131,7 +131,7 @@ impl Groups {
     /// A queue on another node that has not taken what was sent to it.
     pub(super) fn without_room(&self) -> Option<&Arc<RemoteQueue>> {
         let mut remote =
-            self.queues().filter(|_| self.any_on_consume).filter_map(QueueRef::as_remote);
+            self.queues().take_while(|_| self.any_on_consume).filter_map(QueueRef::as_remote);
         remote.find(|queue| !queue.has_room())
     }
 
